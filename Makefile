@@ -1,0 +1,59 @@
+# Everything works from a fresh clone: each target sets up what it needs first.
+# Wanted on the machine: Python 3.11 or newer, Java 17 or newer, GNU make 3.81 or newer.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# The first of these that runs and is new enough; `make PYTHON=/path/to/python3` takes another one.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in $(PYTHONS); do \
+	$$python -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $$python && break; done)
+
+.PHONY: help setup test lint demo bench soak clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    mirror between two embedded Kafka clusters, and see it verified"
+	@echo "make test    everything that must pass: style, types, tests against real brokers"
+	@echo "make lint    style and types only"
+	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
+	@echo "make soak    the long hunt for rare failures"
+	@echo "make setup   the virtual environment in $(VENV), and nothing else"
+	@echo "make clean   removes $(VENV) and every cache inside this folder"
+
+setup: $(READY)
+
+# Java is looked at first: a download of a gigabyte should not come before the news that it is missing.
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer among: $(PYTHONS)." \
+		"Install one (apt install python3.11 python3.11-venv, brew install python@3.12)" \
+		"or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@PYTHONPATH=src $(PYTHON) -c 'import sys; sys.excepthook = lambda _, error, __: print(error, file=sys.stderr); \
+		from mirrorlake.java import find_java; find_java()'
+	@echo "Setting up $(VENV): about a gigabyte the first time, a few minutes."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+demo: setup
+	$(BIN)/mirrorlake demo
+
+bench: setup
+	$(BIN)/python -m bench
+
+soak: setup
+	$(BIN)/pytest -m soak
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,185 @@
+"""What a segment says about itself: whose records they are, which range, how many, and their checksum."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirrorlake.archive.checksum import ALGORITHM
+from mirrorlake.errors import ChainBrokenError, UnsupportedError
+from mirrorlake.offsets import Gap, GapKind, OffsetRange
+
+FORMAT_VERSION = 1
+"""Version of the segment format this package writes, and the newest it reads."""
+
+METADATA_KEY = b"mirrorlake"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentEnvelope:
+    """What is known of a segment before its first record.
+
+    ``topic_id`` is None where the source's broker knows no topic ids. ``created_at`` is RFC 3339 in UTC.
+    """
+
+    cluster_id: str
+    topic_id: str | None
+    topic: str
+    partition: int
+    start_offset: int
+    writer: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFooter:
+    """What is known of a segment once it is complete.
+
+    Attributes:
+        envelope: what was known before.
+        end_offset: exclusive.
+        records: how many.
+        raw_bytes: bytes of keys, values and headers.
+        first_offset: of the first record; None where there is none. Likewise ``last_offset``.
+        timestamp_ms_min: lowest timestamp of a record that has one; None where none has. Likewise the max.
+        gap_offsets: offsets without record, by kind; complete.
+        gaps: those gaps in offset order; at most ``GAPS_LISTED_MAX``.
+        gaps_complete: False where ``gaps`` leaves absent ones out; they follow from the offsets.
+        checksum: see `ContentChecksum`.
+    """
+
+    envelope: SegmentEnvelope
+    end_offset: int
+    records: int
+    raw_bytes: int
+    first_offset: int | None
+    last_offset: int | None
+    timestamp_ms_min: int | None
+    timestamp_ms_max: int | None
+    gap_offsets: dict[GapKind, int]
+    gaps: tuple[Gap, ...]
+    gaps_complete: bool
+    checksum: str
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The range the segment covers."""
+        return OffsetRange(start_offset=self.envelope.start_offset, end_offset=self.end_offset)
+
+
+def encode_footer(footer: SegmentFooter) -> bytes:
+    """Returns the footer as one JSON object in UTF-8; field by field in ``docs/archive-format.md``."""
+    envelope = footer.envelope
+    fields = {
+        "format_version": FORMAT_VERSION,
+        "cluster_id": envelope.cluster_id,
+        "topic_id": envelope.topic_id,
+        "topic": envelope.topic,
+        "partition": envelope.partition,
+        "start_offset": envelope.start_offset,
+        "end_offset": footer.end_offset,
+        "records": footer.records,
+        "raw_bytes": footer.raw_bytes,
+        "first_offset": footer.first_offset,
+        "last_offset": footer.last_offset,
+        "timestamp_ms_min": footer.timestamp_ms_min,
+        "timestamp_ms_max": footer.timestamp_ms_max,
+        "gap_offsets": {kind.value: count for kind, count in footer.gap_offsets.items()},
+        "gaps": [[gap.offsets.start_offset, gap.offsets.end_offset, gap.kind.value] for gap in footer.gaps],
+        "gaps_complete": footer.gaps_complete,
+        "checksum": {"algorithm": ALGORITHM, "value": footer.checksum},
+        "writer": envelope.writer,
+        "created_at": envelope.created_at,
+    }
+    return json.dumps(fields).encode()
+
+
+def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
+    """Returns what `encode_footer` wrote; fields this version does not know are passed over.
+
+    Raises:
+        UnsupportedError: a later version wrote it.
+        ChainBrokenError: it is not a footer of ours.
+    """
+    try:
+        fields = json.loads(data)
+        version = fields["format_version"]
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise UnsupportedError(
+                f"{where}: segment format {version}, and this version of mirrorlake reads up to {FORMAT_VERSION}",
+                hint="read it with a newer mirrorlake",
+                format_version=version,
+            )
+        return _footer(fields)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ChainBrokenError(
+            f"{where}: its footer is not one of mirrorlake's: {type(error).__name__} {error}",
+            hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
+        ) from error
+
+
+def _footer(fields: dict[str, object]) -> SegmentFooter:
+    algorithm, checksum = _checksum(fields["checksum"])
+    if fields["format_version"] != FORMAT_VERSION or algorithm != ALGORITHM:
+        raise ValueError(f"version {fields['format_version']} with checksum {algorithm}")
+    footer = SegmentFooter(
+        envelope=SegmentEnvelope(
+            cluster_id=_text(fields["cluster_id"]),
+            topic_id=None if fields["topic_id"] is None else _text(fields["topic_id"]),
+            topic=_text(fields["topic"]),
+            partition=_number(fields["partition"]),
+            start_offset=_number(fields["start_offset"]),
+            writer=_text(fields["writer"]),
+            created_at=_text(fields["created_at"]),
+        ),
+        end_offset=_number(fields["end_offset"]),
+        records=_number(fields["records"]),
+        raw_bytes=_number(fields["raw_bytes"]),
+        first_offset=_number_or_none(fields["first_offset"]),
+        last_offset=_number_or_none(fields["last_offset"]),
+        timestamp_ms_min=_number_or_none(fields["timestamp_ms_min"]),
+        timestamp_ms_max=_number_or_none(fields["timestamp_ms_max"]),
+        gap_offsets={GapKind(kind): _number(count) for kind, count in _pairs(fields["gap_offsets"])},
+        gaps=tuple(_gap(gap) for gap in _items(fields["gaps"])),
+        gaps_complete=fields["gaps_complete"] is True,
+        checksum=checksum,
+    )
+    _ = footer.offsets  # a range, or ValueError
+    return footer
+
+
+def _gap(value: object) -> Gap:
+    start, end, kind = _items(value)
+    return Gap(offsets=OffsetRange(start_offset=_number(start), end_offset=_number(end)), kind=GapKind(_text(kind)))
+
+
+def _checksum(value: object) -> tuple[str, str]:
+    fields = dict(_pairs(value))
+    return _text(fields["algorithm"]), _text(fields["value"])
+
+
+def _pairs(value: object) -> Sequence[tuple[str, object]]:
+    if not isinstance(value, dict):
+        raise TypeError(f"not an object: {value!r}")
+    return list(value.items())
+
+
+def _items(value: object) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"not a list: {value!r}")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"not a whole number: {value!r}")
+    return value
+
+
+def _number_or_none(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value

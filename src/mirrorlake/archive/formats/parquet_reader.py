@@ -1,0 +1,205 @@
+"""Reading segments written as Parquet: by this version, by earlier ones, and by mirror-v3."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mirrorlake.archive.checksum import ContentChecksum
+from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, decode_footer
+from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX
+from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
+from mirrorlake.errors import ChainBrokenError
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.stores.object_store import ObjectStore
+
+ROWS_MAX = 1 << 16
+"""Records handed out at once, at most."""
+
+_COLUMNS = [name for name in SCHEMA.names if name not in {"topic", "partition"}]
+
+
+class ParquetSegmentReader:
+    """Reads one segment. Close it, or use it as a context manager; the file is closed with it.
+
+    Args:
+        file: seekable.
+        where: names the file in messages.
+
+    Attributes:
+        footer: what the segment says about itself; None where mirror-v3 wrote it.
+
+    Raises:
+        ChainBrokenError: not a whole Parquet file, or not a segment.
+        UnsupportedError: written by a later version.
+    """
+
+    def __init__(self, file: BinaryIO, *, where: str) -> None:
+        self._where = where
+        self._source = file
+        try:
+            self._file = pq.ParquetFile(file, pre_buffer=False)
+            self.footer = self._read_footer()
+        except (pa.ArrowException, OSError) as error:
+            file.close()
+            raise self._damaged(error) from error
+        except BaseException:
+            file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._source.close()
+
+    def records(self, *, within: OffsetRange | None = None) -> Iterator[RecordColumns]:
+        """Yields the records in offset order, in pieces of about a row group's bytes at most.
+
+        Args:
+            within: leaves out records outside; row groups wholly outside are not read.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        position = self.footer.offsets.start_offset if self.footer else 0
+        for group in range(self._file.num_row_groups):
+            if within and not self._may_hold(group, within):
+                continue
+            for columns in self._read_group(group):
+                position = self._check_offsets(columns, position)
+                kept = columns if within is None else _within(columns, within)
+                if len(kept):
+                    yield kept
+
+    def check_content(self) -> None:
+        """Reads everything and compares it with the footer.
+
+        Raises:
+            ChainBrokenError: damaged, or count, range or checksum differ from the footer's.
+        """
+        checksum, records = ContentChecksum(), 0
+        for columns in self.records():
+            checksum.update(columns)
+            records += len(columns)
+        if self.footer and (records, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
+            raise self._broken(
+                f"holds {records} records with checksum {checksum.hexdigest()}, its footer says "
+                f"{self.footer.records} with {self.footer.checksum}"
+            )
+
+    def _read_footer(self) -> SegmentFooter | None:
+        missing = {name for name in _COLUMNS if name not in self._file.schema_arrow.names}
+        if missing - {"header_keys"}:
+            raise self._broken(f"is not a segment: it has no columns {sorted(missing)}")
+        metadata = self._file.metadata.metadata or {}
+        return decode_footer(metadata[METADATA_KEY], where=self._where) if METADATA_KEY in metadata else None
+
+    def _read_group(self, group: int) -> Iterator[RecordColumns]:
+        metadata = self._file.metadata.row_group(group)
+        if not metadata.num_rows:
+            return
+        # mirror-v3 writes one row group per file, however large.
+        row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
+        rows = min(ROWS_MAX, max(1, 2 * ROW_GROUP_BYTES_MAX // row_bytes))
+        columns = [name for name in _COLUMNS if name in self._file.schema_arrow.names]
+        try:
+            for batch in self._file.iter_batches(
+                batch_size=rows, row_groups=[group], columns=columns, use_threads=False
+            ):
+                yield records_of(batch)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+
+    def _may_hold(self, group: int, within: OffsetRange) -> bool:
+        statistics = self._file.metadata.row_group(group).column(self._offset_column).statistics
+        if statistics is None or not statistics.has_min_max:
+            return True
+        return bool(statistics.min < within.end_offset and statistics.max >= within.start_offset)
+
+    @property
+    def _offset_column(self) -> int:
+        return next(i for i in range(self._file.metadata.num_columns) if self._file.schema.column(i).path == "offset")
+
+    def _check_offsets(self, columns: RecordColumns, position: int) -> int:
+        """Returns the position after the columns."""
+        steps = np.diff(columns.offsets, prepend=np.int64(position - 1))
+        last = int(columns.offsets[-1])
+        if steps.min() < 1 or (self.footer and last >= self.footer.end_offset):
+            raise self._broken("has records out of order, or outside its range")
+        return last + 1
+
+    def _damaged(self, error: Exception) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._where} cannot be read as Parquet: {error}",
+            hint="the file is damaged or not whole: put it back from a copy, or archive the range again",
+        )
+
+    def _broken(self, what: str) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._where} {what}",
+            hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
+        )
+
+
+def read_segment(store: ObjectStore, key: str) -> ParquetSegmentReader:
+    """Opens a segment of a store; see `ParquetSegmentReader`.
+
+    Raises:
+        ObjectMissingError: there is none.
+    """
+    return ParquetSegmentReader(store.open(key), where=key)
+
+
+def confirm_same_range(store: ObjectStore, key: str, expected: SegmentFooter) -> bool:
+    """Checks that a segment somebody else published covers the range of the source that ours does.
+
+    Records may differ all the same: a topic is compacted between two reads. Then the first one stands.
+
+    Returns:
+        True where the records are the same too.
+
+    Raises:
+        ChainBrokenError: another range or source, or not a whole segment.
+    """
+    with read_segment(store, key) as segment:
+        found = segment.footer
+        if found is None:
+            for _ in segment.records():
+                pass  # by mirror-v3: whole and readable is all that can be asked; its name holds the range
+            return False
+        if _identity(found, expected.envelope) != _identity(expected, found.envelope):
+            raise ChainBrokenError(
+                f"{key} holds {_described(found)}, and {_described(expected)} belongs there",
+                hint="another mirror writes to the same destination name: give each its own",
+            )
+        return (found.records, found.checksum) == (expected.records, expected.checksum)
+
+
+def _identity(footer: SegmentFooter, other: SegmentEnvelope) -> tuple[object, ...]:
+    envelope = footer.envelope
+    topic_id = envelope.topic_id if other.topic_id else None
+    return envelope.cluster_id, topic_id, envelope.topic, envelope.partition, footer.offsets
+
+
+def _described(footer: SegmentFooter) -> str:
+    envelope = footer.envelope
+    return (
+        f"{envelope.topic}-{envelope.partition} {footer.offsets} of cluster {envelope.cluster_id} "
+        f"(topic id {envelope.topic_id})"
+    )
+
+
+def _within(columns: RecordColumns, within: OffsetRange) -> RecordColumns:
+    start, stop = np.searchsorted(columns.offsets, [within.start_offset, within.end_offset])
+    return columns.slice(int(start), int(stop))

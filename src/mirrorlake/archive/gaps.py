@@ -1,0 +1,121 @@
+"""Gaps of a segment: found from the offsets as they pass, counted always, listed as far as they are few.
+
+A compacted topic can have a gap before every record, so the list has a limit; beyond it the counts and the
+offsets themselves still say everything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mirrorlake.offsets import Gap, GapKind, OffsetRange
+
+GAPS_LISTED_MAX = 1000
+"""Gaps a footer lists, at most: some 50 kB of JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapReport:
+    """The gaps of one segment.
+
+    ``offsets`` counts offsets by kind and is always complete. ``listed`` is in offset order, and complete where
+    ``is_complete``; else it holds every gap that is not ``absent``, and the first that are.
+    """
+
+    offsets: dict[GapKind, int]
+    listed: tuple[Gap, ...]
+    is_complete: bool
+
+
+class GapFinder:
+    """Follows the offsets of a segment and notes the runs that are missing.
+
+    Args:
+        start_offset: where the segment begins.
+    """
+
+    def __init__(self, start_offset: int) -> None:
+        self._position = start_offset
+        self._missing_offsets = 0
+        self._runs: list[OffsetRange] = []
+        self._is_complete = True
+
+    def follow(self, offsets: npt.NDArray[np.int64]) -> None:
+        """Takes the next offsets: growing, and at or above everything before.
+
+        Raises:
+            ValueError: they are not; nothing of them is taken.
+        """
+        if not len(offsets):
+            return
+        steps = np.diff(offsets, prepend=np.int64(self._position - 1))
+        if steps.min() < 1:
+            row = int(np.argmax(steps < 1))
+            raise ValueError(f"offset {offsets[row]} does not follow {int(offsets[row]) - int(steps[row])}")
+        missing_offsets = int(offsets[-1]) + 1 - self._position - len(offsets)
+        if missing_offsets:
+            rows = np.flatnonzero(steps > 1)
+            self._note(offsets[rows] - steps[rows] + 1, offsets[rows])
+            self._missing_offsets += missing_offsets
+        self._position = int(offsets[-1]) + 1
+
+    def finish(self, end_offset: int, known: Sequence[Gap]) -> GapReport:
+        """Returns all gaps up to ``end_offset``; those not ``known`` are absent.
+
+        Args:
+            end_offset: where the segment ends, exclusive.
+            known: gaps whose kind the caller knows, in offset order.
+
+        Raises:
+            ValueError: a record lies past the end, or in a gap that is known.
+        """
+        if end_offset < self._position:
+            raise ValueError(f"a record at {self._position - 1} is past the end {end_offset}")
+        if end_offset > self._position:
+            self._note(np.array([self._position]), np.array([end_offset]))
+            self._missing_offsets += end_offset - self._position
+            self._position = end_offset
+        absent = _without(self._runs, known, is_complete=self._is_complete)
+        counts = {kind: sum(len(gap.offsets) for gap in known if gap.kind is kind) for kind in GapKind}
+        counts[GapKind.ABSENT] += self._missing_offsets - sum(counts.values())
+        listed = sorted([*known, *absent[: max(0, GAPS_LISTED_MAX - len(known))]], key=lambda gap: gap.offsets)
+        return GapReport(
+            offsets={kind: count for kind, count in counts.items() if count},
+            listed=tuple(listed),
+            is_complete=self._is_complete and len(listed) == len(known) + len(absent),
+        )
+
+    def _note(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
+        room = GAPS_LISTED_MAX - len(self._runs)
+        self._is_complete &= len(starts) <= room
+        self._runs += [
+            OffsetRange(start_offset=int(start), end_offset=int(end))
+            for start, end in zip(starts[:room], ends[:room], strict=True)
+        ]
+
+
+def _without(runs: Sequence[OffsetRange], known: Sequence[Gap], *, is_complete: bool) -> list[Gap]:
+    """Returns the runs as absent gaps, less what is known."""
+    absent: list[Gap] = []
+    covered = 0
+    for run in runs:
+        start = run.start_offset
+        for gap in known:
+            low = max(start, gap.offsets.start_offset)
+            high = min(run.end_offset, gap.offsets.end_offset)
+            if low < high:
+                covered += high - low
+                absent += _absent(start, low)
+                start = high
+        absent += _absent(start, run.end_offset)
+    if is_complete and covered != sum(len(gap.offsets) for gap in known):
+        raise ValueError(f"records lie in offsets that are called gaps: {[str(gap.offsets) for gap in known]}")
+    return absent
+
+
+def _absent(start: int, end: int) -> list[Gap]:
+    if start == end:
+        return []
+    return [Gap(offsets=OffsetRange(start_offset=start, end_offset=end), kind=GapKind.ABSENT)]

@@ -1,0 +1,250 @@
+"""Publishing one segment so that of several writers one wins, and the chain stays one chain.
+
+The protocol, for the segment that begins at ``from``; ``tests/unit/archive/test_publish_model.py`` tries every
+interleaving and crash:
+
+1. create the claim of ``from`` if absent, with the planned ``to``; where one exists, its ``to`` is adopted;
+2. list: where any segment ends at or above ``from``, stand down;
+3. create the segment ``from``-``to`` if absent; where it exists, an equal one was published;
+4. delete the claim.
+
+Why it holds: a claim is deleted only when a segment at or above its ``from`` exists, so whoever can still
+make another claim of that ``from`` sees that segment in step 2. Until then there is one readable claim, and
+every segment from ``from`` ends where it says. A crash anywhere leaves a claim, which the next writer adopts,
+or a claim below the position, which is swept.
+
+A claim that cannot be read (an empty file after a power loss, a stray touch) is void for everyone who reads
+it, because objects never change: the claim is then made under the next generation of the name. Nobody deletes
+it before a segment exists, so nobody can make it again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirrorlake.archive.chain import end_at_or_above
+from mirrorlake.archive.claims import Claim, decode_claim, encode_claim
+from mirrorlake.archive.names import CLAIM_GENERATION_MAX, ClaimName, SegmentName, padded
+from mirrorlake.errors import ChainBrokenError, PositionMovedError
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore, StagedObject
+
+ConfirmEqual = Callable[[str], None]
+"""Called with the key of a segment that was there already. Returns if it covers the same range of the same
+source, and raises ``ChainBrokenError`` where it does not, or is not a whole segment."""
+
+
+class Step(StrEnum):
+    """The steps that touch the store; the crash point is called with the next one before it happens."""
+
+    CREATE_CLAIM = "create claim"
+    READ_CLAIM = "read claim"
+    LIST_TAIL = "list tail"
+    WITHDRAW_CLAIM = "withdraw claim"
+    PUBLISH_SEGMENT = "publish segment"
+    CONFIRM_SEGMENT = "confirm segment"
+    DELETE_CLAIM = "delete claim"
+
+
+class State(StrEnum):
+    """What a publication has reached; it only moves on in this order, or ends in ``STOOD_DOWN``."""
+
+    OPEN = "open"
+    CLAIMED = "claimed"
+    PUBLISHED = "published"
+    RELEASED = "released"
+    STOOD_DOWN = "stood down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The segment ends where it was planned to: publish it."""
+
+    to_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """Another writer's claim says where the segment ends: cut there instead, then publish.
+
+    If the source cannot give the range any more, the gap policy fills it: the end stays.
+    """
+
+    to_offset: int
+    raw_bytes: int
+    writer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandDown:
+    """The position has moved to ``position`` at least: drop the staged bytes and read the chain again."""
+
+    position: int
+
+
+class SegmentPublication:
+    """One attempt to publish the segment of a partition that begins at ``from_offset``.
+
+    Use: ``stage``, write, ``claim`` when the end is known, write more or anew where another end was adopted,
+    ``publish``, ``release``. Best claim when all is written: a claim whose writer dies makes the next one cut
+    there. Any error leaves the store so that a new attempt, by anyone, goes on rightly.
+
+    Args:
+        store: where the archive lives.
+        prefix: the partition's folder.
+        from_offset: the archive's position as last read.
+        extension: the format's.
+        writer: names this writer in its claims.
+        crash_point: called before every step; for tests.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        prefix: str,
+        *,
+        from_offset: int,
+        extension: str,
+        writer: str,
+        crash_point: CrashPoint = no_crash,
+    ) -> None:
+        self.from_offset = from_offset
+        self.state = State.OPEN
+        self.segment_name: SegmentName | None = None
+        self._store = store
+        self._prefix = prefix
+        self._extension = extension
+        self._writer = writer
+        self._crash_point = crash_point
+        self._claim_keys: list[str] = []
+        self._is_claim_mine = False
+
+    def stage(self) -> StagedObject:
+        """Returns a place to write the segment before its end is known."""
+        return self._store.stage(self._prefix, padded(self.from_offset))
+
+    def claim(self, planned_to_offset: int, *, raw_bytes: int) -> Claimed | Adopted | StandDown:
+        """Settles where the segment ends (steps 1 and 2).
+
+        Args:
+            planned_to_offset: last offset of the segment if nobody has claimed another, inclusive.
+            raw_bytes: record bytes of the planned range, at most ``SEGMENT_RAW_BYTES_MAX``.
+
+        Raises:
+            ChainBrokenError: the claim is for another format, or too many claims are unreadable.
+            PositionMovedError: the claim vanished and no segment explains it; try again.
+            TransientError, PermanentError: the store's; a claim of ours may stay behind, which is harmless.
+        """
+        assert self.state is State.OPEN, f"claim after {self.state}"
+        own = Claim(
+            to_offset=SegmentName(
+                from_offset=self.from_offset, to_offset=planned_to_offset, extension=self._extension
+            ).to_offset,
+            extension=self._extension,
+            raw_bytes=raw_bytes,
+            writer=self._writer,
+        )
+        claim = self._settle_claim(own)
+        self._crash_point(Step.LIST_TAIL)
+        if (position := self._position_above()) is not None:
+            return self._stand_down(position)
+        if claim is None:
+            raise PositionMovedError(f"{self._where}: the claim of offset {self.from_offset} came and went")
+        if claim.extension != self._extension:
+            raise self._other_format(claim)
+        self.state = State.CLAIMED
+        self.segment_name = SegmentName(
+            from_offset=self.from_offset, to_offset=claim.to_offset, extension=self._extension
+        )
+        if claim.to_offset == planned_to_offset:
+            return Claimed(to_offset=claim.to_offset)
+        return Adopted(to_offset=claim.to_offset, raw_bytes=claim.raw_bytes, writer=claim.writer)
+
+    def publish(self, staged: StagedObject, *, confirm_equal: ConfirmEqual) -> bool:
+        """Makes the staged bytes the segment (step 3). They must cover exactly the range that was settled.
+
+        Returns:
+            True where this writer published it, False where an equal one was there.
+
+        Raises:
+            ChainBrokenError: a segment of this name is there and is not what it should be.
+            StoreUnavailableError: unknown whether it is published; read the chain again, then decide.
+        """
+        assert self.state is State.CLAIMED, f"publish after {self.state}"
+        key = f"{self._prefix}/{self.segment_name}"
+        self._crash_point(Step.PUBLISH_SEGMENT)
+        try:
+            staged.publish(key)
+            is_ours = True
+        except ObjectExistsError:
+            self._crash_point(Step.CONFIRM_SEGMENT)
+            confirm_equal(key)
+            is_ours = False
+        self.state = State.PUBLISHED
+        return is_ours
+
+    def release(self) -> None:
+        """Deletes the claim (step 4). Where this fails the segment stands all the same, and a sweep finds it."""
+        assert self.state is State.PUBLISHED, f"release after {self.state}"
+        self._delete_claims(Step.DELETE_CLAIM)
+        self.state = State.RELEASED
+
+    @property
+    def _where(self) -> str:
+        return self._prefix
+
+    def _settle_claim(self, own: Claim) -> Claim | None:
+        """Returns the one readable claim of this offset, ours where none was; None where it vanished."""
+        content = encode_claim(own)
+        for generation in range(CLAIM_GENERATION_MAX + 1):
+            key = f"{self._prefix}/{ClaimName(from_offset=self.from_offset, generation=generation)}"
+            self._claim_keys.append(key)
+            self._crash_point(Step.CREATE_CLAIM)
+            try:
+                self._store.create(key, content)
+            except ObjectExistsError:
+                self._crash_point(Step.READ_CLAIM)
+                try:
+                    found = self._store.read(key)
+                except ObjectMissingError:
+                    return None
+                # Equal content is ours too: a store may do the create, lose the answer, and say "exists".
+                self._is_claim_mine = found == content
+                if claim := decode_claim(found, from_offset=self.from_offset):
+                    return claim
+            else:
+                self._is_claim_mine = True
+                return own
+        raise ChainBrokenError(
+            f"{self._where}: {CLAIM_GENERATION_MAX + 1} unreadable claims of offset {self.from_offset}",
+            hint=f"stop every writer of this archive, then delete {self._claim_keys[0]} and its generations",
+            key=self._claim_keys[0],
+        )
+
+    def _position_above(self) -> int | None:
+        # One narrow listing: segments that begin lower end lower, as the chain was checked; and merging and
+        # retention leave the newest level-0 segment alone, so that it is always in here.
+        objects = self._store.list(self._prefix, start_after=padded(self.from_offset))
+        return end_at_or_above(objects, self.from_offset, where=self._where)
+
+    def _stand_down(self, position: int) -> StandDown:
+        if self._is_claim_mine:
+            self._delete_claims(Step.WITHDRAW_CLAIM)
+        self.state = State.STOOD_DOWN
+        return StandDown(position=position)
+
+    def _delete_claims(self, step: Step) -> None:
+        # Newest first: should we die between two, what stays is unreadable or decides nothing.
+        for key in reversed(self._claim_keys):
+            self._crash_point(step)
+            self._store.delete(key)
+
+    def _other_format(self, claim: Claim) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._where}: offset {self.from_offset} is claimed for a {claim.extension} segment by "
+            f"{claim.writer}, and this mirror writes {self._extension}",
+            hint="archive each format under a destination name of its own; or, where no writer of the other "
+            f"one runs any more, delete {self._claim_keys[-1]}",
+            expected=self._extension,
+            found=claim.extension,
+        )

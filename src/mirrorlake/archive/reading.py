@@ -1,0 +1,55 @@
+"""Reading an archived partition: a range of it, or all of it to check it."""
+
+from collections.abc import Iterator
+
+from mirrorlake.archive.chain import Segment, walk_chain
+from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.errors import ChainBrokenError
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.offsets import OffsetRange
+
+
+def read_archived_range(archived: ArchivedPartition, offsets: OffsetRange) -> Iterator[RecordColumns]:
+    """Yields the archived records of ``offsets`` in order; gaps simply yield nothing.
+
+    Raises:
+        ChainBrokenError: the chain or a file is not what it should be, or ends before the range.
+        MirrorlakeError: the store could not be read.
+    """
+    chain = archived.read_chain()
+    if chain.position < offsets.end_offset:
+        raise ChainBrokenError(
+            f"{archived.prefix}: the archive ends at offset {chain.position}, the range asked for at "
+            f"{offsets.end_offset}",
+            position=chain.position,
+        )
+    for segment in _segments(archived):
+        held = segment.name.offsets
+        if held.end_offset <= offsets.start_offset or held.start_offset >= offsets.end_offset:
+            continue
+        with read_segment(archived.store, _key(archived, segment)) as reader:
+            yield from reader.records(within=offsets)
+
+
+def check_archived_content(archived: ArchivedPartition) -> int:
+    """Reads every file of the partition and compares it with its own footer; returns how many were read.
+
+    Raises:
+        ChainBrokenError: a file was changed, cut or swapped; the text names it.
+        MirrorlakeError: the store could not be read.
+    """
+    count = 0
+    for segment in _segments(archived):
+        with read_segment(archived.store, _key(archived, segment)) as reader:
+            reader.check_content()
+        count += 1
+    return count
+
+
+def _segments(archived: ArchivedPartition) -> Iterator[Segment]:
+    return walk_chain(archived.store.list(archived.prefix), extension=archived.extension, where=archived.prefix)
+
+
+def _key(archived: ArchivedPartition, segment: Segment) -> str:
+    return f"{archived.prefix}/{segment.name}"

@@ -1,0 +1,56 @@
+"""Clocks, passed in wherever time matters, so that tests can own the time."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The two readings of time the package uses."""
+
+    def now_seconds(self) -> float:
+        """Returns the wall clock in seconds since the epoch; it may jump."""
+        ...
+
+    def elapsed_seconds(self) -> float:
+        """Returns a reading that only grows and goes on while the machine sleeps; only differences mean something."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now_seconds(self) -> float:
+        """Returns the wall clock in seconds since the epoch."""
+        return time.time()
+
+    def elapsed_seconds(self) -> float:
+        """Returns CLOCK_BOOTTIME where the platform has it, so that a suspended writer sees its deadline pass."""
+        # CLOCK_MONOTONIC stops while a laptop or a frozen VM sleeps; a claim must not outlive that sleep.
+        if hasattr(time, "CLOCK_BOOTTIME"):
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock that stands still until told; for tests and simulations.
+
+    Args:
+        now_seconds: where the wall clock starts.
+    """
+
+    def __init__(self, now_seconds: float = 1_700_000_000.0) -> None:
+        self._now = now_seconds
+        self._elapsed = 0.0
+
+    def now_seconds(self) -> float:
+        """Returns the wall clock in seconds since the epoch."""
+        return self._now
+
+    def elapsed_seconds(self) -> float:
+        """Returns the seconds advanced so far."""
+        return self._elapsed
+
+    def advance(self, seconds: float) -> None:
+        """Moves both readings forward by ``seconds``."""
+        self._now += seconds
+        self._elapsed += seconds

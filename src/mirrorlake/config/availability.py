@@ -1,0 +1,104 @@
+"""What the configuration knows but this version cannot do: one table, and the refusal by name.
+
+A feature that becomes available loses its row here; nothing else in the configuration knows about versions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from mirrorlake.config.document import Document, Tree
+from mirrorlake.config.expansion import UnsetText
+from mirrorlake.config.problems import FieldPath, ProblemList
+from mirrorlake.config.resolved import GapFill
+
+GAP_FILL_DEFAULT = GapFill.REFUSE
+"""What an unset ``gap-fill`` means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """One setting this version refuses.
+
+    ``where`` are patterns of the path, ``*`` standing for any key or index. ``values`` are those refused,
+    ``allowed`` the only ones accepted; with neither, the field must not be set at all.
+    """
+
+    where: tuple[str, ...]
+    remedy: str
+    values: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+    def refuses(self, value: Tree) -> bool:
+        """Tells whether a value that is set is one this version cannot honour."""
+        if value is None or isinstance(value, UnsetText):
+            return False
+        if self.values:
+            return value in self.values
+        return value not in self.allowed
+
+
+_DESTINATION = ("mirrors", "*", "destinations", "*")
+_PROPERTIES = ("clusters", "*", "properties")
+_ARCHIVE_ON_DISK = "use a store of `type: filesystem`"
+_EVERY_RECORD = "leave it out: every record is archived"
+_PLAINTEXT = "only `security.protocol: PLAINTEXT` can be used"
+_PARQUET = "use `format: parquet`"
+_SOURCE_TIME = "use `timestamp-mode: source`"
+_OTHER_TRIGGERS = "leave it out and use the other triggers of `flush`"
+
+UNAVAILABLE = (
+    Unavailable(where=("stores", "*", "type"), values=("s3", "gcs", "azure"), remedy=_ARCHIVE_ON_DISK),
+    Unavailable(where=("destination", "type"), values=("s3",), remedy="use `type: filesystem`"),
+    Unavailable(where=(*_DESTINATION, "offsets"), values=("map",), remedy="use `offsets: preserve`"),
+    Unavailable(
+        where=(*_DESTINATION, "gap-fill"),
+        values=("markers", "filler"),
+        remedy="leave it out, or use `gap-fill: refuse`",
+    ),
+    Unavailable(where=(*_DESTINATION, "timestamp-mode"), values=("destination",), remedy=_SOURCE_TIME),
+    Unavailable(where=("destination", "timestamp-mode"), values=("destination",), remedy=_SOURCE_TIME),
+    Unavailable(where=(*_DESTINATION, "format"), values=("ndjson", "log"), remedy=_PARQUET),
+    Unavailable(where=("destination", "format"), values=("ndjson", "log"), remedy=_PARQUET),
+    Unavailable(where=(*_DESTINATION, "compaction"), values=("log",), remedy=_EVERY_RECORD),
+    Unavailable(where=("destination", "compaction"), values=("log",), remedy=_EVERY_RECORD),
+    Unavailable(where=("mirrors", "*", "compaction"), values=("log",), remedy=_EVERY_RECORD),
+    Unavailable(where=(*_DESTINATION, "flush", "daily"), remedy=_OTHER_TRIGGERS),
+    Unavailable(where=("destination", "flush", "daily"), remedy=_OTHER_TRIGGERS),
+    Unavailable(where=("mirrors", "*", "source", "start"), allowed=("earliest",), remedy="use `start: earliest`"),
+    Unavailable(where=("mirrors", "*", "on-truncation"), values=("skip",), remedy="use `on-truncation: park`"),
+    Unavailable(where=("mirrors", "*", "on-recreate"), values=("restart",), remedy="use `on-recreate: park`"),
+    Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
+    Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
+    Unavailable(where=(*_PROPERTIES, "security.protocol"), allowed=("PLAINTEXT",), remedy="use `PLAINTEXT`"),
+    Unavailable(where=(*_PROPERTIES, "sasl.*"), remedy=_PLAINTEXT),
+    Unavailable(where=(*_PROPERTIES, "ssl.*"), remedy=_PLAINTEXT),
+)
+"""All rows. The remedies say what works today."""
+
+
+def refuse_unavailable(document: Document, problems: ProblemList) -> None:
+    """Notes every setting of the file this version cannot honour, whatever else is wrong with it."""
+    for row in UNAVAILABLE:
+        for path, value in _matches(document.tree, row.where, ()):
+            if row.refuses(value):
+                message = f"{_setting(path, value, row)} is not available in this version"
+                problems.add(document.place(path), message, row.remedy)
+
+
+def _setting(path: FieldPath, value: Tree, row: Unavailable) -> str:
+    # Only values that stand in the table itself are repeated; others may be secrets.
+    key = str(path[-1])
+    return f"`{key}: {value}`" if value in row.values else f"`{key}`"
+
+
+def _matches(tree: Tree, where: tuple[str, ...], path: FieldPath) -> Iterator[tuple[FieldPath, Tree]]:
+    if not where:
+        yield path, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            if fnmatchcase(key, where[0]):
+                yield from _matches(value, where[1:], (*path, key))
+    elif isinstance(tree, list) and where[0] == "*":
+        for index, value in enumerate(tree):
+            yield from _matches(value, where[1:], (*path, index))

@@ -1,0 +1,151 @@
+"""Puts a part of the file through its model, and says in our words what the model did not like."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from mirrorlake.config.document import Document, Tree
+from mirrorlake.config.expansion import UnsetText
+from mirrorlake.config.problems import FieldPath, Place, ProblemList
+from mirrorlake.config.reading import ALREADY_REPORTED, REFUSED, found, suggestion
+from mirrorlake.config.section import Section
+
+_NATIVE_ONLY = ("clusters", "stores")
+S = TypeVar("S", bound=Section)
+
+_HABITS = {
+    "max-offsets": "max-records",
+    "max-time-ms": "max-time",
+    "bootstrap.servers": "bootstrap-servers",
+    "brokers": "bootstrap-servers",
+    "on-recreation": "on-recreate",
+    "destination-name-override": "topic",
+    "topic": "topics",
+    "partition": "partitions",
+    "whitelist": "topics",
+    "blacklist": "exclude",
+}
+"""What people are used to elsewhere, where the nearest spelling would not lead to it."""
+
+
+def check(
+    model: type[S],
+    tree: Tree,
+    path: FieldPath,
+    document: Document,
+    problems: ProblemList,
+    *,
+    shown_as: type[Section] | None = None,
+) -> S | None:
+    """Returns the part of the file at ``path`` as its model, or None after noting all that is wrong.
+
+    Args:
+        model: what it must be.
+        tree: the part.
+        path: where it stands.
+        document: the file, for places.
+        problems: takes what is wrong.
+        shown_as: the model whose fields are suggested for an unknown one, where that has more of them.
+    """
+    if isinstance(tree, UnsetText):
+        return None
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        # The details hold the file's values and may hold secrets; nothing but `found` may print them.
+        for detail in error.errors(include_url=False):
+            _note(shown_as or model, detail, path, document, problems)
+        return None
+
+
+def check_one_of(
+    models: Mapping[str, type[S]], tree: Tree, path: FieldPath, document: Document, problems: ProblemList
+) -> S | None:
+    """Returns the part at ``path`` as the model its ``type`` selects, or None after noting what is wrong."""
+    if not isinstance(tree, dict):
+        if not isinstance(tree, UnsetText):
+            problems.add(document.place(path), f"expected a mapping, found {found(tree)}")
+        return None
+    known = ", ".join(models)
+    kind = tree.get("type")
+    if "type" not in tree:
+        problems.add(document.place((*path, "type")), "is required", f"one of {known}")
+        return None
+    if not isinstance(kind, str) or kind not in models:
+        if not isinstance(kind, UnsetText):
+            hint = suggestion(kind, models) if isinstance(kind, str) else ""
+            problems.add(document.place((*path, "type")), f"expected one of {known}, found {found(kind)}", hint)
+        return None
+    return check(models[kind], {**tree, "type": "".join(kind)}, path, document, problems)
+
+
+def note_unknown(model: type[Section], document: Document, problems: ProblemList) -> None:
+    """Notes the fields at the file's root that its model does not have."""
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    for key in document.tree if isinstance(document.tree, dict) else ():
+        if key not in names:
+            is_mixed = key in _NATIVE_ONLY and "destination" in names
+            hint = "`destination` at the root makes this the mirror-v3 form" if is_mixed else suggestion(key, names)
+            problems.add(document.place((key,)), "is not a known field", hint)
+
+
+def entries(tree: Tree, key: str, document: Document, problems: ProblemList) -> Iterator[tuple[FieldPath, Tree]]:
+    """Yields path and value of each item of a list at the root; notes it where it is no list."""
+    if not isinstance(tree, dict) or key not in tree:
+        problems.add(document.place((key,)), "is required")
+        return
+    items = tree[key]
+    if isinstance(items, list):
+        yield from (((key, index), item) for index, item in enumerate(items))
+    elif not isinstance(items, UnsetText):
+        problems.add(document.place((key,)), f"expected a list, found {found(items)}")
+
+
+def note_refusal(error: PydanticCustomError, place: Place, problems: ProblemList) -> None:
+    """Notes what a reader refused, where it was called without a model."""
+    context = error.context or {}
+    problems.add(place, str(context.get("message", "")), str(context.get("hint", "")))
+
+
+def _note(
+    model: type[BaseModel], detail: ErrorDetails, path: FieldPath, document: Document, problems: ProblemList
+) -> None:
+    where = document.place((*path, *detail["loc"]))
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case kind if kind == ALREADY_REPORTED:
+            return
+        case kind if kind == REFUSED:
+            problems.add(where, str(context["message"]), str(context["hint"]))
+        case "missing":
+            problems.add(where, "is required")
+        case "extra_forbidden":
+            problems.add(where, "is not a known field", _nearest_field(model, detail["loc"]))
+        case "model_type" | "dict_type" | "model_attributes_type":
+            problems.add(where, f"expected a mapping, found {found(detail['input'])}")
+        case "list_type":
+            problems.add(where, f"expected a list, found {found(detail['input'])}")
+        case kind:
+            # Every other kind would be a reader of ours that is missing: say where, but not the value.
+            problems.add(where, f"cannot be read ({kind})")
+
+
+def _nearest_field(model: type[BaseModel], loc: FieldPath) -> str:
+    owner: type[BaseModel] | None = model
+    for part in loc[:-1]:
+        if owner is not None and isinstance(part, str):
+            owner = next((_inner_model(f.annotation) for f in owner.model_fields.values() if f.alias == part), None)
+    if owner is None:
+        return ""
+    names = [field.alias or name for name, field in owner.model_fields.items()]
+    habit = _HABITS.get(str(loc[-1]))
+    return f"did you mean `{habit}`?" if habit in names else suggestion(str(loc[-1]), names)
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found_models = (_inner_model(part) for part in get_args(annotation))
+    return next((inner for inner in found_models if inner is not None), None)

@@ -1,0 +1,238 @@
+"""Client properties under Kafka's own names: which are taken, which are not there yet, which are ours."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict
+
+from mirrorlake.config.document import Document, Tree
+from mirrorlake.config.expansion import ExpandedText, UnsetText
+from mirrorlake.config.problems import FieldPath, Place, ProblemList
+from mirrorlake.config.reading import found, suggestion
+from mirrorlake.config.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """A numeric property that has an effect: its bounds (inclusive) and what it does."""
+
+    minimum: int
+    maximum: int
+    meaning: str
+
+
+_INT32_MAX = 2**31 - 1
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+TUNING: Mapping[str, Tuning] = {
+    "request.timeout.ms": Tuning(
+        minimum=100, maximum=600_000, meaning="Longest wait for an answer; 30000 where not set."
+    ),
+    "socket.connection.setup.timeout.ms": Tuning(
+        minimum=100, maximum=600_000, meaning="Longest wait for a connection; 10000 where not set."
+    ),
+    "fetch.max.bytes": Tuning(minimum=1024, maximum=_INT32_MAX, meaning="Bytes of one answer to a fetch."),
+    "max.partition.fetch.bytes": Tuning(
+        minimum=1024, maximum=_INT32_MAX, meaning="Bytes of one partition in one answer to a fetch."
+    ),
+    "fetch.min.bytes": Tuning(
+        minimum=1, maximum=_INT32_MAX, meaning="Bytes a broker waits for before it answers a fetch."
+    ),
+    "fetch.max.wait.ms": Tuning(
+        minimum=0, maximum=60_000, meaning="Longest time a broker waits for `fetch.min.bytes`."
+    ),
+}
+"""Properties of numbers, by Kafka's name."""
+
+TEXTS: Mapping[str, str] = {
+    "client.id": "How brokers name this client in logs and quotas; `mirrorlake` where not set.",
+    "security.protocol": "`PLAINTEXT`.",
+}
+"""Properties of text, by Kafka's name, with what they do."""
+
+SECURITY = frozenset(
+    [
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "sasl.jaas.config",
+        "sasl.kerberos.service.name",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "ssl.protocol",
+        "ssl.enabled.protocols",
+        "ssl.cipher.suites",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+        "ssl.key.password",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    ]
+)
+"""Properties of SASL and TLS (Kafka's and librdkafka's names). Whether they can be used: ``availability``."""
+
+SECRET = frozenset(
+    [
+        "sasl.password",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret",
+        "ssl.keystore.password",
+        "ssl.keystore.key",
+        "ssl.truststore.password",
+        "ssl.key.password",
+    ]
+)
+"""Those that must never stand in the file itself, nor in any output."""
+
+OURS: Mapping[str, str] = {
+    "bootstrap.servers": "it stands beside `properties`, as `bootstrap-servers`",
+    "acks": "it is always `all`",
+    "enable.idempotence": "it is always on",
+    "transactional.id": "it is made from the mirror's name",
+    "isolation.level": "it is always `read_committed`",
+    "group.id": "positions come from the destination, there is no group",
+    "auto.offset.reset": "use `start` of the mirror's source",
+    "enable.auto.commit": "positions come from the destination, nothing is committed",
+    "compression.type": "batches keep the compression they have at the source",
+    "max.in.flight.requests.per.connection": "it is chosen so that order holds",
+    "allow.auto.create.topics": "use `create-topics` of the destination",
+}
+"""Properties whose value exactly-once decides, and why."""
+
+NOT_YET = frozenset(
+    [
+        "batch.size",
+        "buffer.memory",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "delivery.timeout.ms",
+        "linger.ms",
+        "max.block.ms",
+        "max.poll.records",
+        "max.request.size",
+        "metadata.max.age.ms",
+        "partitioner.class",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "transaction.timeout.ms",
+    ]
+)
+"""Properties of Kafka's clients that have no effect here; set, they would be ignored, so they are refused."""
+
+
+class ClusterTuning(TypedDict, total=False):
+    """The fields of ``resolved.Cluster`` that properties fill in."""
+
+    client_id: str
+    request_timeout_seconds: float
+    connect_timeout_seconds: float
+    fetch_bytes_max: int
+    fetch_partition_bytes_max: int
+    fetch_bytes_min: int
+    fetch_wait_seconds_max: float
+
+
+@dataclass(slots=True)
+class PropertiesRead:
+    """The properties of one cluster, sorted out."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, Secret] = field(default_factory=dict)
+
+    def tuning(self) -> ClusterTuning:
+        """Returns what the properties set, as fields with units; what is not set is absent."""
+        tuning: ClusterTuning = {}
+        if "client.id" in self.properties:
+            tuning["client_id"] = self.properties["client.id"]
+        numbers = {name: int(text) for name, text in self.properties.items() if name in TUNING}
+        if "request.timeout.ms" in numbers:
+            tuning["request_timeout_seconds"] = numbers["request.timeout.ms"] / 1000
+        if "socket.connection.setup.timeout.ms" in numbers:
+            tuning["connect_timeout_seconds"] = numbers["socket.connection.setup.timeout.ms"] / 1000
+        if "fetch.max.bytes" in numbers:
+            tuning["fetch_bytes_max"] = numbers["fetch.max.bytes"]
+        if "max.partition.fetch.bytes" in numbers:
+            tuning["fetch_partition_bytes_max"] = numbers["max.partition.fetch.bytes"]
+        if "fetch.min.bytes" in numbers:
+            tuning["fetch_bytes_min"] = numbers["fetch.min.bytes"]
+        if "fetch.max.wait.ms" in numbers:
+            tuning["fetch_wait_seconds_max"] = numbers["fetch.max.wait.ms"] / 1000
+        return tuning
+
+
+def read_properties(
+    given: Mapping[str, Tree], path: FieldPath, document: Document, problems: ProblemList
+) -> PropertiesRead:
+    """Returns a cluster's properties; notes the unknown, the unreadable, and secrets written in clear."""
+    read = PropertiesRead()
+    for name, value in given.items():
+        place = document.place((*path, name))
+        if isinstance(value, UnsetText):
+            continue
+        if name in SECRET:
+            _read_secret(name, value, place, read, problems)
+        elif name in TUNING or name in TEXTS or name in SECURITY:
+            _read_plain(name, value, place, read, problems)
+        elif name in OURS:
+            problems.add(place, "cannot be set", OURS[name])
+        elif name in NOT_YET:
+            problems.add(place, f"`{name}` is not available in this version", "leave it out")
+        else:
+            known = [*TUNING, *TEXTS, *sorted(SECURITY)]
+            problems.add(place, "is not a property of Kafka's clients known here", suggestion(name, known))
+    return read
+
+
+def _read_secret(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:
+    if isinstance(value, ExpandedText):
+        read.secrets[name] = Secret("".join(value))
+    elif isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str):
+        if Path(value["file"]).is_absolute():
+            read.secrets[name] = Secret(file=Path(value["file"]))
+        else:
+            problems.add(place, "the file of a secret must be an absolute path")
+    else:
+        problems.add(place, "a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
+
+
+def _read_plain(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, str | int | float):
+        text = "".join(value) if isinstance(value, str) else str(value)
+    else:
+        problems.add(place, f"expected text or a number, found {found(value)}")
+        return
+    if bounds := TUNING.get(name):
+        if not _NUMBER.fullmatch(text) or not bounds.minimum <= int(text) <= bounds.maximum:
+            expected = f"a whole number from {bounds.minimum} to {bounds.maximum}"
+            problems.add(place, f"expected {expected}, found {found(value)}")
+            return
+    elif not text.strip():
+        problems.add(place, "is empty")
+        return
+    read.properties[name] = text

@@ -1,0 +1,111 @@
+"""What can only be judged when several parts of a configuration are looked at together."""
+
+import re
+from collections.abc import Sequence
+
+from mirrorlake.config.assignments import (
+    Assignment,
+    find_collisions,
+    find_loops,
+    name_flaw,
+    named_assignments,
+)
+from mirrorlake.config.document import Document
+from mirrorlake.config.problems import FieldPath, ProblemList
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    ArchiveFormat,
+    Compaction,
+    Destination,
+    KafkaDestination,
+    Mirror,
+    OffsetMode,
+)
+
+NamedAt = tuple[str, FieldPath]
+"""A mirror's name and where it stands."""
+
+
+def check_mirror_names(names: Sequence[NamedAt], document: Document, problems: ProblemList) -> None:
+    """Notes names that stand twice, and names whose transactional ids would meet."""
+    first: dict[str, FieldPath] = {}
+    for name, path in names:
+        if name in first:
+            line = document.place(first[name]).line
+            problems.add(document.place(path), f"the name `{name}` is taken, on line {line}", "names are unique")
+        first.setdefault(name, path)
+    for name, path in first.items():
+        # `mirrorlake.<mirror>.<shard>`: shard 1 of `a` must not be the mirror `a.1`.
+        stem = re.fullmatch(r"(.+)\.\d+", name, re.ASCII)
+        if stem and stem[1] in first:
+            message = f"`{name}` could be taken for a shard of mirror `{stem[1]}`"
+            problems.add(document.place(path), message, "use another name than one plus a dot and a number")
+
+
+def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
+    """Notes what does not go together within a mirror and between mirrors, for the topics that are named."""
+    for mirror in mirrors:
+        _check_topics(mirror, problems)
+        for destination in mirror.destinations:
+            if isinstance(destination, ArchiveDestination):
+                _check_archive(destination, problems)
+            else:
+                _check_kafka(mirror, destination, problems)
+            _check_template(mirror, destination, problems)
+    assignments = named_assignments(mirrors)
+    flawed = _check_names(assignments, problems)
+    sound = [a for a in assignments if a not in flawed]
+    for collision in find_collisions(sound):
+        hint = "give one of them another destination, or other partitions"
+        problems.add(collision.second.destination.place, collision.message, hint)
+    for loop in find_loops(sound):
+        place = loop.assignments[-1].destination.place
+        problems.add(place, loop.message, "give the destination topic another name, such as `copy-of-{topic}`")
+
+
+def _check_names(assignments: Sequence[Assignment], problems: ProblemList) -> list[Assignment]:
+    flawed = []
+    for assignment in assignments:
+        if flaw := name_flaw(assignment):
+            message = f"topic {assignment.topic} would become `{assignment.destination_name}`"
+            problems.add(assignment.destination.place, message, flaw)
+            flawed.append(assignment)
+    return flawed
+
+
+def _check_topics(mirror: Mirror, problems: ProblemList) -> None:
+    topics = mirror.source.topics
+    place = mirror.place
+    for name in topics.names:
+        if topics.excludes(name):
+            problems.add(place, f"topic {name} is named and excluded at once", "remove it from one of the two")
+    for name, by_partition in mirror.source.start.offsets.items():
+        if name not in topics.names:
+            problems.add(place, f"start offsets are given for {name}, which is not among the topics named")
+        selected = mirror.source.partitions
+        beyond = [] if selected is None else sorted(set(by_partition) - set(selected))
+        if beyond:
+            problems.add(place, f"start offsets are given for partition {beyond[0]}, which is not mirrored")
+
+
+def _check_archive(destination: ArchiveDestination, problems: ProblemList) -> None:
+    if destination.compaction is Compaction.LOG and destination.format is not ArchiveFormat.PARQUET:
+        message = f"`compaction: log` cannot be had with `format: {destination.format}`"
+        problems.add(destination.place, message, "use `format: parquet`")
+
+
+def _check_kafka(mirror: Mirror, destination: KafkaDestination, problems: ProblemList) -> None:
+    cluster = mirror.source.cluster
+    topics = mirror.source.topics
+    if topics.patterns and destination.cluster.is_same_as(cluster) and destination.topic_template == "{topic}":
+        message = f"mirror {mirror.name} would write the topics it reads, on cluster {cluster.name}"
+        problems.add(destination.place, message, "give the destination topic another name")
+
+
+def _check_template(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:
+    # Topics given by name are looked at one by one; what an expression will select is not known yet.
+    template = destination.name_for("{topic}")
+    mixes = isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP
+    if mirror.source.topics.patterns and "{topic}" not in template and not mixes:
+        message = f"all topics an expression selects would go into one, `{template}`"
+        problems.add(destination.place, message, "use `{topic}` in it")

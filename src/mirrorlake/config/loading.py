@@ -1,0 +1,168 @@
+"""Reads a configuration file: both forms in, one resolved value out, or every problem at once."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from mirrorlake.config.availability import refuse_unavailable
+from mirrorlake.config.checking import check, note_unknown
+from mirrorlake.config.cross_checks import check_mirror_names, check_mirrors
+from mirrorlake.config.document import Document, Tree, read_document
+from mirrorlake.config.environment import Environment, read_environment
+from mirrorlake.config.expansion import UnsetText
+from mirrorlake.config.mirror_v3_form import MirrorV3Form
+from mirrorlake.config.native_form import CommonForm, EngineForm, NativeForm, ServiceForm
+from mirrorlake.config.problems import ConfigurationErrors, Place, Problem, ProblemList
+from mirrorlake.config.reading import found
+from mirrorlake.config.resolve_mirror_v3 import resolve_mirror_v3
+from mirrorlake.config.resolve_native import resolve_native
+from mirrorlake.config.resolved import Configuration, Engine, Form, ListenAddress, OnPark, Service
+
+FILE_BYTES_MAX = 4 * 1024**2
+"""Far above any real file; a data file given by mistake is refused at once."""
+V3_METRICS_PORT = 9090
+V3_HEARTBEAT_SECONDS = 30
+
+
+def load_configuration(path: Path, environ: Mapping[str, str] | None = None) -> Configuration:
+    """Returns the configuration in a file. Touches nothing else: no network, no folder.
+
+    Args:
+        path: the file.
+        environ: the environment variables; None for those of this process.
+
+    Raises:
+        ConfigurationErrors: everything that is wrong with the file and with environment variables.
+    """
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        place = Place(file=file, line=0, column=0, field="")
+        reason = f"cannot be read: {error.strerror or error}"
+        raise ConfigurationErrors([Problem(place=place, message=reason)]) from None
+    return parse_configuration(content, file=file, environ=os.environ if environ is None else environ)
+
+
+def parse_configuration(content: bytes, *, file: str, environ: Mapping[str, str]) -> Configuration:
+    """Returns the configuration in the bytes of a file; ``file`` is its name in messages.
+
+    Raises:
+        ConfigurationErrors: everything that is wrong with the file and with environment variables.
+    """
+    problems = ProblemList()
+    environment = _environment(environ, problems)
+    if len(content) > FILE_BYTES_MAX:
+        place = Place(file=file, line=0, column=0, field="")
+        problems.add(place, f"is larger than {FILE_BYTES_MAX} bytes", "is it a configuration?")
+        problems.raise_if_any()
+    document = read_document(content, file=file, environ=environ, problems=problems)
+    if not isinstance(document.tree, dict):
+        if not problems.found or document.tree is not None:
+            _note_no_mapping(document, problems)
+        raise ConfigurationErrors(problems.found)
+    configuration = _resolve(document, environment, problems)
+    problems.raise_if_any()
+    return configuration
+
+
+def _environment(environ: Mapping[str, str], problems: ProblemList) -> Environment:
+    try:
+        return read_environment(environ)
+    except ConfigurationErrors as errors:
+        problems.found.extend(errors.problems)
+        return Environment()
+
+
+def _note_no_mapping(document: Document, problems: ProblemList) -> None:
+    if isinstance(document.tree, UnsetText):
+        return
+    place = document.place(())
+    if document.tree is None:
+        problems.add(place, "holds no configuration", "`mirrorlake config schema` says what it may hold")
+    else:
+        problems.add(place, f"expected a mapping, found {found(document.tree)}")
+
+
+def _resolve(document: Document, environment: Environment, problems: ProblemList) -> Configuration:
+    assert isinstance(document.tree, dict)
+    form = form_of(document.tree)
+    note_unknown(NativeForm if form is Form.NATIVE else MirrorV3Form, document, problems)
+    read = resolve_native if form is Form.NATIVE else resolve_mirror_v3
+    parts = read(document, problems)
+    common = _common(document, problems)
+    check_mirror_names(parts.names, document, problems)
+    check_mirrors(parts.mirrors, problems)
+    refuse_unavailable(document, problems)
+    return Configuration(
+        file=document.file,
+        form=form,
+        clusters=tuple(parts.clusters),
+        stores=tuple(parts.stores),
+        mirrors=tuple(parts.mirrors),
+        destination_types=tuple(dict.fromkeys(parts.destination_types)),
+        engine=_engine(common.engine),
+        service=_service(form, common.service, environment),
+        on_park=common.on_park or (OnPark.CONTINUE if form is Form.NATIVE else OnPark.EXIT),
+    )
+
+
+def form_of(tree: Mapping[str, Tree]) -> Form:
+    """Returns the form a file is written in.
+
+    A ``destination`` at the root makes it mirror-v3's; so do mirrors written that way in a file without
+    clusters, so that a forgotten or misspelt ``destination`` is what gets reported.
+    """
+    if "destination" in tree:
+        return Form.MIRROR_V3
+    mirrors = tree.get("mirrors")
+    is_v3_mirror = isinstance(mirrors, list) and any(isinstance(m, dict) and "partition" in m for m in mirrors)
+    return Form.MIRROR_V3 if is_v3_mirror and "clusters" not in tree else Form.NATIVE
+
+
+def _common(document: Document, problems: ProblemList) -> CommonForm:
+    """Returns what stands at the root in both forms; an unreadable part is noted and left at default."""
+    assert isinstance(document.tree, dict)
+    sound = CommonForm()
+    for field in CommonForm.model_fields.values():
+        name = str(field.alias)
+        if name in document.tree:
+            part = check(CommonForm, {name: document.tree[name]}, (), document, problems)
+            read = {set_name: getattr(part, set_name) for set_name in part.model_fields_set} if part else {}
+            sound = sound.model_copy(update=read)
+    return sound
+
+
+def _engine(form: EngineForm) -> Engine:
+    return Engine(
+        lanes=form.lanes or available_cores(),
+        lease_seconds=form.lease,
+        memory_bytes=form.memory,
+        batch_slots=form.batch_slots,
+        master=form.master,
+    )
+
+
+def available_cores() -> int:
+    """Returns the cores this process may use, which a container may hold below those of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _service(form: Form, given: ServiceForm, environment: Environment) -> Service:
+    metrics = given.metrics
+    heartbeat_seconds = given.heartbeat
+    if form is Form.MIRROR_V3 and "metrics" not in given.model_fields_set:
+        port = environment.v3_metrics_port
+        port = V3_METRICS_PORT if port is None else port
+        metrics = ListenAddress(host="0.0.0.0", port=port) if port else None  # as there
+    if form is Form.MIRROR_V3 and "heartbeat" not in given.model_fields_set:
+        seconds = environment.v3_heartbeat_seconds
+        heartbeat_seconds = float(V3_HEARTBEAT_SECONDS if seconds is None else seconds) or None
+    if environment.metrics is not None:
+        metrics = environment.metrics.listen
+    if environment.heartbeat is not None:
+        heartbeat_seconds = environment.heartbeat.seconds
+    return Service(metrics=metrics, control=given.control, heartbeat_seconds=heartbeat_seconds)

@@ -1,0 +1,112 @@
+"""The mirror-v3 form, as it stands in the file: one shared destination, one partition per mirror.
+
+Fields, defaults and their meaning are those of mirror-v3 itself, so that its files run unmodified; `engine`,
+`service` and `on-park` of the native form may stand beside them.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mirrorlake.config.native_form import CommonForm, DailyForm
+from mirrorlake.config.resolved import ArchiveFormat, Compression, TimestampMode
+from mirrorlake.config.section import (
+    CompactionWord,
+    CompressionWord,
+    Endpoint,
+    FormatWord,
+    Name,
+    Override,
+    Partition,
+    Prefix,
+    Root,
+    Section,
+    ServersOrHosts,
+    Text,
+    TimestampModeWord,
+    Topic,
+    Trigger,
+    option,
+)
+
+
+class V3FlushForm(Section):
+    """When a file is cut: whichever comes first. A very large number switches a trigger off."""
+
+    max_time_ms: Trigger = option(..., "Milliseconds since the first record that is not archived yet.")
+    max_bytes: Trigger = option(..., "Bytes of keys, values and headers.")
+    max_offsets: Trigger = option(..., "Records.")
+    daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
+
+
+class V3KafkaForm(Section):
+    """Another Kafka cluster."""
+
+    type: Literal["kafka"] = option(..., "Selects this kind of destination.")
+    bootstrap_servers: ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
+    timestamp_mode: TimestampModeWord = option(
+        TimestampMode.SOURCE, "Whose timestamp a record carries at the destination."
+    )
+
+
+class V3ArchiveForm(Section):
+    """What both kinds of archives have."""
+
+    format: FormatWord = option(ArchiveFormat.PARQUET, "`parquet` or `ndjson`.")
+    compression: CompressionWord = option(Compression.ZSTD_1, "Of Parquet; without effect on `ndjson`.")
+    compaction: CompactionWord | None = option(
+        None, "`log`: files are snapshots of the latest record per key.", note="`none`"
+    )
+    flush: V3FlushForm = option(..., "When a file is cut.")
+
+
+class V3FilesystemForm(V3ArchiveForm):
+    """A folder."""
+
+    type: Literal["filesystem"] = option(..., "Selects this kind of destination.")
+    root: Root = option(..., "The folder.")
+
+
+class V3S3Form(V3ArchiveForm):
+    """A bucket of S3, or of a store that speaks its protocol. Credentials come from `AWS_*` variables."""
+
+    type: Literal["s3"] = option(..., "Selects this kind of destination.")
+    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for AWS.")
+    region: Text = option(..., "The bucket's region.")
+    bucket: Text = option(..., "The bucket.")
+    prefix: Prefix | None = option(None, "What all keys begin with.")
+
+
+V3DestinationForm = Annotated[V3KafkaForm | V3FilesystemForm | V3S3Form, Field(discriminator="type")]
+V3_DESTINATION_FORMS: dict[str, type[Section]] = {
+    "kafka": V3KafkaForm,
+    "filesystem": V3FilesystemForm,
+    "s3": V3S3Form,
+}
+
+
+class V3SourceForm(Section):
+    """The cluster a mirror reads."""
+
+    bootstrap_servers: ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
+    group_id: Text | None = option(None, "Informational; nothing is committed.", note="`mirror-v3-{name}`")
+
+
+class V3MirrorForm(Section):
+    """One partition of one topic."""
+
+    name: Name = option(..., "Unique. Part of transactional ids and of log lines.")
+    source: V3SourceForm = option(..., "What is read.")
+    topic: Topic = option(..., "Source topic.")
+    partition: Partition = option(..., "Source partition, and destination partition.")
+    destination_name_override: Override | None = option(
+        None, "Destination topic, or folder below the root; left out, the topic's name."
+    )
+    compaction: CompactionWord | None = option(None, "As at `destination`, for this mirror.")
+
+
+class MirrorV3Form(CommonForm):
+    """The root of a file in the mirror-v3 form."""
+
+    destination: V3DestinationForm = option(..., "Shared by all mirrors.")
+    mirrors: list[V3MirrorForm] = option(..., "What is copied. `validate` takes an empty list, `run` does not.")

@@ -1,0 +1,247 @@
+"""The native form, as it stands in the file. ``resolve_native`` turns it into what the program uses."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mirrorlake.config.resolved import (
+    ArchiveFormat,
+    Compaction,
+    Compression,
+    OffsetMode,
+    RecreationPolicy,
+    Start,
+    TimestampMode,
+    TruncationPolicy,
+)
+from mirrorlake.config.section import (
+    AtUtc,
+    Boolean,
+    CompactionWord,
+    CompressionWord,
+    Count,
+    Endpoint,
+    FlushTime,
+    FormatWord,
+    GapFillWord,
+    Heartbeat,
+    LaneCount,
+    LeaseTime,
+    Listen,
+    MemorySize,
+    Name,
+    OffsetModeWord,
+    OnParkWord,
+    Partitions,
+    Prefix,
+    Properties,
+    RecreationWord,
+    Replication,
+    Root,
+    Section,
+    SegmentSize,
+    Servers,
+    SlotCount,
+    StartPoint,
+    Template,
+    Text,
+    TimestampModeWord,
+    TopicEntry,
+    TruncationWord,
+    option,
+)
+
+
+class ClusterForm(Section):
+    """A Kafka cluster; its key is the name that mirrors refer to."""
+
+    bootstrap_servers: Servers = option(..., "Brokers to ask first. One that answers is enough.")
+    properties: Properties = option({}, "Client properties under Kafka's own names, see below.")
+
+
+class StoreFilesystemForm(Section):
+    """A folder that holds archives."""
+
+    type: Literal["filesystem"] = option(..., "Selects this kind of store.")
+    root: Root = option(..., "The folder. It must exist, on a filesystem with hard links.")
+
+
+class StoreS3Form(Section):
+    """A bucket of S3, or of a store that speaks its protocol. Credentials come from `AWS_*` variables."""
+
+    type: Literal["s3"] = option(..., "Selects this kind of store.")
+    bucket: Text = option(..., "The bucket. It must exist.")
+    prefix: Prefix = option("", "What all keys begin with.")
+    region: Text = option(..., "The bucket's region.")
+    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for AWS.")
+
+
+class StoreGcsForm(Section):
+    """A bucket of Google Cloud Storage."""
+
+    type: Literal["gcs"] = option(..., "Selects this kind of store.")
+    bucket: Text = option(..., "The bucket. It must exist.")
+    prefix: Prefix = option("", "What all keys begin with.")
+
+
+class StoreAzureForm(Section):
+    """A container of Azure Blob Storage."""
+
+    type: Literal["azure"] = option(..., "Selects this kind of store.")
+    account: Text = option(..., "The storage account.")
+    container: Text = option(..., "The container. It must exist.")
+    prefix: Prefix = option("", "What all keys begin with.")
+
+
+class DailyForm(Section):
+    """A time of day at which segments are cut whatever they hold."""
+
+    at_utc: AtUtc = option(..., "Time of day in UTC.")
+
+
+class FlushForm(Section):
+    """When a segment is cut: whichever comes first."""
+
+    max_bytes: SegmentSize = option(
+        128 * 1024**2, "Bytes of keys, values and headers, before compression.", shown="128MiB"
+    )
+    max_records: Count = option(1_000_000, "Records.")
+    max_time: FlushTime = option(
+        60.0, "Age of the oldest record that is not archived yet, also when nothing more arrives.", shown="1m"
+    )
+    daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
+
+
+class KafkaDestinationForm(Section):
+    """Another Kafka cluster, or the same one under other topic names."""
+
+    type: Literal["kafka"] = option(..., "Selects this kind of destination.")
+    cluster: Name = option(..., "Key of one of `clusters`.")
+    topic: Template = option("{topic}", "Destination topic; knows `{topic}`, `{mirror}` and `{cluster}`.")
+    offsets: OffsetModeWord = option(
+        OffsetMode.PRESERVE,
+        "`preserve`: every record keeps its offset, and this mirror alone writes the destination partition. "
+        "`map`: other writers are allowed, an offset map is kept.",
+    )
+    gap_fill: GapFillWord | None = option(
+        None,
+        "How offsets without a record are closed with `offsets: preserve`. `refuse`: the partition is parked "
+        "at the first one.",
+        shown="refuse",
+    )
+    timestamp_mode: TimestampModeWord = option(
+        TimestampMode.SOURCE, "Whose timestamp a record carries at the destination."
+    )
+    create_topics: Boolean = option(
+        True,
+        "Creates a missing destination topic with the source's number of partitions; else it must exist.",
+    )
+    replication_factor: Replication | None = option(
+        None, "Of created topics; left out, the destination cluster decides."
+    )
+
+
+class ArchiveDestinationForm(Section):
+    """Files in a store, one folder per topic and partition."""
+
+    type: Literal["archive"] = option(..., "Selects this kind of destination.")
+    store: Name = option(..., "Key of one of `stores`.")
+    name: Template = option("{topic}", "Folder below the store's root; knows `{topic}`, `{mirror}` and `{cluster}`.")
+    format: FormatWord = option(ArchiveFormat.PARQUET, "What a segment file holds.")
+    compression: CompressionWord = option(Compression.ZSTD_1, "How Parquet is compressed.")
+    compaction: CompactionWord = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
+    flush: FlushForm = option(FlushForm(), "When a segment is cut.", note="see below")
+
+
+DestinationForm = Annotated[KafkaDestinationForm | ArchiveDestinationForm, Field(discriminator="type")]
+StoreForm = Annotated[StoreFilesystemForm | StoreS3Form | StoreGcsForm | StoreAzureForm, Field(discriminator="type")]
+DESTINATION_FORMS: dict[str, type[Section]] = {
+    "kafka": KafkaDestinationForm,
+    "archive": ArchiveDestinationForm,
+}
+STORE_FORMS: dict[str, type[Section]] = {
+    "filesystem": StoreFilesystemForm,
+    "s3": StoreS3Form,
+    "gcs": StoreGcsForm,
+    "azure": StoreAzureForm,
+}
+
+
+class SourceForm(Section):
+    """What a mirror reads."""
+
+    cluster: Name = option(..., "Key of one of `clusters`.")
+    topics: list[TopicEntry] = option(
+        ..., "Topics by name, or by an expression between slashes that matches the whole name."
+    )
+    exclude: list[TopicEntry] = option([], "Topics left out though an expression matches.")
+    partitions: Partitions = option(None, "Which partitions.", shown="all")
+    start: StartPoint = option(Start(), "Where a partition begins that has no position yet.", shown="earliest")
+
+
+class MirrorHeadForm(Section):
+    """A mirror without its destinations, which are read one by one."""
+
+    name: Name = option(..., "Unique. Part of transactional ids: renaming a mirror makes it another writer.")
+    source: SourceForm = option(..., "What is read.")
+    on_truncation: TruncationWord = option(
+        TruncationPolicy.PARK,
+        "When the source no longer has what a destination needs next: `park` stops the partition, `skip` "
+        "goes on at the log start and records the gap.",
+    )
+    on_recreate: RecreationWord = option(
+        RecreationPolicy.PARK,
+        "When a source topic was deleted and made again: `park` stops its partitions, `restart` begins anew.",
+    )
+    enabled: Boolean = option(True, "`false`: checked, but not run.")
+
+
+class MirrorForm(MirrorHeadForm):
+    """Source topics and where they go."""
+
+    destinations: list[DestinationForm] = option(
+        ..., "At least one. Each keeps its own position; where they stand together one read serves them."
+    )
+
+
+class EngineForm(Section):
+    """How much of the machine is used."""
+
+    lanes: LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
+    lease: LeaseTime = option(5.0, "Longest time one lease runs.", shown="5s")
+    memory: MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
+    batch_slots: SlotCount = option(1, "Slots kept for merging, verification and other batch work.")
+    master: Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")
+
+
+class ServiceForm(Section):
+    """The listeners of `run`, and its heartbeat in the log."""
+
+    metrics: Listen = option(
+        None,
+        "Where `/metrics`, `/healthz` and `/readyz` are served. In the mirror-v3 form the default is "
+        "`0.0.0.0:9090`, its port changed by `MIRROR_V3_METRICS_PORT`.",
+        shown="off",
+    )
+    control: Listen = option(None, "Where the control interface is served.", shown="off")
+    heartbeat: Heartbeat = option(30.0, "Time between heartbeat lines in the log.", shown="30s")
+
+
+class CommonForm(Section):
+    """What stands at the root in both forms."""
+
+    engine: EngineForm = option(EngineForm(), "How much of the machine is used.", note="see below")
+    service: ServiceForm = option(ServiceForm(), "Listeners.", note="see below")
+    on_park: OnParkWord | None = option(
+        None,
+        "When a partition is parked: `continue` with the others, or `exit` with code 3 at the first one.",
+        note="`continue`; in the mirror-v3 form `exit`",
+    )
+
+
+class NativeForm(CommonForm):
+    """The root of a file in the native form."""
+
+    clusters: dict[str, ClusterForm] = option(..., "Kafka clusters by name.")
+    stores: dict[str, StoreForm] = option({}, "Stores of archives by name.")
+    mirrors: list[MirrorForm] = option(..., "What is copied, at least one.")

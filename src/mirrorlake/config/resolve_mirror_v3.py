@@ -1,0 +1,153 @@
+"""From the mirror-v3 form in the file to the values the program uses."""
+
+from pathlib import Path
+
+from mirrorlake.config.availability import GAP_FILL_DEFAULT
+from mirrorlake.config.checking import check, check_one_of, entries
+from mirrorlake.config.document import Document, Tree
+from mirrorlake.config.mirror_v3_form import (
+    V3_DESTINATION_FORMS,
+    V3ArchiveForm,
+    V3FilesystemForm,
+    V3KafkaForm,
+    V3MirrorForm,
+    V3S3Form,
+)
+from mirrorlake.config.parts import Parts
+from mirrorlake.config.problems import FieldPath, Place, ProblemList
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    Cluster,
+    Compaction,
+    Destination,
+    Flush,
+    KafkaDestination,
+    Mirror,
+    Source,
+    Store,
+    StoreFilesystem,
+    StoreS3,
+    TopicSelection,
+)
+from mirrorlake.config.section import Section
+
+STORE_NAME = "destination"
+"""Name of the one store of this form: the field that describes it."""
+
+
+def resolve_mirror_v3(document: Document, problems: ProblemList) -> Parts:
+    """Returns all of the file that could be read, after noting everything that could not.
+
+    Clusters have no names in this form; each distinct list of bootstrap servers is one, named by that list.
+    """
+    return _MirrorV3(document, problems).resolve()
+
+
+class _MirrorV3:
+    def __init__(self, document: Document, problems: ProblemList) -> None:
+        self._document = document
+        self._problems = problems
+        self._clusters: dict[tuple[str, ...], Cluster] = {}
+
+    def resolve(self) -> Parts:
+        tree = self._document.tree
+        assert isinstance(tree, dict)
+        path: FieldPath = ("destination",)
+        shared = None
+        if "destination" in tree:
+            given = tree["destination"]
+            shared = check_one_of(V3_DESTINATION_FORMS, given, path, self._document, self._problems)
+        else:
+            self._problems.add(self._document.place(path), "is required")
+        store = self._store(shared, self._document.place(path))
+        parts = Parts(stores=[store] if store else [])
+        if store or isinstance(shared, V3KafkaForm):
+            parts.destination_types.append(store.type_name if store else "kafka")
+        for mirror_path, mirror_tree in entries(tree, "mirrors", self._document, self._problems):
+            if isinstance(mirror_tree, dict) and isinstance(mirror_tree.get("name"), str):
+                parts.names.append((str(mirror_tree["name"]), (*mirror_path, "name")))
+            if mirror := self._mirror(mirror_tree, mirror_path, shared, store):
+                parts.mirrors.append(mirror)
+        parts.clusters = list(self._clusters.values())
+        return parts
+
+    def _store(self, shared: Section | None, place: Place) -> Store | None:
+        match shared:
+            case V3FilesystemForm(root=root):
+                return StoreFilesystem(name=STORE_NAME, root=Path(root), place=place)
+            case V3S3Form() as s3:
+                return StoreS3(
+                    name=STORE_NAME,
+                    bucket=s3.bucket,
+                    prefix=s3.prefix or "",
+                    region=s3.region,
+                    endpoint=s3.endpoint,
+                    place=place,
+                )
+        return None
+
+    def _mirror(self, tree: Tree, path: FieldPath, shared: Section | None, store: Store | None) -> Mirror | None:
+        form = check(V3MirrorForm, tree, path, self._document, self._problems)
+        if form is None:
+            return None
+        servers = form.source.bootstrap_servers
+        source = Source(
+            cluster=self._cluster(servers, (*path, "source", "bootstrap-servers")),
+            topics=TopicSelection(names=(form.topic,)),
+            partitions=(form.partition,),
+            group_id=form.source.group_id or f"mirror-v3-{form.name}",
+        )
+        destination = self._destination(form, path, shared, store)
+        if destination is None:
+            return None
+        place = self._document.place(path)
+        return Mirror(name=form.name, source=source, destinations=(destination,), place=place)
+
+    def _destination(
+        self, form: V3MirrorForm, path: FieldPath, shared: Section | None, store: Store | None
+    ) -> Destination | None:
+        override = form.destination_name_override
+        place = self._document.place((*path, "destination-name-override") if override else path)
+        template = override or "{topic}"
+        if isinstance(shared, V3KafkaForm):
+            if form.compaction is Compaction.LOG:
+                where = self._document.place((*path, "compaction"))
+                self._problems.add(where, "`compaction: log` needs an archive as destination", "leave it out")
+            cluster = self._cluster(shared.bootstrap_servers, ("destination", "bootstrap-servers"))
+            return KafkaDestination(
+                label="kafka",
+                cluster=cluster,
+                topic_template=template,
+                gap_fill=GAP_FILL_DEFAULT,
+                timestamp_mode=shared.timestamp_mode,
+                # As in mirror-v3 itself, where nothing creates the destination topic.
+                creates_topics=False,
+                place=place,
+            )
+        if not isinstance(shared, V3ArchiveForm) or store is None:
+            return None
+        return ArchiveDestination(
+            label=store.type_name,
+            store=store,
+            name_template=template,
+            format=shared.format,
+            compression=shared.compression,
+            compaction=form.compaction or shared.compaction or Compaction.NONE,
+            flush=_flush(shared),
+            place=place,
+        )
+
+    def _cluster(self, servers: tuple[str, ...], path: FieldPath) -> Cluster:
+        if servers not in self._clusters:
+            place = self._document.place(path)
+            self._clusters[servers] = Cluster(name=",".join(servers), bootstrap_servers=servers, place=place)
+        return self._clusters[servers]
+
+
+def _flush(form: V3ArchiveForm) -> Flush:
+    return Flush(
+        bytes_max=form.flush.max_bytes,
+        records_max=form.flush.max_offsets,
+        time_seconds_max=form.flush.max_time_ms / 1000,
+        daily_at_utc=form.flush.daily.at_utc if form.flush.daily else None,
+    )

@@ -1,0 +1,1 @@
+"""Destinations: where a mirror's records go. One interface, one contract suite over all implementations."""

@@ -1,0 +1,193 @@
+"""One produce connection to one destination broker, shared by the partitions of a lease that lead there.
+
+It sends one batch per partition per request (a broker refuses more, and a partition named twice in one request
+is silent loss), keeps a bounded number of requests in flight, and hands every answer to the sink it belongs to.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.interface import PinnedFrame
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.frame import Frame
+from mirrorlake.kafka.produce import ProducedPartition, decode_produce, encode_produce
+
+REQUESTS_IN_FLIGHT_MAX = 5
+"""A broker remembers the last five batches of a producer, so only five can be told from duplicates."""
+
+REQUEST_BYTES_MAX = 8 << 20
+"""Far below a broker's ``socket.request.max.bytes`` (100 MiB), and small enough to leave the cache in order."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Append:
+    """One batch on its way: its bytes are ready to send, its frame is pinned until the answer is read.
+
+    ``end_offset`` is the source position after it (exclusive).
+    """
+
+    data: memoryview
+    expected_offset: int
+    end_offset: int
+    records: int
+    reason: str
+    max_timestamp_ms: int
+    frame: PinnedFrame | None
+
+
+class Appender(Protocol):
+    """What the channel needs of a sink."""
+
+    @property
+    def topic(self) -> str:
+        """The destination topic."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The destination partition."""
+        ...
+
+    def next_append(self) -> Append | None:
+        """Hands out the next batch where one may be sent now, else None."""
+        ...
+
+    def answered(self, append: Append, answer: ProducedPartition) -> None:
+        """Takes the broker's answer for one batch; answers come in the order of the sends."""
+        ...
+
+    def answer_lost(self, append: Append, error: MirrorlakeError) -> None:
+        """Learns that no answer for this batch will come: it may or may not have been appended."""
+        ...
+
+
+class AppendChannel:
+    """Sends the batches of many partitions over one connection, in order, each partition at most once a request.
+
+    Args:
+        connection: an open produce connection, used by nobody else.
+        clock: read before every send.
+        send_until_seconds: reading of ``clock.elapsed_seconds`` after which nothing is sent any more: a frozen
+            writer that wakes later must not append on an old claim.
+        timeout_seconds: how long the broker may take to answer one request.
+    """
+
+    def __init__(
+        self, connection: Connection, *, clock: Clock, send_until_seconds: float, timeout_seconds: float
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._send_until = send_until_seconds
+        self._timeout = timeout_seconds
+        self._ready: deque[Appender] = deque()
+        self._is_ready: set[int] = set()
+        self._in_flight = 0
+        self._pump_is_due = False
+
+    @property
+    def is_closed(self) -> bool:
+        """True once the connection is gone; the channel is then of no more use."""
+        return self._connection.closed
+
+    def notify(self, appender: Appender) -> None:
+        """Says that ``appender`` may have something to send; the sending happens in the next loop turn."""
+        if id(appender) not in self._is_ready:
+            self._is_ready.add(id(appender))
+            self._ready.append(appender)
+        # One turn later, so that the partitions of one fetch answer share a request.
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def close(self) -> None:
+        """Closes the connection; whatever was outstanding is reported as lost."""
+        self._connection.close("the lease ended")
+
+    def _pump(self) -> None:
+        self._pump_is_due = False
+        while self._in_flight < REQUESTS_IN_FLIGHT_MAX and self._ready:
+            appends = self._collect()
+            if appends:
+                self._send(appends)
+
+    def _collect(self) -> list[tuple[Appender, Append]]:
+        """Takes the head of each ready partition, once around, up to the request size."""
+        appends: list[tuple[Appender, Append]] = []
+        size = 0
+        for _ in range(len(self._ready)):
+            appender = self._ready.popleft()
+            self._is_ready.discard(id(appender))
+            append = appender.next_append()
+            if append is None:
+                continue
+            appends.append((appender, append))
+            self._is_ready.add(id(appender))
+            self._ready.append(appender)
+            size += len(append.data)
+            if size >= REQUEST_BYTES_MAX:
+                break
+        return appends
+
+    def _send(self, appends: list[tuple[Appender, Append]]) -> None:
+        if self._connection.closed or self._clock.elapsed_seconds() >= self._send_until:
+            self._lose(appends, OutcomeUnknownError("the lease's time to send was over; the batch was not sent"))
+            return
+        body = encode_produce(
+            [(appender.topic, appender.partition, append.data) for appender, append in appends],
+            timeout_ms=int(self._timeout * 1000),
+        )
+        try:
+            future = self._connection.send(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=self._timeout)
+        except MirrorlakeError as error:
+            self._lose(appends, _as_unknown(error))
+            return
+        self._in_flight += 1
+        future.add_done_callback(self._on_answer(appends))
+
+    def _on_answer(self, appends: list[tuple[Appender, Append]]) -> Callable[[asyncio.Future[Frame]], None]:
+        def take(future: asyncio.Future[Frame]) -> None:
+            self._in_flight -= 1
+            if future.cancelled():
+                self._lose(appends, OutcomeUnknownError("the request was cancelled"))
+                return
+            error = future.exception()
+            if error is not None:
+                self._lose(appends, _as_unknown(error))
+                return
+            frame = future.result()
+            try:
+                answers = {(a.topic, a.partition): a for a in decode_produce(frame.view)}
+            except MirrorlakeError as broken:
+                self._connection.close(str(broken))
+                self._lose(appends, _as_unknown(broken))
+                return
+            finally:
+                frame.release()
+            for appender, append in appends:
+                answer = answers.get((appender.topic, appender.partition))
+                if answer is None:
+                    appender.answer_lost(append, OutcomeUnknownError("the broker's answer left the partition out"))
+                else:
+                    appender.answered(append, answer)
+            if self._ready:
+                self._pump()
+
+        return take
+
+    @staticmethod
+    def _lose(appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
+        for appender, append in appends:
+            appender.answer_lost(append, error)
+
+
+def _as_unknown(error: BaseException) -> MirrorlakeError:
+    """A lost answer proves nothing about the batch (law 7), whatever was lost on the way."""
+    unknown = OutcomeUnknownError(f"the answer to an append was lost: {error}")
+    unknown.__cause__ = error
+    return unknown

@@ -1,0 +1,275 @@
+"""Archive destination: cuts segments of one partition inside one lease and publishes them.
+
+Order of effects for one segment: read the position from the listing, stage a file, encode as the records come,
+and once the end is known claim it, publish, delete the claim (``archive.publish``). Nothing unpublished is worth
+anything: at any trouble the staged file is dropped and the position is read again.
+
+Decoding and writing happen in a thread: the libraries let go of the interpreter's lock there, and live partitions
+of the same lease go on meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.cut import Cut, CutRule, find_cut
+from mirrorlake.destinations.interface import Delivery, Progress
+from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.kafka.batches import Path
+from mirrorlake.kafka.codec import decode_batches
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings:
+    """One source partition and how it is archived.
+
+    The last three are this lease's orders: ``read_end_offset`` (exclusive) is how far to read, at most;
+    ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``.
+    """
+
+    source: TopicPartition
+    destination_name: str
+    compression: str
+    records_max: int
+    bytes_max: int
+    cluster_id: str
+    topic_id: str
+    writer: str
+    read_end_offset: int = 0
+    flushes_rest: bool = False
+    rest_trigger: str = ""
+
+
+class ArchiveSink:
+    """Turns the batches of one source partition into published segments.
+
+    Args:
+        settings: what and how.
+        archived: the partition's archive.
+        executor: one thread, where the lease's encoding happens.
+        clock: times segments.
+        may_begin: False once the lease should begin no further segment.
+        changed: called when room, failure or the end changed.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        *,
+        archived: ArchivedPartition,
+        executor: Executor,
+        clock: Clock,
+        may_begin: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self.progress = Progress()
+        self.failure: MirrorlakeError | None = None
+        self._settings = settings
+        self._archived = archived
+        self._executor = executor
+        self._clock = clock
+        self._may_begin = may_begin
+        self._changed = changed
+        self._segment: OpenSegment | None = None
+        self._next_offset = 0
+        self._claimed_end: int | None = None
+        self._truncated_end = 0
+        self._is_done = False
+        self._is_abandoned = False
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at."""
+        return self._next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """Always: one delivery is encoded before the next is taken."""
+        return True
+
+    @property
+    def is_endless(self) -> bool:
+        """Never: what is due has an end."""
+        return False
+
+    @property
+    def is_done(self) -> bool:
+        """True once what was due is published, or turned out not to be due."""
+        return self._is_done
+
+    async def open(self) -> None:
+        """Reads the position from the listing, and the claim another writer may have left on it.
+
+        Raises:
+            ChainBrokenError: the folder's files do not follow one another, or are not ours.
+            MirrorlakeError: the store could not be read.
+        """
+        chain, claim = await self._in_thread(self._read_tail)
+        self._next_offset = self.progress.position = chain
+        self._claimed_end = claim
+        self._truncated_end = 0
+        self._drop_segment()
+        self.failure = None
+        if not self.progress.claims:
+            self.progress.start_offset = chain
+        self.progress.claims += 1
+        self._is_done = not self._may_begin() or self._nothing_left()
+
+    def _read_tail(self) -> tuple[int, int | None]:
+        chain = self._archived.read_chain()
+        claim = self._archived.pending_claim(chain)
+        return chain.position, claim.to_offset + 1 if claim else None
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Encodes a delivery, publishing every segment that is cut in it.
+
+        Raises:
+            CorruptBatchError: a batch is not what it claims to be; nothing of it is written.
+            MirrorlakeError: the store refused.
+        """
+        try:
+            await self._in_thread(lambda: self._take(delivery))
+        except MirrorlakeError as error:
+            self._drop_segment()
+            self.failure = error
+            raise
+        self._changed()
+
+    def starts_at(self, log_start: int) -> bool:
+        """Takes that the source's log begins above the position; only a new archive can begin with such a gap.
+
+        The chain starts at 0 all the same, so that a reader need not know where the source began.
+        """
+        if self.progress.position > 0 or self._segment is not None:
+            return False
+        self._next_offset = self._truncated_end = log_start
+        self._is_done = self._nothing_left() and not self._settings.flushes_rest
+        return True
+
+    async def finish(self) -> None:
+        """Drops what was not cut; everything published is safe already.
+
+        Raises:
+            MirrorlakeError: an earlier failure.
+        """
+        self._drop_segment()
+        if self.failure is not None:
+            raise self.failure
+
+    def abandon(self) -> None:
+        """Drops everything; a thread still at work finds out before it publishes."""
+        self._is_abandoned = True
+        self._drop_segment()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
+            self._is_abandoned = True
+            raise
+
+    # --- in the thread ------------------------------------------------------------------------------------
+
+    def _take(self, delivery: Delivery) -> None:
+        data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
+        columns = decode_batches(data, start_offset=self._next_offset)
+        self._check_not_abandoned()
+        for item in delivery.batches:
+            self.progress.batches[f"{item.path}:{item.reason}"] += 1
+        covered_end = delivery.covered.end_offset
+        while True:
+            segment = self._segment or self._begin()
+            cut = find_cut(
+                self._rule(),
+                records=segment.records,
+                raw_bytes=segment.raw_bytes,
+                offsets=columns.offsets,
+                sizes=columns.sizes,
+                covered_end=covered_end,
+            )
+            if cut is None:
+                segment.write(columns)
+                self._next_offset = covered_end
+                break
+            segment.write(columns.slice(0, cut.stop_row))
+            self._publish(segment, cut)
+            columns = columns.slice(cut.stop_row, len(columns))
+            if self._nothing_left() or not self._may_begin():
+                self._is_done = True
+                break
+            if self._next_offset >= covered_end:
+                break
+        if self._nothing_left():
+            self._is_done = True
+
+    def _rule(self) -> CutRule:
+        end, trigger = None, ""
+        if self._claimed_end is not None:
+            end, trigger = self._claimed_end, Trigger.ADOPTED.value
+        elif self._settings.flushes_rest:
+            end, trigger = self._settings.read_end_offset, self._settings.rest_trigger
+        if self._claimed_end is not None:
+            # The claim alone says where this segment ends, whatever our own bounds are.
+            return CutRule(records_max=1 << 62, bytes_max=1 << 62, end_offset=end, end_trigger=trigger)
+        return CutRule(
+            records_max=self._settings.records_max,
+            bytes_max=self._settings.bytes_max,
+            end_offset=end,
+            end_trigger=trigger,
+        )
+
+    def _begin(self) -> OpenSegment:
+        start = self.progress.position
+        self._segment = OpenSegment(
+            self._archived,
+            source=self._settings.source,
+            cluster_id=self._settings.cluster_id,
+            topic_id=self._settings.topic_id,
+            compression=self._settings.compression,
+            writer=self._settings.writer,
+            start_offset=start,
+            clock=self._clock,
+        )
+        if self._truncated_end > start:
+            lost = OffsetRange(start_offset=start, end_offset=self._truncated_end)
+            self._segment.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
+        return self._segment
+
+    def _publish(self, segment: OpenSegment, cut: Cut) -> None:
+        self._check_not_abandoned()
+        flush = segment.publish(end_offset=cut.end_offset, trigger=cut.trigger)
+        self._segment = None
+        self._claimed_end = None
+        self._next_offset = self.progress.position = cut.end_offset
+        self.progress.records += flush.records
+        self.progress.raw_bytes += flush.raw_bytes
+        footer = segment.footer
+        assert footer is not None, "a published segment has a footer"
+        for kind, offsets in footer.gap_offsets.items():
+            self.progress.gap_offsets[kind.value] += offsets
+        if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
+            self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
+        self.progress.flushes.append(flush)
+
+    def _nothing_left(self) -> bool:
+        return self._next_offset >= max(self._settings.read_end_offset, self._claimed_end or 0)
+
+    def _check_not_abandoned(self) -> None:
+        if self._is_abandoned:
+            raise OutcomeUnknownError("the lease ended while a segment was being written")
+
+    def _drop_segment(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.discard()

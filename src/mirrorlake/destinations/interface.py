@@ -1,0 +1,150 @@
+"""The interface between the reader of a source partition and whatever takes its batches.
+
+A sink belongs to one source partition and one lease. Its position is always read from the destination
+(law 1), moves only with the data (law 2), and is never kept between leases.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.batches import Batch
+from mirrorlake.offsets import Gap, OffsetRange
+
+
+class PinnedFrame(Protocol):
+    """A fetch answer whose bytes stay put until everyone who holds a pin has let go."""
+
+    def pin(self) -> None:
+        """Asks for the bytes to stay."""
+        ...
+
+    def unpin(self) -> None:
+        """Lets go; the last one gives the buffer back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifiedBatch:
+    """One record batch as the reader saw it.
+
+    ``path`` is ``raw``, ``records`` or ``skip``; ``reason`` says why, and is what counters are named after.
+    """
+
+    batch: Batch
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What one fetch brought for one partition: whole batches in offset order.
+
+    ``covered`` are the consumer positions the delivery accounts for, without a hole: offsets in it that no
+    batch holds are gaps. The last batch may reach past ``covered.end_offset`` only where the lease has an end.
+    ``log_start_offset`` and ``end_offset`` (the last stable offset) are the source's, as of this fetch.
+    """
+
+    covered: OffsetRange
+    batches: Sequence[ClassifiedBatch]
+    frame: PinnedFrame
+    log_start_offset: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class Flush:
+    """One published segment, for the log line, the metrics and the tests."""
+
+    key: str
+    offsets: OffsetRange
+    records: int
+    raw_bytes: int
+    file_bytes: int
+    trigger: str
+    elapsed_ms: int
+
+
+@dataclass(slots=True)
+class Progress:
+    """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination."""
+
+    start_offset: int = 0
+    position: int = 0
+    records: int = 0
+    raw_bytes: int = 0
+    batches: Counter[str] = field(default_factory=Counter)
+    gap_offsets: Counter[str] = field(default_factory=Counter)
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    flushes: list[Flush] = field(default_factory=list)
+    claims: int = 0
+
+    def add_gap(self, gap: Gap) -> None:
+        """Counts the offsets of ``gap`` under its kind."""
+        self.gap_offsets[gap.kind.value] += len(gap.offsets)
+
+    def saw_timestamps(self, first_ms: int, last_ms: int) -> None:
+        """Widens the span of record timestamps seen (Unix milliseconds)."""
+        if self.first_timestamp_ms is None:
+            self.first_timestamp_ms = first_ms
+        self.last_timestamp_ms = max(last_ms, self.last_timestamp_ms or last_ms)
+
+
+class PartitionSink(Protocol):
+    """Takes the batches of one source partition for one destination, for the length of one lease.
+
+    Life: ``open`` once (and again after it asked for it), then ``deliver`` for consecutive deliveries starting
+    at ``position``, then ``finish``. Errors are raised as errors of ``mirrorlake.errors``; the one place that
+    decides what they mean is ``mirror.policy``.
+    """
+
+    progress: Progress
+    failure: MirrorlakeError | None
+    """What went wrong with something already taken; ``open`` clears it."""
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at (at or past ``progress.position``)."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """False while the sink holds as many bytes as it may; the reader then leaves the partition out."""
+        ...
+
+    @property
+    def is_endless(self) -> bool:
+        """True where the sink takes whatever comes, False where it is done at some point."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """True where nothing more is wanted in this lease."""
+        ...
+
+    async def open(self) -> None:
+        """Claims the partition at the destination and reads the position there."""
+        ...
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Takes one delivery; returns when the next may be given (not when it is safe at the destination)."""
+        ...
+
+    def starts_at(self, log_start: int) -> bool:
+        """Takes that the source has nothing below ``log_start``, which is past ``next_offset``.
+
+        Returns True where the sink can go on there (``next_offset`` has moved, the gap is recorded), False where
+        it cannot and the partition must stop.
+        """
+        ...
+
+    async def finish(self) -> None:
+        """Waits until all that was taken is safe, or raises; then lets go of everything."""
+        ...
+
+    def abandon(self) -> None:
+        """Lets go of everything at once; what was outstanding is unknown. Never raises."""
+        ...

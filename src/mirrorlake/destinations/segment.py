@@ -1,0 +1,130 @@
+"""One segment while it is written: a staged file, what it holds so far, and its publication."""
+
+from datetime import UTC, datetime
+
+from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.formats.parquet import Compression, ParquetSegmentWriter
+from mirrorlake.archive.formats.parquet_reader import confirm_same_range
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.publish import Claimed, StandDown
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.interface import Flush
+from mirrorlake.errors import PositionMovedError
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+
+
+class OpenSegment:
+    """Writes the records from one position on, and publishes them once the end is known.
+
+    Args:
+        archived: the partition's archive.
+        source: whose records these are.
+        cluster_id: of the source's cluster.
+        topic_id: of the source topic.
+        compression: of the pages, by mirror-v3's names.
+        writer: names this writer in claim and footer.
+        start_offset: the archive's position.
+        clock: times the segment.
+        crash_point: called before every step of the publication; for tests.
+    """
+
+    def __init__(
+        self,
+        archived: ArchivedPartition,
+        *,
+        source: TopicPartition,
+        cluster_id: str,
+        topic_id: str,
+        compression: str,
+        writer: str,
+        start_offset: int,
+        clock: Clock,
+        crash_point: CrashPoint = no_crash,
+    ) -> None:
+        self._clock = clock
+        self._started = clock.elapsed_seconds()
+        self._start_offset = start_offset
+        self._store = archived.store
+        self._gaps: list[Gap] = []
+        self._publication = archived.publication(start_offset, writer=writer, crash_point=crash_point)
+        self._staged = self._publication.stage()
+        self._writer = ParquetSegmentWriter(
+            self._staged.file,
+            SegmentEnvelope(
+                cluster_id=cluster_id,
+                topic_id=topic_id or None,
+                topic=source.topic,
+                partition=source.partition,
+                start_offset=start_offset,
+                writer=writer,
+                created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
+            ),
+            compression=Compression(compression),
+        )
+        self.footer: SegmentFooter | None = None
+
+    @property
+    def records(self) -> int:
+        """Records taken so far."""
+        return self._writer.records
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of keys, values and headers taken so far."""
+        return self._writer.raw_bytes
+
+    def add_gap(self, gap: Gap) -> None:
+        """Records offsets that are missing for another reason than that no consumer could read them."""
+        self._gaps.append(gap)
+
+    def write(self, columns: RecordColumns) -> None:
+        """Takes the next records.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
+        """
+        self._writer.write(columns)
+
+    def publish(self, *, end_offset: int, trigger: str) -> Flush:
+        """Claims ``[start, end_offset)``, publishes it and deletes the claim.
+
+        Raises:
+            PositionMovedError: another writer published, or claimed another end; read the position again.
+            ChainBrokenError: a file of this range is there and is not what it should be.
+            StoreUnavailableError: unknown whether it is published; read the position again.
+        """
+        footer = self.footer = self._writer.close(end_offset=end_offset, gaps=self._gaps)
+        settled = self._publication.claim(end_offset - 1, raw_bytes=footer.raw_bytes)
+        if isinstance(settled, StandDown):
+            raise PositionMovedError(
+                f"another writer has moved the archive's position from {self._start_offset} to {settled.position}"
+            )
+        if not isinstance(settled, Claimed):
+            raise PositionMovedError(
+                f"writer {settled.writer} has claimed offsets {self._start_offset} to {settled.to_offset}, "
+                f"we had cut at {end_offset - 1}"
+            )
+        file_bytes = self._staged.file.tell()
+        self._publication.publish(
+            self._staged, confirm_equal=lambda key: _confirm(confirm_same_range(self._store, key, footer))
+        )
+        self._publication.release()
+        return Flush(
+            key=str(self._publication.segment_name),
+            offsets=OffsetRange(start_offset=self._start_offset, end_offset=end_offset),
+            records=footer.records,
+            raw_bytes=footer.raw_bytes,
+            file_bytes=file_bytes,
+            trigger=trigger,
+            elapsed_ms=int((self._clock.elapsed_seconds() - self._started) * 1000),
+        )
+
+    def discard(self) -> None:
+        """Drops the staged file; without effect once it was published."""
+        self._staged.discard()
+
+
+def _confirm(_: bool) -> None:
+    """Equal content or not, a segment of this range and source is published: either is right."""

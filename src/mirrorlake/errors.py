@@ -1,0 +1,170 @@
+"""The tree of errors. Every error a user can cause is one of these; foreign exceptions are wrapped at the edge.
+
+MirrorlakeError
+├── TransientError               try again later, bounded and visible
+│   ├── BrokerUnreachableError   no connection, or it broke
+│   ├── RequestTimeoutError      no answer before the deadline
+│   ├── BrokerNotReadyError      the broker asks for patience (leader moves, coordinator loads, too few replicas)
+│   ├── PositionMovedError       another writer moved the position first: read it again
+│   ├── StoreUnavailableError    the archive's store does not answer, or is full
+│   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
+├── PermanentError               the partition is parked until somebody acts
+│   ├── NotKafkaError            something else answers at the address
+│   ├── UnsupportedError         the peer, or this version, cannot do what is asked
+│   ├── TopicMissingError        no such topic or partition
+│   ├── PermissionDeniedError    the cluster or the store says no
+│   ├── CorruptBatchError        bytes that are not what they claim to be
+│   ├── SourceGapError           the source has no record where the destination needs one
+│   ├── SourceTruncatedError     the source no longer has what the destination needs next
+│   ├── DestinationForeignError  the destination holds what this mirror did not write
+│   ├── DestinationAheadError    the destination is past the source's end
+│   ├── PartitionCountError      source and destination differ in their number of partitions
+│   ├── RecordTooLargeError      the destination refuses the size
+│   ├── RecordRefusedError       the destination refuses the record for another reason
+│   ├── ChainBrokenError         files of an archive that do not follow one another, or are not ours
+│   └── StoreUnusableError       the archive's folder is missing, read-only, or cannot publish atomically
+├── SupersededError              another process has taken the mirror over
+├── ConfigurationError           the configuration cannot be used  (a list of places and remedies)
+├── JavaUnusableError            Java or Spark cannot be started on this machine
+└── ServerUnusableError          an embedded server cannot be fetched or does not start
+"""
+
+from collections.abc import Mapping
+
+Fact = str | int | float | None
+
+
+class MirrorlakeError(Exception):
+    """Root of all errors of this package.
+
+    Args:
+        message: what happened to which cluster, topic, partition and offsets, expected and found.
+        hint: what to do about it; empty where the message says it all.
+        facts: the same facts as fields, for logs and JSON.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", **facts: Fact) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts: Mapping[str, Fact] = facts
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling, and errors cross process borders.
+        return (_rebuild, (type(self), self.message, self.hint, dict(self.facts)))
+
+
+def _rebuild(kind: type[MirrorlakeError], message: str, hint: str, facts: dict[str, Fact]) -> MirrorlakeError:
+    return kind(message, hint=hint, **facts)
+
+
+class TransientError(MirrorlakeError):
+    """Trying again later may help; the supervisor does so with a bounded back-off."""
+
+
+class BrokerUnreachableError(TransientError):
+    """A broker could not be connected to, or the connection broke."""
+
+
+class RequestTimeoutError(TransientError):
+    """A broker did not answer before the request's deadline."""
+
+
+class BrokerNotReadyError(TransientError):
+    """A broker answered that it cannot serve the request at the moment."""
+
+
+class PositionMovedError(TransientError):
+    """Another writer moved the destination's position; nothing of ours was appended in its place."""
+
+
+class StoreUnavailableError(TransientError):
+    """The store of an archive does not answer, or has no room."""
+
+
+class OutcomeUnknownError(TransientError):
+    """The answer to a write was lost: it may or may not have happened. The destination must be read again."""
+
+
+class PermanentError(MirrorlakeError):
+    """Trying again cannot help; the partition is parked, visible, until somebody acts."""
+
+
+class NotKafkaError(PermanentError):
+    """Something that does not speak the Kafka protocol answers at the address."""
+
+
+class UnsupportedError(PermanentError):
+    """The peer, or this version of mirrorlake, cannot do what is asked."""
+
+
+class TopicMissingError(PermanentError):
+    """A topic or partition does not exist."""
+
+
+class PermissionDeniedError(PermanentError):
+    """The cluster or the store refuses the operation to this user."""
+
+
+class CorruptBatchError(PermanentError):
+    """Bytes of a record batch are not what they claim to be.
+
+    Args:
+        message: what is wrong.
+        offset: base offset of the batch as far as it could be read, else the offset asked for.
+    """
+
+
+class SourceGapError(PermanentError):
+    """The source has no record at offsets which a destination with equal offsets needs filled."""
+
+
+class SourceTruncatedError(PermanentError):
+    """The source's log start is past the destination's position."""
+
+
+class DestinationForeignError(PermanentError):
+    """The destination holds records this mirror did not write."""
+
+
+class DestinationAheadError(PermanentError):
+    """The destination's position is past the source's end."""
+
+
+class PartitionCountError(PermanentError):
+    """The destination topic has another number of partitions than the source."""
+
+
+class RecordTooLargeError(PermanentError):
+    """A batch or record is larger than the destination accepts."""
+
+
+class RecordRefusedError(PermanentError):
+    """The destination refuses a record (timestamp limits, missing key on a compacted topic, …)."""
+
+
+class ChainBrokenError(PermanentError):
+    """The files of an archived partition do not follow one another, or are not ours."""
+
+
+class StoreUnusableError(PermanentError):
+    """The store cannot hold an archive: missing, read-only, or without an atomic create."""
+
+
+class SupersededError(MirrorlakeError):
+    """Another process has taken this mirror over; this one must end."""
+
+
+class ConfigurationError(MirrorlakeError):
+    """The configuration cannot be used."""
+
+
+class JavaUnusableError(MirrorlakeError):
+    """Java, or Spark on it, cannot be started on this machine."""
+
+
+class ServerUnusableError(MirrorlakeError):
+    """A server for the demo or the tests cannot be fetched, or does not start, on this machine."""

@@ -1,0 +1,113 @@
+"""The APIs of the Kafka protocol that are used here, and up to which version.
+
+Sources: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.3.0 (keys, flexible versions).
+The caps are ours: Fetch 13 and Produce 13 name topics by id only, EndTxn 5 and Produce 12 belong to
+transactions version 2, which lets a broker accept what transactions version 1 refuses; so no version is ever
+chosen because both sides happen to know it.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Api(IntEnum):
+    """API keys by the names Kafka gives them."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    END_TXN = 26
+    DESCRIBE_CONFIGS = 32
+    CREATE_PARTITIONS = 37
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+
+    @property
+    def title(self) -> str:
+        """The name as Kafka's documentation writes it, such as ``OffsetForLeaderEpoch``."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+FETCH_VERSION: Final = 11
+PRODUCE_VERSION: Final = 8
+
+VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        Api.PRODUCE: PRODUCE_VERSION,
+        Api.FETCH: FETCH_VERSION,
+        Api.LIST_OFFSETS: 7,
+        Api.METADATA: 12,
+        Api.FIND_COORDINATOR: 4,
+        Api.API_VERSIONS: 0,
+        Api.CREATE_TOPICS: 6,
+        Api.DELETE_TOPICS: 5,
+        Api.DELETE_RECORDS: 2,
+        Api.INIT_PRODUCER_ID: 4,
+        Api.OFFSET_FOR_LEADER_EPOCH: 4,
+        Api.ADD_PARTITIONS_TO_TXN: 3,
+        Api.END_TXN: 4,
+        Api.DESCRIBE_CONFIGS: 4,
+        Api.CREATE_PARTITIONS: 3,
+        Api.DESCRIBE_PRODUCERS: 0,
+        Api.DESCRIBE_TRANSACTIONS: 0,
+    }
+)
+"""Highest version that is ever sent, per API."""
+
+VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        Api.PRODUCE: PRODUCE_VERSION,
+        Api.FETCH: FETCH_VERSION,
+        Api.LIST_OFFSETS: 4,  # the leader epoch is checked
+        Api.METADATA: 10,  # topic ids
+        Api.FIND_COORDINATOR: 4,  # many keys at once
+        Api.API_VERSIONS: 0,
+        Api.CREATE_TOPICS: 5,
+        Api.DELETE_TOPICS: 4,
+        Api.DELETE_RECORDS: 1,
+        Api.INIT_PRODUCER_ID: 2,
+        Api.OFFSET_FOR_LEADER_EPOCH: 3,  # the replica id can be given
+        Api.ADD_PARTITIONS_TO_TXN: 2,
+        Api.END_TXN: 2,
+        Api.DESCRIBE_CONFIGS: 1,
+        Api.CREATE_PARTITIONS: 1,
+        Api.DESCRIBE_PRODUCERS: 0,
+        Api.DESCRIBE_TRANSACTIONS: 0,
+    }
+)
+"""Lowest version that carries what is needed, per API. All are there since Apache Kafka 3.0."""
+
+FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        Api.PRODUCE: 9,
+        Api.FETCH: 12,
+        Api.LIST_OFFSETS: 6,
+        Api.METADATA: 9,
+        Api.FIND_COORDINATOR: 3,
+        Api.API_VERSIONS: 3,
+        Api.CREATE_TOPICS: 5,
+        Api.DELETE_TOPICS: 4,
+        Api.DELETE_RECORDS: 2,
+        Api.INIT_PRODUCER_ID: 2,
+        Api.OFFSET_FOR_LEADER_EPOCH: 4,
+        Api.ADD_PARTITIONS_TO_TXN: 3,
+        Api.END_TXN: 3,
+        Api.DESCRIBE_CONFIGS: 4,
+        Api.CREATE_PARTITIONS: 2,
+        Api.DESCRIBE_PRODUCERS: 0,
+        Api.DESCRIBE_TRANSACTIONS: 0,
+    }
+)
+"""First version with compact strings and tagged fields (KIP-482); from it on request headers are version
+2."""

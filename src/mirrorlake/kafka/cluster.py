@@ -1,0 +1,377 @@
+"""The control plane of one cluster: one client for all that is not the stream of batches."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
+from mirrorlake.kafka.admin_requests import (
+    create_partitions_request,
+    create_topic_request,
+    delete_topic_request,
+    describe_configs_request,
+)
+from mirrorlake.kafka.apis import FETCH_VERSION, Api
+from mirrorlake.kafka.brokers import CONTROL, Brokers
+from mirrorlake.kafka.buffers import BufferPool
+from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.control_requests import (
+    ControlRequest,
+    Refused,
+    delete_records_request,
+    list_offsets_request,
+)
+from mirrorlake.kafka.coordinators import Coordinators
+from mirrorlake.kafka.descriptions import (
+    NO_LEADER,
+    AppendState,
+    ClusterMetadata,
+    ConfigValue,
+    LogEnd,
+    ProducerIdentity,
+    ProducerState,
+    TransactionState,
+)
+from mirrorlake.kafka.error_codes import (
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_for,
+)
+from mirrorlake.kafka.fetch import (
+    READ_COMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    decode_fetch,
+    encode_fetch,
+)
+from mirrorlake.kafka.frame import Frame
+from mirrorlake.kafka.leaders import Epochs, ask_append_states, ask_leaders, ask_log_ends, ask_one_kind
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.offsets import TopicPartition
+
+LATEST = -1
+"""Timestamp that stands for the end: the high watermark, or the last stable offset for `READ_COMMITTED`."""
+EARLIEST = -2
+"""Timestamp that stands for the log's start."""
+
+_BUFFER_BYTES = 1 << 20
+_TOTAL_BYTES_MAX = 16 << 20
+_VISIBLE_PAUSE_SECONDS = 0.1
+
+
+class ClusterClient:
+    """Asks one cluster. Belongs to the event loop it is first used on; close it, or use it with ``async with``.
+
+    Results about several partitions, topics or ids hold an error as value for each that failed, so that one
+    never hides the others. Methods raise only what concerns the whole call: the cluster cannot be reached at
+    all, does not speak Kafka, or lacks an API. Nothing is tried again here but as the methods say; who calls
+    decides that.
+
+    Args:
+        settings: of the cluster.
+        buffers: what its connections receive into; without them, up to 16 MiB of its own.
+    """
+
+    def __init__(self, settings: ClusterSettings, *, buffers: BufferPool | None = None) -> None:
+        self.settings = settings
+        self._brokers = Brokers(settings, buffers or BufferPool(_TOTAL_BYTES_MAX, _BUFFER_BYTES))
+        self._coordinators = Coordinators(self._brokers)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections; whoever waits for an answer gets BrokerUnreachableError. Idempotent."""
+        self._brokers.close()
+
+    async def connection(self, broker_id: int, *, use: str = "data") -> Connection:
+        """Returns an open connection to a broker, dialling it if need be.
+
+        A closed one is replaced by the next call, after a pause that grows from 0.05 to 2 s with each
+        failure.
+
+        Args:
+            broker_id: as metadata names it.
+            use: calls with the same word share a connection. Requests of one connection are answered in
+                order, so a fetch that waits for data needs its own.
+
+        Raises:
+            BrokerUnreachableError: no such broker, or no connection.
+            RequestTimeoutError: connected, but silent.
+            NotKafkaError: something else answers at the broker's address.
+        """
+        return await self._brokers.connection(broker_id, use)
+
+    # -- topics ---------------------------------------------------------------------------------------------
+
+    async def metadata(self, topics: Sequence[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
+        """Returns brokers and topics, from memory where all of it is known.
+
+        Args:
+            topics: names; None for all topics. Those that do not exist are absent from the result.
+            refresh: ask again. Calls at the same time share one request, and requests are 0.1 s apart.
+        """
+        return await self._brokers.metadata(topics, refresh=refresh)
+
+    async def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str] | None = None
+    ) -> bool:
+        """Creates a topic and waits until all its partitions have leaders; returns False where it was there already.
+
+        Args:
+            name: of the topic. One that exists is left as it is, whatever its partitions and configuration.
+            partitions: at least 1.
+            replication_factor: -1 for the cluster's default.
+            configs: topic configuration by name.
+
+        Raises:
+            UnsupportedError: replication factor, name or configuration are not possible there.
+            PermissionDeniedError: an ACL or a policy says no.
+            BrokerNotReadyError: created, but without leaders after the request timeout.
+        """
+        request = create_topic_request(
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs or {},
+            timeout_ms=self._timeout_ms,
+        )
+        refused = await self._brokers.ask_controller(request)
+        if refused is not None and refused.code == TOPIC_ALREADY_EXISTS:
+            return False
+        self._raise_for(refused, "CreateTopics", name)
+        await self._until_led(name, partitions)
+        return True
+
+    async def create_partitions(self, name: str, *, partitions: int) -> None:
+        """Raises the number of a topic's partitions to ``partitions`` and waits until all have leaders.
+
+        Raises:
+            TopicMissingError: no such topic.
+            UnsupportedError: it has as many or more.
+        """
+        request = create_partitions_request(name, partitions=partitions, timeout_ms=self._timeout_ms)
+        self._raise_for(await self._brokers.ask_controller(request), "CreatePartitions", name)
+        await self._until_led(name, partitions)
+
+    async def delete_topic(self, name: str) -> bool:
+        """Deletes a topic; returns False where there was none."""
+        refused = await self._brokers.ask_controller(delete_topic_request(name, timeout_ms=self._timeout_ms))
+        self._brokers.forget_topic(name)
+        if refused is not None and refused.code == UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        self._raise_for(refused, "DeleteTopics", name)
+        return True
+
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, ConfigValue] | MirrorlakeError]:
+        """Returns all configurations of each topic by name, those from defaults included."""
+        answers = await self._brokers.ask_any(describe_configs_request(names))
+        return {
+            name: self._error(answer, "DescribeConfigs", name) if isinstance(answer, Refused) else answer
+            for name, answer in answers.items()
+        }
+
+    # -- partitions -----------------------------------------------------------------------------------------
+
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd | MirrorlakeError]:
+        """Returns the end of each leader's log: what is appended, replicated or not.
+
+        Asked by OffsetForLeaderEpoch with the current epoch, which a broker that does not lead in that epoch
+        refuses; ListOffsets answers the high watermark, which lags behind. One more try with fresh metadata.
+        """
+        return await ask_log_ends(self._brokers, partitions)
+
+    async def list_offsets(
+        self, partitions: Iterable[TopicPartition], *, timestamp: int, isolation_level: int = READ_COMMITTED
+    ) -> dict[TopicPartition, int | MirrorlakeError]:
+        """Returns for each partition the offset of the first record at or after a time.
+
+        Args:
+            partitions: about which.
+            timestamp: milliseconds since the epoch, `LATEST` or `EARLIEST`.
+            isolation_level: `READ_COMMITTED` bounds `LATEST` by the last stable offset, `READ_UNCOMMITTED` by
+                the high watermark.
+
+        Returns:
+            Offsets; -1 where no record is that late. `LATEST` is exclusive of the last record.
+        """
+
+        def request(epochs: Epochs) -> ControlRequest[dict[TopicPartition, int | Refused]]:
+            return list_offsets_request(epochs, timestamp=timestamp, isolation_level=isolation_level)
+
+        return await ask_one_kind(self._brokers, partitions, request, what="ListOffsets")
+
+    async def append_states(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, AppendState | MirrorlakeError]:
+        """Returns the producers each leader remembers, and its log end read after them, in one round trip.
+
+        A follower answers about producers as if it led; the log end, asked with the epoch on the same
+        connection, proves that it was the leader who answered.
+        """
+        return await ask_append_states(self._brokers, partitions)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[ProducerState, ...] | MirrorlakeError]:
+        """Returns the producers each leader remembers; see `append_states` for how a follower is told."""
+        states = await self.append_states(partitions)
+        return {
+            partition: state.producers if isinstance(state, AppendState) else state
+            for partition, state in states.items()
+        }
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | MirrorlakeError]:
+        """Deletes what lies before an offset of each partition and returns the new log starts.
+
+        Args:
+            before: exclusive; -1 deletes up to the high watermark. Deleting again changes nothing.
+        """
+
+        def request(epochs: Epochs) -> ControlRequest[dict[TopicPartition, int | Refused]]:
+            wanted = {partition: before[partition] for partition in epochs}
+            return delete_records_request(wanted, timeout_ms=self._timeout_ms)
+
+        return await ask_one_kind(self._brokers, before, request, what="DeleteRecords")
+
+    async def fetch_once(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        max_bytes: int,
+        isolation_level: int = READ_COMMITTED,
+    ) -> tuple[Frame, FetchedPartition]:
+        """Fetches what is there at an offset, without waiting for more.
+
+        Args:
+            partition: from which.
+            offset: the answer begins with the batch that holds it, which may begin earlier.
+            max_bytes: limit; the first batch comes whole however large.
+            isolation_level: `READ_COMMITTED` or `READ_UNCOMMITTED`.
+
+        Returns:
+            The frame, to be released by the caller, and what it says; its records are part of the frame.
+
+        Raises:
+            MirrorlakeError: whatever went wrong, as this is about one partition.
+            SourceTruncatedError: no such offset.
+        """
+
+        async def ask(broker_id: int, epochs: Epochs) -> dict[TopicPartition, Refused | tuple[Frame, FetchedPartition]]:
+            connection = await self._brokers.connection(broker_id, CONTROL)
+            asked = FetchPartition(
+                topic=partition.topic,
+                partition=partition.partition,
+                fetch_offset=offset,
+                partition_bytes_max=max_bytes,
+                leader_epoch=epochs[partition],
+            )
+            body = encode_fetch(
+                [asked], max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=isolation_level
+            )
+            frame = await connection.request(
+                Api.FETCH, FETCH_VERSION, (body,), timeout_seconds=self.settings.request_timeout_seconds
+            )
+            return {partition: _only_partition(frame)}
+
+        result = (await ask_leaders(self._brokers, (partition,), ask, what="Fetch"))[partition]
+        if isinstance(result, MirrorlakeError):
+            raise result
+        return result
+
+    # -- transactions ---------------------------------------------------------------------------------------
+
+    async def init_producer_id(self, transactional_id: str | None, *, transaction_timeout_ms: int) -> ProducerIdentity:
+        """Returns a producer id to write with: with None a new one, else the transactional id's, fencing who had it.
+
+        Waits while the coordinator loads, moves, or ends the transaction before (at most the request
+        timeout). A lost answer may have raised the epoch; asking again is always safe.
+
+        Raises:
+            BrokerNotReadyError: still not after that time.
+            UnsupportedError: the timeout is above the broker's ``transaction.max.timeout.ms``.
+            PermissionDeniedError: no ACL for the transactional id.
+        """
+        return await self._coordinators.init_producer_id(
+            transactional_id, transaction_timeout_ms=transaction_timeout_ms
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: Sequence[str]
+    ) -> dict[str, TransactionState | MirrorlakeError | None]:
+        """Returns what the coordinators know of each id, changing nothing; None where an id was never used."""
+        return await self._coordinators.describe(transactional_ids)
+
+    async def add_partitions_to_transaction(
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, MirrorlakeError | None]:
+        """Opens a transaction if none is open and makes partitions part of it; None for each that is.
+
+        Waits while the transaction before is being ended (at most the request timeout).
+
+        Raises:
+            OutcomeUnknownError: the answer was lost.
+        """
+        return await self._coordinators.add_partitions(transactional_id, identity, partitions)
+
+    async def end_transaction(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> None:
+        """Commits or aborts the open transaction; its markers may become visible a little later.
+
+        Raises:
+            PositionMovedError: fenced, or no such transaction.
+            OutcomeUnknownError: the answer was lost.
+            BrokerNotReadyError: not done now; nothing has changed.
+        """
+        await self._coordinators.end_transaction(transactional_id, identity, committed=committed)
+
+    # -- within ---------------------------------------------------------------------------------------------
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self.settings.request_timeout_seconds * 1000)
+
+    async def _until_led(self, name: str, partitions: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.settings.request_timeout_seconds
+        while loop.time() < deadline:
+            topic = (await self.metadata((name,), refresh=True)).topics.get(name)
+            led = topic.partitions.values() if topic else ()
+            if sum(partition.leader != NO_LEADER for partition in led) >= partitions:
+                return
+            await asyncio.sleep(_VISIBLE_PAUSE_SECONDS)
+        raise BrokerNotReadyError(
+            f"topic {name} was created in cluster {self.settings.name!r}, but its partitions have no leaders yet",
+            topic=name,
+        )
+
+    def _raise_for(self, refused: Refused | None, what: str, topic: str) -> None:
+        if refused is not None:
+            raise self._error(refused, what, topic)
+
+    def _error(self, refused: Refused, what: str, topic: str) -> MirrorlakeError:
+        what = f"{what} of {topic} in cluster {self.settings.name!r}"
+        return error_for(refused.code, what=what, message=refused.message, topic=topic)
+
+
+def _only_partition(frame: Frame) -> Refused | tuple[Frame, FetchedPartition]:
+    """Returns the frame with its only partition, or releases it."""
+    try:
+        fetched = decode_fetch(frame.view)
+    except MirrorlakeError:
+        frame.release()
+        raise
+    if len(fetched) != 1:
+        frame.release()
+        return Refused(UNKNOWN_TOPIC_OR_PARTITION, "the broker left it out of its answer")
+    if fetched[0].error_code != NONE:
+        frame.release()
+        return Refused(fetched[0].error_code)
+    return frame, fetched[0]

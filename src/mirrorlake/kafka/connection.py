@@ -1,0 +1,395 @@
+"""One connection to one broker: requests go out in order, answers come back in order, the loop never blocks.
+
+Our own non-blocking socket on the event loop instead of asyncio's streams, because a mirror lives from not
+copying: frames are received straight into pooled buffers and batches are sent straight out of them.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Final
+
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    CorruptBatchError,
+    MirrorlakeError,
+    NotKafkaError,
+    RequestTimeoutError,
+    UnsupportedError,
+)
+from mirrorlake.kafka.apis import FLEXIBLE_SINCE, VERSION_CAPS, VERSION_FLOORS, Api
+from mirrorlake.kafka.buffers import BufferPool
+from mirrorlake.kafka.dial import dial
+from mirrorlake.kafka.frame import Frame
+from mirrorlake.kafka.frame_reader import FrameReader
+from mirrorlake.kafka.handshake import decode_api_versions, describe_stranger
+from mirrorlake.kafka.settings import ClusterSettings, format_server
+
+RECEIVE_BYTES_PER_TURN: Final = 1 << 20
+"""How much one connection reads before the others have their turn."""
+LOOP_STOOD_STILL_SECONDS: Final = 0.5
+"""A timer later than this means that the loop was kept busy (a kernel being compiled) or the machine slept."""
+PARTS_PER_SEND: Final = 1024
+"""IOV_MAX of Linux: how many pieces one sendmsg takes."""
+
+_HEADER = struct.Struct(">ihhih")
+_CORRELATION_ID_MAX = 0x7FFF_FFFF
+
+Buffer = bytes | bytearray | memoryview
+
+
+class _Pending:
+    """A request without its answer."""
+
+    __slots__ = ("answer", "api", "correlation_id", "deadline", "is_flexible")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        api: int,
+        is_flexible: bool,
+        deadline: float,
+        answer: "asyncio.Future[Frame]",
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.api = api
+        self.is_flexible = is_flexible
+        self.deadline = deadline
+        self.answer = answer
+
+
+class Connection:
+    """An open connection to a broker; made by `open`, used from one event loop only.
+
+    Brokers handle the requests of one connection one after the other, so a fetch that waits for data holds up
+    everything behind it: control requests belong on another connection.
+
+    Attributes:
+        host: the broker's name or address, as it was asked for.
+        port: its port.
+        versions: lowest and highest version the broker knows, by API key.
+    """
+
+    def __init__(
+        self, sock: socket.socket, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.versions: Mapping[int, tuple[int, int]] = {Api.API_VERSIONS: (0, 0)}
+        self._client_id = settings.client_id.encode("ascii")
+        self._frame_bytes_max = buffers.frame_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._is_greeted = False  # whether the peer has shown that it speaks Kafka
+        self._close_reason: MirrorlakeError | None = None
+        self._correlation_id = 0
+        self._pending: deque[_Pending] = deque()
+        self._unsent: deque[Buffer] = deque()
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._reader = FrameReader(buffers, deliver=self._deliver, refuse=self._refuse_frame, resume=self._resume)
+        self._paused_at = 0.0
+        self._loop.add_reader(sock, self._on_readable)
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(cls, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool) -> "Connection":
+        """Connects, and asks the peer which APIs it knows.
+
+        Raises:
+            BrokerUnreachableError: no address, no connection, or closed before an answer.
+            RequestTimeoutError: connected, but silent.
+            NotKafkaError: something else answered.
+            UnsupportedError: the peer does not know ApiVersions.
+        """
+        started = asyncio.get_running_loop().time()
+        sock = await dial(host, port, timeout_seconds=settings.connect_timeout_seconds)
+        connection = cls(sock, host, port, settings=settings, buffers=buffers)
+        left = max(0.1, started + settings.connect_timeout_seconds - asyncio.get_running_loop().time())
+        try:
+            with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=left) as frame:
+                connection.versions = decode_api_versions(frame.view, peer=connection.address)
+                connection._is_greeted = True
+        except BaseException as error:
+            connection.close("the handshake failed")
+            if isinstance(error, RequestTimeoutError):
+                raise RequestTimeoutError(
+                    f"{connection.address} accepted the connection and stayed silent for "
+                    f"{settings.connect_timeout_seconds:g} s",
+                    hint="the broker hangs, or the port belongs to something that waits to be spoken to",
+                    address=connection.address,
+                ) from None
+            raise
+        return connection
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        return format_server(self.host, self.port)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._close_reason is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests without an answer."""
+        return len(self._pending)
+
+    def close(self, reason: str) -> None:
+        """Closes at once. Idempotent. Every request without an answer fails with BrokerUnreachableError."""
+        self._fail(BrokerUnreachableError(f"connection to {self.address} closed: {reason}", address=self.address))
+
+    def version(self, api: Api) -> int:
+        """Returns the highest version of an API that both sides know and that is not above our cap.
+
+        Raises:
+            UnsupportedError: the broker lacks the API, or every version that carries what is needed.
+        """
+        floor, cap = VERSION_FLOORS[api], VERSION_CAPS[api]
+        lowest, highest = self.versions.get(api, (0, -1))
+        if max(lowest, floor) > min(highest, cap):
+            raise self._unsupported(api, f"{floor} to {cap}" if floor < cap else str(cap))
+        return min(highest, cap)
+
+    def _unsupported(self, api: int, wanted: str) -> UnsupportedError:
+        title = Api(api).title if api in FLEXIBLE_SINCE else f"API {api}"
+        known = self.versions.get(api)
+        has = f"only knows versions {known[0]} to {known[1]}" if known else "does not know it"
+        return UnsupportedError(
+            f"{title} version {wanted} is needed, and the broker at {self.address} {has}",
+            hint="Apache Kafka 3.0 or newer is needed",
+            address=self.address,
+            api=title,
+        )
+
+    # -- sending --------------------------------------------------------------------------------------------
+
+    async def request(self, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float) -> Frame:
+        """Sends a request and waits for its answer.
+
+        See `send`. Cancelling gives the answer up, not the connection.
+
+        Raises:
+            BrokerUnreachableError: the connection is closed, or broke before the answer.
+            RequestTimeoutError: no answer in time; the connection is closed then, as answers come in order.
+            UnsupportedError: the broker does not know this version.
+        """
+        return await self.send(api_key, api_version, body, timeout_seconds=timeout_seconds)
+
+    def send(
+        self, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
+    ) -> "asyncio.Future[Frame]":
+        """Queues a request behind those before it and returns the future of its answer.
+
+        The order of calls is the order on the wire. The parts of the body are not copied: they must not
+        change until the answer is there (or the connection closed).
+
+        Args:
+            api_key: see `Api`.
+            api_version: must lie in what the broker knows.
+            body: contiguous pieces of bytes, sent one after the other.
+            timeout_seconds: time for sending and answering. Time in which we ourselves had no buffer for an
+                answer is not counted, nor is time in which the event loop stood still.
+
+        Raises:
+            BrokerUnreachableError: the connection is closed already; nothing was sent.
+            UnsupportedError: the broker does not know this version; nothing was sent.
+        """
+        if self._close_reason is not None:
+            raise BrokerUnreachableError(f"not sent: {self._close_reason.message}", address=self.address)
+        lowest, highest = self.versions.get(api_key, (0, -1))
+        if not lowest <= api_version <= highest:
+            raise self._unsupported(api_key, str(api_version))
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
+        is_flexible = api_version >= FLEXIBLE_SINCE[api_key]
+        client_id = self._client_id + b"\0" if is_flexible else self._client_id
+        size = 10 + len(client_id) + sum(map(len, body))
+        header = _HEADER.pack(size, api_key, api_version, correlation_id, len(self._client_id)) + client_id
+        answer: asyncio.Future[Frame] = self._loop.create_future()
+        deadline = self._loop.time() + timeout_seconds
+        self._pending.append(_Pending(correlation_id, api_key, is_flexible, deadline, answer))
+        self._arm_deadline(deadline)
+        self._write([header, *body], size + 4)
+        return answer
+
+    def _write(self, parts: list[Buffer], size: int) -> None:
+        if self._unsent:
+            self._unsent.extend(parts)
+            return
+        sent = self._send_some(parts[:PARTS_PER_SEND])
+        if sent == size or sent < 0:
+            return
+        self._unsent.extend(parts)
+        self._drop_sent(sent)
+        self._loop.add_writer(self._sock, self._on_writable)
+
+    def _on_writable(self) -> None:
+        parts = [self._unsent[i] for i in range(min(PARTS_PER_SEND, len(self._unsent)))]
+        sent = self._send_some(parts)
+        if sent < 0:
+            return
+        self._drop_sent(sent)
+        if not self._unsent:
+            self._loop.remove_writer(self._sock)
+
+    def _send_some(self, parts: list[Buffer]) -> int:
+        try:
+            return self._sock.sendmsg(parts)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._broken(error)
+            return -1
+
+    def _drop_sent(self, sent: int) -> None:
+        unsent = self._unsent
+        while unsent and sent >= len(unsent[0]):
+            sent -= len(unsent.popleft())
+        if sent:
+            unsent[0] = memoryview(unsent[0])[sent:]
+
+    # -- receiving ------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        budget = RECEIVE_BYTES_PER_TURN
+        reader = self._reader
+        try:
+            while budget > 0 and self._close_reason is None:
+                room = reader.room()
+                wanted = len(room)
+                got = self._sock.recv_into(room)
+                if not got:
+                    self._broken(None)
+                    return
+                is_drained = got < wanted
+                reader.received(got)
+                if reader.is_waiting:
+                    # Back-pressure: what the broker sends stays in the kernel, then in the broker, until a buffer
+                    # is released.
+                    self._paused_at = self._loop.time()
+                    self._loop.remove_reader(self._sock)
+                    return
+                if is_drained:
+                    return  # the socket is empty; asking again would cost a system call to hear so
+                budget -= got
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+
+    def _resume(self) -> None:
+        paused_seconds = self._loop.time() - self._paused_at
+        for pending in self._pending:
+            pending.deadline += paused_seconds
+        self._loop.add_reader(self._sock, self._on_readable)
+
+    def _deliver(self, correlation_id: int, frame: Frame) -> None:
+        pending = self._pending.popleft() if self._pending else None
+        if pending is None or pending.correlation_id != correlation_id:
+            expected = f"number {pending.correlation_id}" if pending else "none"
+            if pending is not None:
+                self._pending.appendleft(pending)
+            start = bytes(frame.view[:64])
+            frame.release()
+            self._garbled(f"answer number {correlation_id} came, expected was {expected}", start)
+        elif pending.answer.done():  # given up by whoever asked
+            frame.release()
+        elif pending.is_flexible and not frame.skip_tagged_fields():
+            frame.release()
+            self._pending.appendleft(pending)
+            self._garbled("the header of an answer is cut", b"")
+        else:
+            pending.answer.set_result(frame)
+
+    # -- endings --------------------------------------------------------------------------------------------
+
+    def _refuse_frame(self, size: int, start: bytes) -> None:
+        largest = self._frame_bytes_max
+        self._garbled(f"a frame of {size} bytes was announced (accepted are 4 to {largest})", start)
+
+    def _garbled(self, what: str, start: bytes) -> None:
+        """Ends a connection of senseless bytes: a stranger before the handshake, corruption after it."""
+        if not self._is_greeted:
+            self._fail(
+                NotKafkaError(
+                    f"{self.address} does not speak the Kafka protocol: {describe_stranger(start)}",
+                    hint="check host and port, and whether the listener expects TLS",
+                    address=self.address,
+                )
+            )
+            return
+        self._fail(
+            CorruptBatchError(
+                f"the bytes of {self.address} could not be understood: {what}",
+                hint="a proxy in between, or a batch above the largest frame accepted",
+                address=self.address,
+            )
+        )
+
+    def _broken(self, error: OSError | None) -> None:
+        if error is not None:
+            what = error.strerror or type(error).__name__
+        elif not self._is_greeted:
+            what = "closed by the peer before it answered, as a stopping broker or a TLS listener does"
+        else:
+            what = "closed by the peer"
+        self._fail(BrokerUnreachableError(f"connection to {self.address} lost: {what}", address=self.address))
+
+    def _arm_deadline(self, deadline: float) -> None:
+        # One timer for all requests, set to the earliest deadline and looked at again when it fires: a timer
+        # per request would cost more than the request.
+        timer = self._deadline_timer
+        if timer is not None:
+            if timer.when() <= deadline:
+                return
+            timer.cancel()
+        self._deadline_timer = self._loop.call_at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        now = self._loop.time()
+        timer, self._deadline_timer = self._deadline_timer, None
+        late_seconds = now - timer.when() if timer is not None else 0.0
+        if not self._pending:
+            return
+        if self._reader.is_waiting:  # we keep the peer waiting, not the other way round
+            self._arm_deadline(now + 1.0)
+            return
+        if late_seconds > LOOP_STOOD_STILL_SECONDS:  # as long as we did not listen, no answer could be heard
+            for pending in self._pending:
+                pending.deadline += late_seconds
+        earliest = min(pending.deadline for pending in self._pending)
+        if earliest > now:
+            self._arm_deadline(earliest)
+            return
+        for pending in self._pending:
+            if pending.deadline <= now:
+                title = Api(pending.api).title
+                error = RequestTimeoutError(f"{self.address} did not answer {title} in time", address=self.address)
+                _fail_answer(pending.answer, error)
+        self.close("an earlier request was not answered in time")
+
+    def _fail(self, error: MirrorlakeError) -> None:
+        if self._close_reason is not None:
+            return
+        self._close_reason = error
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._unsent.clear()
+        self._reader.close()
+        while self._pending:
+            # A copy each: an exception collects the frames it passes through, and those hold on to buffers.
+            _fail_answer(self._pending.popleft().answer, copy(error))
+
+
+def _fail_answer(answer: "asyncio.Future[Frame]", error: MirrorlakeError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # marks it as seen: who pipelines stops at the first failure and drops the rest

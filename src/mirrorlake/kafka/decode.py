@@ -1,0 +1,245 @@
+"""Decoding record batches to columns."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorlake.errors import UnsupportedError
+from mirrorlake.kafka import decode_kernels as kernels
+from mirrorlake.kafka.batch_header import HEADER_BYTES, RECORD_BYTES_MIN, Batch, Codec, corrupt
+from mirrorlake.kafka.batches import verify_crc
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.compression import MalformedDataError, OutputFullError, decompress_into
+from mirrorlake.kafka.growing import Group, GrowingRecords
+from mirrorlake.kafka.kernels import UInt8s
+
+DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
+"""What one batch may come to by default. Brokers refuse batches above 1 MiB by default, compressed or not."""
+
+_OFFSET_END = 2**63 - 1
+# Batches are decompressed and read in groups: a call for each would cost more than the work where they are
+# small. From 16 KiB to 4 MiB speed was the same; so it is what a core keeps in its cache.
+_GROUP_BYTES = 256 * 1024
+_SCRATCH_BYTES = 1024 * 1024
+_SCRATCH_BYTES_KEPT = 16 * 1024 * 1024
+
+
+def decode_batches(
+    batches: Sequence[Batch],
+    *,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> RecordColumns:
+    """Returns the records of some batches whose offsets are in ``[start_offset, end_offset)``.
+
+    Checksums are verified, and records checked, of every batch that reaches into the range; the others are
+    passed over. With LogAppendTime every record has the batch's ``max_timestamp``. The result owns its
+    memory: the batches' buffer may be reused. Nothing is allocated for what a batch merely claims: a count is
+    compared with the bytes there are, a decompressed size with ``decompressed_bytes_max``.
+
+    Args:
+        batches: v2 data batches in offset order; aborted ones are not told from others here.
+        start_offset: inclusive.
+        end_offset: exclusive; None is no end.
+        decompressed_bytes_max: the largest one batch may become; memory for all of them is the caller's
+            concern, see ``decode_parts``.
+
+    Raises:
+        CorruptBatchError: checksum, compression or a record is not right, or a batch is larger than allowed;
+            with the base offset of the batch.
+        ValueError: a batch of format v0 or v1, or a control batch, is among them.
+    """
+    parts = decode_parts(
+        batches,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        decompressed_bytes_max=decompressed_bytes_max,
+        part_bytes_max=_OFFSET_END,
+    )
+    return next(parts, RecordColumns.empty())
+
+
+def decode_parts(
+    batches: Sequence[Batch],
+    *,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    part_bytes_max: int,
+) -> Iterator[RecordColumns]:
+    """Yields what ``decode_batches`` returns, in parts of about ``part_bytes_max``.
+
+    A part ends with the batch that brings it there. Bounds memory where a fetch answer decompresses to many
+    times its size. Parts have at least one record.
+
+    Args:
+        batches: as for ``decode_batches``; so are the others.
+        start_offset: inclusive.
+        end_offset: exclusive; None is no end.
+        decompressed_bytes_max: the largest one batch may become.
+        part_bytes_max: keys, values and headers of a part, to within one batch.
+
+    Raises:
+        CorruptBatchError: as ``decode_batches``; the parts before it have been yielded.
+        ValueError: as ``decode_batches``.
+    """
+    end = _OFFSET_END if end_offset is None else end_offset
+    wanted = [each for each in batches if each.header.last_offset >= start_offset and each.header.base_offset < end]
+    bytes_left = sum(each.header.batch_bytes for each in wanted)
+    decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
+    try:
+        for batch in wanted:
+            decoder.add(batch)
+            bytes_left -= batch.header.batch_bytes
+            if decoder.data_bytes >= part_bytes_max:
+                yield from decoder.finish()
+                decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
+        yield from decoder.finish()
+    finally:
+        _SCRATCH.trim()
+
+
+class _Scratch(threading.local):
+    """Memory for decompressed records that one group after another uses, so that it stays in cache."""
+
+    def __init__(self) -> None:
+        self.payloads: UInt8s = np.empty(_SCRATCH_BYTES, np.uint8)
+
+    def reserve(self, size: int) -> None:
+        self.payloads = np.empty(size, np.uint8)
+
+    def trim(self) -> None:
+        if len(self.payloads) > _SCRATCH_BYTES_KEPT:
+            self.reserve(_SCRATCH_BYTES)
+
+
+_SCRATCH = _Scratch()
+
+
+class _Decoder:
+    """Appends batches to columns, group by group.
+
+    Args:
+        start_offset: inclusive.
+        end_offset: exclusive.
+        decompressed_bytes_max: the largest one batch may become.
+        batch_bytes: of all batches that may come; only used to guess how large the columns will be.
+    """
+
+    def __init__(self, start_offset: int, end_offset: int, decompressed_bytes_max: int, batch_bytes: int) -> None:
+        self._decompressed_bytes_max = decompressed_bytes_max
+        self._batch_bytes = batch_bytes
+        self._batch_bytes_read = 0
+        self._records = GrowingRecords(start_offset=start_offset, end_offset=end_offset)
+        self._start_group()
+
+    def _start_group(self) -> None:
+        self._group: list[Batch] = []
+        self._table: list[tuple[int, ...]] = []
+        self._held: list[pa.Buffer] = []  # keeps the addresses in the table good
+        self._payload_bytes = 0
+        self._scratch_used = 0
+
+    @property
+    def data_bytes(self) -> int:
+        """Returns the bytes of keys, values and headers so far, and of whole records not yet read."""
+        return self._records.data_bytes + self._payload_bytes
+
+    def add(self, batch: Batch) -> None:
+        """Takes a batch in; its records are read with its group."""
+        header = batch.header
+        if header.magic < 2 or header.is_control:
+            raise ValueError(f"the batch at offset {header.base_offset} holds no records of format v2")
+        verify_crc(batch)
+        address, length = self._locate(batch) if header.codec == Codec.NONE else self._decompress(batch)
+        if header.record_count * RECORD_BYTES_MIN > length:
+            raise corrupt(batch.header.base_offset, f"{header.record_count} records do not fit {length} bytes")
+        self._group.append(batch)
+        self._table.append(
+            (
+                address,
+                length,
+                header.record_count,
+                header.base_offset,
+                header.last_offset_delta,
+                header.base_timestamp,
+                header.max_timestamp,
+                header.is_log_append_time,
+            )
+        )
+        self._payload_bytes += length
+        self._batch_bytes_read += header.batch_bytes
+        if self._payload_bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def _locate(self, batch: Batch) -> tuple[int, int]:
+        held = pa.py_buffer(batch.view)
+        self._held.append(held)
+        return held.address + HEADER_BYTES, held.size - HEADER_BYTES
+
+    def _decompress(self, batch: Batch) -> tuple[int, int]:
+        """Returns the address and bytes of the records; reads the group first if it is in the way."""
+        while True:
+            limit = min(len(_SCRATCH.payloads) - self._scratch_used, self._decompressed_bytes_max)
+            output = _SCRATCH.payloads[self._scratch_used : self._scratch_used + limit]
+            try:
+                length = decompress_into(batch.header.codec, batch.payload, output.data)
+            except MalformedDataError as error:
+                raise corrupt(batch.header.base_offset, str(error)) from error
+            except OutputFullError as error:
+                if limit == self._decompressed_bytes_max:
+                    raise corrupt(
+                        batch.header.base_offset, f"it decompresses to more than the {limit} bytes allowed"
+                    ) from error
+                if self._scratch_used:
+                    self._flush()
+                else:
+                    _SCRATCH.reserve(min(4 * limit, self._decompressed_bytes_max))
+            else:
+                self._scratch_used += length
+                return int(output.ctypes.data), length
+
+    def _flush(self) -> None:
+        """Reads the records of the group."""
+        if not self._group:
+            return
+        group = Group(
+            table=np.array(self._table, np.int64),
+            record_count=sum(batch.header.record_count for batch in self._group),
+            payload_bytes=self._payload_bytes,
+            growth=max(self._batch_bytes / self._batch_bytes_read, 1.0),
+        )
+        status = self._records.read(group)
+        if status != kernels.OK:
+            raise self._error(status)
+        self._start_group()
+
+    def _error(self, status: int) -> Exception:
+        batch = self._group[int(self._records.state[kernels.FAILED_BATCH])]
+        record = int(self._records.state[kernels.FAILED_RECORD])
+        match status:
+            case kernels.BAD_RECORD:
+                return corrupt(batch.header.base_offset, f"a length in its record {record} leads beyond the record")
+            case kernels.BAD_OFFSET:
+                return corrupt(
+                    batch.header.base_offset,
+                    f"the offset of its record {record} is not between its neighbours'",
+                )
+            case kernels.BYTES_LEFT:
+                return corrupt(
+                    batch.header.base_offset, f"bytes are left after its {batch.header.record_count} records"
+                )
+            case kernels.TOO_MANY_HEADERS:
+                return UnsupportedError("more than 2147483647 headers in one part: decode fewer batches at once")
+            case _:
+                return AssertionError(f"the columns had no room for batch {batch.header}")
+
+    def finish(self) -> Iterator[RecordColumns]:
+        """Yields the records of all batches, if there are any; the last thing to be called."""
+        self._flush()
+        columns = self._records.taken()
+        if len(columns):
+            yield columns

@@ -1,0 +1,66 @@
+"""Where compiled kernels are kept, so that only the first process ever compiles them."""
+
+import contextlib
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+_VARIABLE = "NUMBA_CACHE_DIR"
+
+
+def prepare_kernel_cache() -> Path:
+    """Points numba at a folder this user can write, and returns it; to be called before numba is imported.
+
+    ``NUMBA_CACHE_DIR`` where it is set; else ``$XDG_CACHE_HOME`` or ``~/.cache`` / ``mirrorlake/numba/<digest
+    of the kernels>``; else, where that cannot be written, the like in a folder for temporary files. numba
+    tells stale kernels by the time stamp of their file alone, and wheels may all carry the same one: hence
+    the digest. Without a folder numba refuses to import a kernel that is to be cached.
+    """
+    if chosen := os.environ.get(_VARIABLE):
+        return Path(chosen)
+    folder = _writable_folder(_digest())
+    os.environ[_VARIABLE] = str(folder)
+    if "numba" in sys.modules:
+        # Somebody was faster: numba has read the environment already.
+        sys.modules["numba"].config.CACHE_DIR = str(folder)
+    return folder
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    # Through importlib, for executors that import the package from an archive.
+    for source in sorted(resources.files(__package__).iterdir(), key=lambda each: each.name):
+        if source.name.endswith("kernels.py"):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _writable_folder(digest: str) -> Path:
+    try:
+        # No home is known of a user without an entry in the user database, as containers run them.
+        cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(cache_home) / "mirrorlake" / "numba" / digest
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):
+        return _temporary_folder(digest)
+
+
+def _temporary_folder(digest: str) -> Path:
+    """Returns a folder that this user's processes share, or a new one where somebody else took its name."""
+    user_id = os.getuid()
+    shared = Path(tempfile.gettempdir()) / f"mirrorlake-numba-{user_id}"
+    with contextlib.suppress(FileExistsError):
+        shared.mkdir(mode=0o700)
+    status = shared.lstat()
+    # Compiled code will be run from here: nobody else may have put it there.
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == user_id and not status.st_mode & 0o022:
+        folder = shared / digest
+        folder.mkdir(exist_ok=True)
+        return folder
+    return Path(tempfile.mkdtemp(prefix="mirrorlake-numba-"))

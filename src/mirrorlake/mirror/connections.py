@@ -1,0 +1,127 @@
+"""What a worker process keeps between leases: cluster clients. A cache only; nothing that matters lives here."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.preserve_claim import ClaimReader
+from mirrorlake.kafka.buffers import BufferPool
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.settings import ClusterSettings
+
+RECEIVE_BUFFER_BYTES = 5 << 20
+"""Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
+
+
+class WorkerCache:
+    """Cluster clients of one worker process, by cluster name; they belong to one event loop.
+
+    Args:
+        make_client: builds a client; tests pass their own.
+    """
+
+    def __init__(self, make_client: Callable[[ClusterSettings], ClusterClient] = ClusterClient) -> None:
+        self._make_client = make_client
+        self._clients: dict[str, ClusterClient] = {}
+        self.encoder_thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+
+    def client(self, settings: ClusterSettings) -> ClusterClient:
+        """Returns the client of a cluster, made at first use."""
+        if settings.name not in self._clients:
+            self._clients[settings.name] = self._make_client(settings)
+        return self._clients[settings.name]
+
+    async def close(self) -> None:
+        """Closes every client, and waits for the encoder."""
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
+        self.encoder_thread.shutdown(wait=False, cancel_futures=True)
+
+
+class LeaseConnections:
+    """The connections of one lease: produce channels and fetch connections are its own, clients are the worker's.
+
+    Args:
+        cache: the worker's clients.
+        clock: for the channels.
+        send_until_seconds: reading of the clock after which no channel sends.
+        memory_bytes_max: bound of all receive buffers of the lease together.
+    """
+
+    def __init__(self, cache: WorkerCache, *, clock: Clock, send_until_seconds: float, memory_bytes_max: int) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._send_until = send_until_seconds
+        self._buffers = BufferPool(memory_bytes_max, RECEIVE_BUFFER_BYTES)
+        self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
+        self._claims: dict[str, ClaimReader] = {}
+        self._connections: list[Connection] = []
+
+    @property
+    def encoder_thread(self) -> ThreadPoolExecutor:
+        """The worker's one thread for decoding and writing archives."""
+        return self._cache.encoder_thread
+
+    def client(self, settings: ClusterSettings) -> ClusterClient:
+        """Returns the worker's client of a cluster."""
+        return self._cache.client(settings)
+
+    def claims(self, settings: ClusterSettings) -> ClaimReader:
+        """Returns what reads claims at a destination cluster, shared so that many claims are read together."""
+        if settings.name not in self._claims:
+            self._claims[settings.name] = ClaimReader(self.client(settings))
+        return self._claims[settings.name]
+
+    async def channel(self, settings: ClusterSettings, broker: int) -> AppendChannel:
+        """Returns the lease's produce channel to a broker; a closed one is replaced.
+
+        Raises:
+            MirrorlakeError: no connection.
+        """
+        key = (settings.name, broker)
+        known = self._channels.get(key)
+        if known is not None and known.done() and (known.cancelled() or known.exception() or known.result().is_closed):
+            known = None
+        if known is None:
+            # Kept as a task, so that partitions asking at once share one connection.
+            known = asyncio.ensure_future(self._open_channel(settings, broker))
+            self._channels[key] = known
+        return await asyncio.shield(known)
+
+    async def _open_channel(self, settings: ClusterSettings, broker: int) -> AppendChannel:
+        connection = await self._open(settings, broker)
+        return AppendChannel(
+            connection,
+            clock=self._clock,
+            send_until_seconds=self._send_until,
+            timeout_seconds=settings.request_timeout_seconds,
+        )
+
+    async def fetch_connection(self, settings: ClusterSettings, broker: int) -> Connection:
+        """Opens a connection for one reader.
+
+        Raises:
+            MirrorlakeError: no connection.
+        """
+        return await self._open(settings, broker)
+
+    async def _open(self, settings: ClusterSettings, broker: int) -> Connection:
+        metadata = await self.client(settings).metadata([])
+        host, port = metadata.brokers[broker]
+        connection = await Connection.open(host, port, settings=settings, buffers=self._buffers)
+        self._connections.append(connection)
+        return connection
+
+    def end_lease(self) -> None:
+        """Closes the lease's own connections: an answer that comes later belongs to no claim."""
+        for task in self._channels.values():
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled():
+                task.exception()  # looked at, so that the loop does not report it as lost
+        for connection in self._connections:
+            connection.close("the lease ended")

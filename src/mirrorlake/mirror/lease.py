@@ -1,0 +1,270 @@
+"""The work of one lease: opens the sinks of its partitions, reads, copies, and returns rows.
+
+Everything is read anew from the destinations (law 1); only connections stay in the worker as a cache. No error
+leaves: it becomes part of its row (law 6). At the hard end everything is dropped and reported as unknown (law 7).
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.archive import ArchiveSink
+from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, OutcomeUnknownError, TopicMissingError
+from mirrorlake.kafka.cluster import EARLIEST, LATEST
+from mirrorlake.mirror.connections import LeaseConnections
+from mirrorlake.mirror.partition_copy import PartitionCopy
+from mirrorlake.mirror.reader import BrokerReader
+from mirrorlake.mirror.sinks import make_sink
+from mirrorlake.mirror.source_bounds import explain_out_of_range
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+
+DRAIN_SECONDS = 0.4
+"""Between the end of reading and the hard end: the answers still outstanding get this long."""
+
+LOOK_AGAIN_SECONDS = 0.05
+
+Slot = tuple[KafkaWork | ArchiveWork, PartitionSink]
+
+
+class LeaseWork:
+    """Runs one plan.
+
+    Args:
+        plan: what to copy.
+        connections: the worker's cluster clients and this lease's produce channels.
+        clock: tells when the lease is over.
+    """
+
+    def __init__(self, plan: LeasePlan, connections: LeaseConnections, clock: Clock) -> None:
+        self.connections = connections
+        self._plan = plan
+        self._clock = clock
+        self._started = clock.elapsed_seconds()
+        self.encoder = asyncio.Semaphore(1)
+        self._readers: dict[tuple[str, int, bool], BrokerReader] = {}
+        self._reader_tasks: list[asyncio.Task[None]] = []
+        self._jobs = {id(work): PartitionJob(work, self) for work in plan.partitions}
+
+    @property
+    def live_until(self) -> float:
+        """Reading of the clock at which live reading ends."""
+        return self._started + self._plan.live_seconds
+
+    @property
+    def hard_until(self) -> float:
+        """Reading of the clock at which everything is dropped."""
+        return self._started + self._plan.hard_seconds
+
+    async def run(self) -> list[LeaseRow]:
+        """Returns one row per partition and destination of the plan; never raises an error of ours."""
+        tasks = [asyncio.create_task(job.run()) for job in self._jobs.values()]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=max(0.0, self.hard_until - self._clock.elapsed_seconds()))
+            for task in late:
+                task.cancel()
+        await _gone([*tasks, *self._reader_tasks])
+        rows = [row for job in self._jobs.values() for row in job.rows()]
+        self.connections.end_lease()
+        return rows
+
+    def may_begin(self) -> bool:
+        """True while a further segment may be begun: within the live time, so that live partitions soon get theirs."""
+        return self._clock.elapsed_seconds() < self.live_until
+
+    def live_seconds_left(self) -> float:
+        """Seconds until live reading ends; afterwards a short while, to look again."""
+        return max(LOOK_AGAIN_SECONDS, self.live_until - self._clock.elapsed_seconds())
+
+    async def reader_for(self, work: PartitionWork, *, is_live: bool) -> BrokerReader:
+        """Returns the reader of the partition's leader; live and archive reads have connections of their own.
+
+        Raises:
+            TopicMissingError: the source has no such partition.
+            BrokerNotReadyError: the partition has no leader at the moment.
+        """
+        client = self.connections.client(work.cluster)
+        metadata = await client.metadata([work.source.topic])
+        topic = metadata.topics.get(work.source.topic)
+        if topic is None or work.source.partition not in topic.partitions:
+            raise TopicMissingError(
+                f"source partition {work.source} does not exist on cluster {work.cluster.name}",
+                hint="check the name, or that the topic was not deleted",
+                topic=work.source.topic,
+            )
+        leader = topic.partitions[work.source.partition].leader
+        if leader < 0:
+            raise BrokerNotReadyError(f"source partition {work.source} has no leader at the moment")
+        key = (work.cluster.name, leader, is_live)
+        reader = self._readers.get(key)
+        if reader is None or reader.is_over:
+            until = self.live_until if is_live else self.hard_until - DRAIN_SECONDS
+            reader = BrokerReader(
+                lambda: self.connections.fetch_connection(work.cluster, leader),
+                clock=self._clock,
+                read_until_seconds=until,
+                timeout_seconds=work.cluster.request_timeout_seconds,
+            )
+            self._readers[key] = reader
+            self._reader_tasks.append(asyncio.create_task(reader.run()))
+        return reader
+
+    def make_sink(self, work: PartitionWork, destination: KafkaWork | ArchiveWork) -> PartitionSink:
+        """Builds the sink of one destination, not opened."""
+        return make_sink(
+            work,
+            destination,
+            connections=self.connections,
+            clock=self._clock,
+            may_begin=self.may_begin,
+            changed=self._jobs[id(work)].sink_changed,
+        )
+
+
+class PartitionJob:
+    """One partition's part of a lease: opens its sinks, groups them by position, copies, and reports."""
+
+    def __init__(self, work: PartitionWork, lease: LeaseWork) -> None:
+        self._work = work
+        self._lease = lease
+        self._slots: list[Slot] = []
+        self._copies: list[PartitionCopy] = []
+        self._errors: dict[int, MirrorlakeError] = {}
+        self._opened: set[int] = set()
+
+    def sink_changed(self) -> None:
+        """Passes on that a sink has room again, or failed."""
+        for copy in self._copies:
+            copy.sink_changed()
+
+    async def run(self) -> None:
+        """Copies until nothing is left to do or the lease is over."""
+        try:
+            await self._run()
+        except MirrorlakeError as error:
+            for _, sink in self._slots:
+                self._errors.setdefault(id(sink), error)
+        except asyncio.CancelledError:
+            unknown = OutcomeUnknownError(
+                f"the lease ended before all that was taken of source {self._work.source} was known to be safe"
+            )
+            for _, sink in self._slots:
+                self._errors.setdefault(id(sink), unknown)
+            raise
+        finally:
+            for copy in self._copies:
+                copy.drop()
+                self._errors.update(copy.errors)
+            for _, sink in self._slots:
+                sink.abandon()
+
+    async def _run(self) -> None:
+        self._slots = [(d, self._lease.make_sink(self._work, d)) for d in self._work.destinations]
+        await asyncio.gather(*(self._open(sink) for _, sink in self._slots))
+        ready = [sink for _, sink in self._slots if id(sink) in self._opened]
+        await asyncio.gather(*(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)))
+
+    async def _serve(self, sinks: list[PartitionSink]) -> None:
+        """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
+        if any(isinstance(sink, ArchiveSink) for sink in sinks):
+            async with self._lease.encoder:
+                if self._lease.may_begin():
+                    await self._copy(sinks, is_live=False)
+        else:
+            await self._copy(sinks, is_live=True)
+
+    async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
+        client = self._lease.connections.client(self._work.cluster)
+        source = self._work.source
+        try:
+            log_starts = await client.list_offsets([source], timestamp=EARLIEST)
+            log_ends = await client.list_offsets([source], timestamp=LATEST)
+        except MirrorlakeError as error:
+            return error
+        return explain_out_of_range(source, position, log_starts[source], log_ends[source])
+
+    async def _open(self, sink: PartitionSink) -> None:
+        try:
+            await sink.open()
+            self._opened.add(id(sink))
+        except MirrorlakeError as error:
+            self._errors[id(sink)] = error
+
+    async def _copy(self, sinks: list[PartitionSink], *, is_live: bool) -> None:
+        reader = await self._lease.reader_for(self._work, is_live=is_live)
+        copy = PartitionCopy(
+            self._work.source,
+            sinks,
+            end_offset=self._work.end_offset,
+            changed=reader.changed,
+            explain_out_of_range=self._explain_out_of_range,
+        )
+        self._copies.append(copy)
+        reader.add(copy)
+        running = asyncio.create_task(copy.run())
+        over = asyncio.create_task(reader.over.wait())
+        try:
+            await self._until_over(copy, running, over)
+        finally:
+            copy.end_reading()
+            reader.changed()
+            running.cancel()
+            over.cancel()
+            await _gone([running, over])
+        await copy.drain()
+
+    async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]", over: "asyncio.Task[bool]") -> None:
+        """Waits for the copy or its reader to end; a live sink read along with an archive ends with the live time."""
+        while True:
+            done, _ = await asyncio.wait(
+                {running, over}, timeout=self._lease.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if done or copy.is_live_only:
+                return
+
+    def rows(self) -> Iterable[LeaseRow]:
+        """Yields one row per destination; call when ``run`` is over."""
+        start = next((c.source_start for c in self._copies if c.source_start is not None), None)
+        end = next((c.source_end for c in self._copies if c.source_end is not None), None)
+        for destination, sink in self._slots:
+            progress = sink.progress
+            yield LeaseRow(
+                mirror=self._work.mirror,
+                source=self._work.source,
+                destination=destination.destination,
+                start_offset=progress.start_offset,
+                position=progress.position if id(sink) in self._opened else None,
+                source_start=start,
+                source_end=end,
+                records=progress.records,
+                raw_bytes=progress.raw_bytes,
+                batches=dict(progress.batches),
+                gap_offsets=dict(progress.gap_offsets),
+                first_timestamp_ms=progress.first_timestamp_ms,
+                last_timestamp_ms=progress.last_timestamp_ms,
+                flushes=tuple(progress.flushes),
+                error=self._errors.get(id(sink)),
+            )
+
+
+def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> list[list[PartitionSink]]:
+    """Groups sinks that stand at the same position, archives first: they decode before a header is rewritten in place.
+
+    While another partition's archive holds the encoder nobody waits for it: a live sink then reads for itself.
+    """
+    groups: dict[int, list[PartitionSink]] = defaultdict(list)
+    for sink in sinks:
+        if not sink.is_done:
+            groups[sink.next_offset].append(sink)
+    together = [sorted(group, key=lambda s: not isinstance(s, ArchiveSink)) for group in groups.values()]
+    return [[sink] for group in together for sink in group] if encoder.locked() else together
+
+
+async def _gone(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Waits until cancelled or ended tasks are really over."""
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

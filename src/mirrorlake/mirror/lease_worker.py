@@ -1,0 +1,52 @@
+"""The entry point inside a Spark Python worker: unpickles a plan, runs it, pickles the rows.
+
+The event loop and the cluster clients outlive a lease in their process, as a cache: a worker that dies loses
+nothing but the time to connect again.
+"""
+
+import asyncio
+import pickle
+
+from mirrorlake.clock import SystemClock
+from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
+from mirrorlake.mirror.lease import LeaseWork
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
+
+
+class Worker:
+    """One process' event loop and connections."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._cache = WorkerCache()
+        self._clock = SystemClock()
+
+    def run(self, plan: LeasePlan) -> list[LeaseRow]:
+        """Runs one lease to its end and returns its rows."""
+        return self._loop.run_until_complete(self._run(plan))
+
+    def close(self) -> None:
+        """Closes the connections and the loop; the worker is of no more use."""
+        self._loop.run_until_complete(self._cache.close())
+        self._loop.close()
+
+    async def _run(self, plan: LeasePlan) -> list[LeaseRow]:
+        connections = LeaseConnections(
+            self._cache,
+            clock=self._clock,
+            send_until_seconds=self._clock.elapsed_seconds() + plan.hard_seconds,
+            memory_bytes_max=plan.memory_bytes_max,
+        )
+        return await LeaseWork(plan, connections, self._clock).run()
+
+
+_worker: Worker | None = None
+
+
+def work(plan_bytes: bytes) -> list[dict[str, object]]:
+    """Runs the pickled ``LeasePlan``; returns one mapping ``{"kind": "progress", "row": LeaseRow}`` per destination."""
+    global _worker
+    if _worker is None:
+        _worker = Worker()
+    plan: LeasePlan = pickle.loads(plan_bytes)
+    return [{"kind": "progress", "row": row} for row in _worker.run(plan)]

@@ -1,0 +1,258 @@
+"""Copies one source partition to the sinks that stand at the same position: one read serves them all."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
+from mirrorlake.errors import MirrorlakeError, SourceTruncatedError, UnsupportedError
+from mirrorlake.kafka.batches import OLD_FORMAT, AbortedTransactions, classify, verify_crc, walk
+from mirrorlake.kafka.error_codes import error_for
+from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.mirror.policy import Decision, within_lease
+from mirrorlake.mirror.reader import PinnedAnswer
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+OFFSET_OUT_OF_RANGE = 1
+CLAIM_AGAIN_SECONDS = 0.02
+
+NO_LIMIT = 1 << 62
+
+
+class PartitionCopy:
+    """The reader's view of one partition, and the task that hands its deliveries to the sinks in order.
+
+    Args:
+        source: the source partition.
+        sinks: opened, all at the same ``next_offset``.
+        end_offset: where to stop (exclusive), or None.
+        changed: called when the reader may want to look again.
+        explain_out_of_range: asks the source for its ends and returns what is wrong with a position.
+    """
+
+    def __init__(
+        self,
+        source: TopicPartition,
+        sinks: Sequence[PartitionSink],
+        *,
+        end_offset: int | None,
+        changed: Callable[[], None],
+        explain_out_of_range: Callable[[int], Awaitable[MirrorlakeError]],
+    ) -> None:
+        self.source = source
+        self.source_start: int | None = None
+        self.source_end: int | None = None
+        self.errors: dict[int, MirrorlakeError] = {}
+        self._sinks = list(sinks)
+        self._end_offset = NO_LIMIT if end_offset is None else end_offset
+        self._reader_changed = changed
+        self._inbox: deque[tuple[Delivery, PinnedAnswer]] = deque()
+        self._next_offset = sinks[0].next_offset
+        self._asked_offset = -1
+        self._is_busy = False
+        self._is_out_of_range = False
+        self._explain_out_of_range = explain_out_of_range
+        self._wake = asyncio.Event()
+
+    @property
+    def is_live_only(self) -> bool:
+        """True where every sink that is left would go on for ever."""
+        return all(sink.is_endless for sink in self._sinks if not sink.is_done)
+
+    def end_reading(self) -> None:
+        """Asks for no more; what was fetched is still handed over by ``drain``."""
+        self._end_offset = min(self._end_offset, self._next_offset)
+
+    # --- the reader's side --------------------------------------------------------------------------------
+
+    @property
+    def fetch_offset(self) -> int:
+        """The offset to ask for next."""
+        self._asked_offset = self._next_offset
+        return self._next_offset
+
+    @property
+    def wants_fetch(self) -> bool:
+        """True where every sink has room and nothing waits to be handed over."""
+        return (
+            bool(self._sinks)
+            and not self._inbox
+            and not self._is_out_of_range
+            and self._next_offset < self._end_offset
+            and all(sink.has_room and sink.failure is None and not sink.is_done for sink in self._sinks)
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """True where no sink is left that wants anything, or the end is reached."""
+        return not self._is_busy and not self._inbox and (self._next_offset >= self._end_offset or not self._active())
+
+    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer) -> None:
+        """Turns an answer into a delivery; answers to an offset no longer wanted are dropped."""
+        if self._asked_offset != self._next_offset:
+            return
+        if answer.error_code == OFFSET_OUT_OF_RANGE:
+            self._is_out_of_range = True
+            self._wake.set()
+            return
+        try:
+            delivery = self._delivery(answer, frame)
+        except MirrorlakeError as error:
+            self._fail_all(error)
+            return
+        self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
+        if delivery.batches:
+            frame.pin()
+            self._next_offset = delivery.covered.end_offset
+            self._inbox.append((delivery, frame))
+            self._wake.set()
+
+    def fetch_failed(self, error: MirrorlakeError) -> None:
+        """The source could not be read: every sink ends with this error."""
+        self._fail_all(error)
+
+    def sink_changed(self) -> None:
+        """A sink has room again, or failed."""
+        self._wake.set()
+        self._reader_changed()
+
+    # --- the partition's own task -------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Hands deliveries over until cancelled or over; failures of a sink end or restart that sink only."""
+        while self._active():
+            if self._inbox:
+                self._is_busy = True
+                delivery, frame = self._inbox.popleft()
+                self._reader_changed()  # one delivery ahead may be fetched while this one is taken
+                try:
+                    await self._hand_over(delivery)
+                finally:
+                    self._is_busy = False
+                    frame.unpin()
+                self._reader_changed()
+            if self._is_out_of_range:
+                await self._settle_out_of_range()
+            await self._look_after_failures()
+            if self._next_offset >= self._end_offset and not self._inbox:
+                return
+            if not self._inbox and self._active():
+                self._wake.clear()
+                if not any(sink.failure for sink in self._sinks):
+                    await self._wake.wait()
+
+    async def drain(self) -> None:
+        """Hands over what was fetched, then waits until every sink has made it safe."""
+        while self._inbox:
+            delivery, frame = self._inbox.popleft()
+            try:
+                await self._hand_over(delivery)
+            finally:
+                frame.unpin()
+        for sink in list(self._sinks):
+            try:
+                await sink.finish()
+            except MirrorlakeError as error:
+                self._end(sink, error)
+
+    def drop(self) -> None:
+        """Forgets what was fetched and not handed over."""
+        while self._inbox:
+            self._inbox.popleft()[1].unpin()
+
+    def _active(self) -> bool:
+        return any(not sink.is_done for sink in self._sinks)
+
+    async def _hand_over(self, delivery: Delivery) -> None:
+        for sink in list(self._sinks):
+            try:
+                if not sink.is_done:
+                    await sink.deliver(delivery)
+            except MirrorlakeError as error:
+                if sink.failure is None:
+                    await self._end_after_finish(sink, error)
+
+    async def _end_after_finish(self, sink: PartitionSink, error: MirrorlakeError) -> None:
+        """What the sink took before the error is right: it is made safe before the sink ends."""
+        try:
+            await sink.finish()
+        except MirrorlakeError as earlier:
+            error = earlier
+        self._end(sink, error)
+
+    async def _settle_out_of_range(self) -> None:
+        """The source refused the offset: begin at its log start where every sink can, else end with the reason."""
+        error = await self._explain_out_of_range(self._next_offset)
+        log_start = error.facts.get("log_start") if isinstance(error, SourceTruncatedError) else None
+        if isinstance(log_start, int):
+            for sink in list(self._sinks):
+                if not sink.starts_at(log_start):
+                    self._end(sink, error)
+            if self._sinks:
+                self._next_offset = log_start
+                self._is_out_of_range = False
+                self._reader_changed()
+        else:
+            self._fail_all(error)
+
+    async def _look_after_failures(self) -> None:
+        for sink in list(self._sinks):
+            while sink.failure is not None:
+                decision = within_lease(sink.failure, claims=sink.progress.claims)
+                if decision is not Decision.CLAIM_AGAIN or len(self._sinks) > 1:
+                    self._end(sink, sink.failure)
+                    break
+                self.drop()
+                try:
+                    await asyncio.sleep(CLAIM_AGAIN_SECONDS * sink.progress.claims)
+                    await sink.open()
+                except MirrorlakeError as error:
+                    self._end(sink, error)
+                    break
+                self._next_offset = sink.next_offset
+                self._asked_offset = -1
+                self._reader_changed()
+
+    def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
+        self.errors[id(sink)] = error
+        self._sinks.remove(sink)
+        sink.abandon()
+        if not self._sinks:
+            self.drop()
+        self._wake.set()
+        self._reader_changed()
+
+    def _fail_all(self, error: MirrorlakeError) -> None:
+        for sink in list(self._sinks):
+            self._end(sink, error)
+
+    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer) -> Delivery:
+        what = f"fetch of source {self.source} at offset {self._next_offset}"
+        if answer.error_code:
+            raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
+        aborted = AbortedTransactions(answer.aborted)
+        batches = []
+        position = self._next_offset
+        for batch in walk(answer.records):
+            if batch.header.base_offset >= self._end_offset:
+                break
+            verify_crc(batch)
+            found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+            if batch.header.last_offset < position:
+                continue
+            if found.reason == OLD_FORMAT.reason:
+                raise UnsupportedError(
+                    f"source {self.source} holds message format v{batch.header.magic} at offset "
+                    f"{batch.header.base_offset}, which this version does not read",
+                    hint="Kafka 0.11 and newer write format v2; old segments vanish with the topic's retention",
+                    offset=batch.header.base_offset,
+                )
+            batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
+            position = batch.header.next_offset
+        return Delivery(
+            covered=OffsetRange(start_offset=self._next_offset, end_offset=max(position, self._next_offset)),
+            batches=batches,
+            frame=frame,
+            log_start_offset=answer.log_start_offset,
+            end_offset=answer.last_stable_offset,
+        )

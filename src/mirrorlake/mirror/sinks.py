@@ -1,0 +1,54 @@
+"""Builds the sink for each kind of destination."""
+
+from collections.abc import Callable
+
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.archive import ArchiveSink
+from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.kafka_preserve import PreserveSink
+from mirrorlake.destinations.tail_check import check_tail
+from mirrorlake.mirror.connections import LeaseConnections
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, PartitionWork
+from mirrorlake.stores.filesystem import FilesystemStore
+
+
+def make_sink(
+    work: PartitionWork,
+    destination: KafkaWork | ArchiveWork,
+    *,
+    connections: LeaseConnections,
+    clock: Clock,
+    may_begin: Callable[[], bool],
+    changed: Callable[[], None],
+) -> PartitionSink:
+    """Returns the sink of ``destination`` for ``work``'s source partition, not yet opened."""
+    if isinstance(destination, ArchiveWork):
+        return ArchiveSink(
+            destination.settings,
+            archived=ArchivedPartition(
+                FilesystemStore(destination.root),
+                destination_name=destination.settings.destination_name,
+                partition=destination.settings.source.partition,
+                extension="parquet",
+            ),
+            executor=connections.encoder_thread,
+            clock=clock,
+            may_begin=may_begin,
+            changed=changed,
+        )
+    settings = destination.settings
+    return PreserveSink(
+        settings,
+        claims=connections.claims(destination.cluster),
+        channel_to=lambda broker: connections.channel(destination.cluster, broker),
+        check_tail=lambda position: check_tail(
+            connections.client(work.cluster),
+            settings.source,
+            connections.client(destination.cluster),
+            settings.destination,
+            position=position,
+        ),
+        clock=clock,
+        changed=changed,
+    )

@@ -1,0 +1,35 @@
+"""What it means that a position lies outside the source's log."""
+
+from mirrorlake.errors import DestinationAheadError, MirrorlakeError, SourceTruncatedError
+from mirrorlake.offsets import TopicPartition
+
+
+def explain_out_of_range(
+    source: TopicPartition,
+    position: int,
+    log_start: int | MirrorlakeError,
+    log_end: int | MirrorlakeError,
+) -> MirrorlakeError:
+    """Returns the error for a ``position`` outside ``[log_start, log_end]`` of ``source``. Pure.
+
+    Where an end could not be read, that error is returned.
+    """
+    if isinstance(log_start, MirrorlakeError):
+        return log_start
+    if isinstance(log_end, MirrorlakeError):
+        return log_end
+    if position < log_start:
+        return SourceTruncatedError(
+            f"source {source} starts at offset {log_start}, the destination needs {position} next",
+            hint="the records between are gone at the source, nothing was appended; a new archive can begin there "
+            "and records the gap, a Kafka destination with equal offsets cannot yet",
+            position=position,
+            log_start=log_start,
+        )
+    return DestinationAheadError(
+        f"the destination of source {source} is at position {position}, past the source's end {log_end}",
+        hint="the source topic was truncated or re-created, or the destination belongs to another source; "
+        "re-create the destination, or mirror to a new one",
+        position=position,
+        source_end=log_end,
+    )

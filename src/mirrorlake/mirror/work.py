@@ -1,0 +1,86 @@
+"""What crosses the border between driver and task: the plan of a lease, and the rows it returns. Frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.interface import Flush
+from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaWork:
+    """One Kafka destination of one source partition."""
+
+    destination: str
+    cluster: ClusterSettings
+    settings: PreserveSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveWork:
+    """One archive destination of one source partition that is due."""
+
+    destination: str
+    root: Path
+    settings: ArchiveSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWork:
+    """One source partition in one lease, with every destination that has something to do.
+
+    ``end_offset`` (exclusive) is where a bounded run stops; None means live, until the lease ends.
+    """
+
+    mirror: str
+    cluster: ClusterSettings
+    source: TopicPartition
+    end_offset: int | None
+    destinations: tuple[KafkaWork | ArchiveWork, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasePlan:
+    """What one lease copies.
+
+    Live destinations are served for ``live_seconds``; archive destinations until what is due is published. At
+    ``hard_seconds`` everything still open is abandoned, its outcome unknown.
+    """
+
+    lease: int
+    lane: int
+    live_seconds: float
+    hard_seconds: float
+    memory_bytes_max: int
+    partitions: tuple[PartitionWork, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """What one lease did for one destination of one source partition.
+
+    ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
+    is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
+    ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind.
+    """
+
+    mirror: str
+    source: TopicPartition
+    destination: str
+    start_offset: int
+    position: int | None
+    source_start: int | None
+    source_end: int | None
+    records: int = 0
+    raw_bytes: int = 0
+    batches: Mapping[str, int] = field(default_factory=dict)
+    gap_offsets: Mapping[str, int] = field(default_factory=dict)
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    flushes: tuple[Flush, ...] = ()
+    error: MirrorlakeError | None = None

@@ -1,0 +1,60 @@
+"""Positions in a partition: half-open ranges, and the gaps inside them.
+
+A position is a consumer position: the next offset to read. A range counts positions, so it may hold fewer
+records than its length (compaction, transaction markers, aborted data).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class OffsetRange:
+    """The offsets ``start_offset`` (inclusive) to ``end_offset`` (exclusive); empty where they are equal.
+
+    Raises:
+        ValueError: start is negative or above end.
+    """
+
+    start_offset: int
+    end_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start_offset <= self.end_offset:
+            raise ValueError(f"not a range of offsets: [{self.start_offset}, {self.end_offset})")
+
+    def __len__(self) -> int:
+        return self.end_offset - self.start_offset
+
+    def __str__(self) -> str:
+        return f"[{self.start_offset}, {self.end_offset})"
+
+
+class GapKind(StrEnum):
+    """Why offsets of a range hold no record."""
+
+    ABSENT = "absent"
+    """Compacted away, a transaction marker, or aborted data: no consumer could read them."""
+    TRUNCATED = "truncated"
+    """The source's log start had moved past them before they were copied."""
+    RECREATED = "recreated"
+    """The topic was deleted and made again; the offsets belonged to the topic before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Gap:
+    """A run of offsets without a record, and why."""
+
+    offsets: OffsetRange
+    kind: GapKind

@@ -1,0 +1,162 @@
+"""One lease: a Spark job with a single Python task, whose every outcome comes back as rows."""
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import pickle
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
+
+LeaseRow = dict[str, object]
+"""One fact from a task. ``kind`` says which; ``worker_pid`` and ``attempt`` are added to each."""
+
+CRASHED = "crashed"
+"""Kind of a row for an exception that left the work: ``error_type``, ``message``, ``traceback``."""
+RETRIED = "retried"
+"""Kind of the only row of a task that Spark started again: what the first attempt did is unknown."""
+
+_SCHEMA = "row binary, worker_pid int, attempt int"
+_TRACEBACK_FRAMES_MAX = 8
+_MESSAGE_CHARACTERS_MAX = 2_000
+_STDERR = 2
+# The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
+_SECOND_ALARM_SECONDS = 2.0
+
+
+class EngineDiedError(TransientError):
+    """The JVM under this process is gone; no session of this process can be used again."""
+
+
+def run_lease(
+    spark: Any, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+) -> list[LeaseRow]:
+    """Runs ``work(plan)`` in one Python worker and returns its rows.
+
+    Order of effects: the worker imports the work, calls it once, then its rows travel as pickled bytes, so
+    no content of theirs can disagree with a schema. Spark repeats a task whose worker died: the repeated one
+    does nothing and returns one row of kind :data:`RETRIED`, because the work may have written already.
+
+    Args:
+        spark: the session; this thread's job description is set on it.
+        work: ``module:function`` of a function from plan bytes to mappings that can be pickled.
+        plan: given to the function as it is.
+        description: shown as the job's description.
+        seconds_max: the worker ends itself, hard, when the work has not returned after so many seconds; none
+            means never. It is meant for work that hangs, not for work that is late: nothing is closed.
+
+    Raises:
+        OutcomeUnknownError: Spark gave the job up; the work may have written something.
+        EngineDiedError: the JVM is gone; the same holds.
+    """
+    from py4j.protocol import (  # type: ignore[import-untyped]
+        Py4JError,
+        Py4JJavaError,
+        Py4JNetworkError,
+    )
+    from pyspark.errors import PySparkException
+
+    task = _task(work, plan, seconds_max)
+    try:
+        spark.sparkContext.setJobDescription(description)
+        found = spark.range(0, 1, 1, 1).mapInArrow(task, _SCHEMA).collect()
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
+    except (PySparkException, Py4JJavaError, Py4JError) as error:
+        cause = _first_line(error)
+        raise OutcomeUnknownError(f"Spark gave up a lease: {cause}", lease=description) from error
+    return [{**pickle.loads(row["row"]), "worker_pid": row["worker_pid"], "attempt": row["attempt"]} for row in found]
+
+
+def warm_up(spark: Any) -> None:
+    """Runs an empty lease, so that the next finds the daemon with its modules, the JVM with its classes."""
+    run_lease(spark, "builtins:list", b"", description="warm-up")
+
+
+def _task(work: str, plan: bytes, seconds_max: float | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Returns what Spark sends to the worker: a few names and the plan, never this module's code."""
+
+    def task(batches: Iterator[Any]) -> Iterator[Any]:
+        from mirrorlake.pipeline import lease_job
+
+        return lease_job.serve(batches, work, plan, seconds_max)
+
+    return task
+
+
+def serve(batches: Iterator[Any], work: str, plan: bytes, seconds_max: float | None) -> Iterator[Any]:
+    """Yields one record batch with the rows of the work; runs in the Python worker. Raises nothing."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    for _ in batches:  # Spark's protocol wants its input read, here one row without meaning.
+        pass
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    rows = [_pickled({"kind": RETRIED})] if attempt > 0 else _rows(work, plan, seconds_max)
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array(rows, pa.binary()),
+            pa.array([os.getpid()] * len(rows), pa.int32()),
+            pa.array([attempt] * len(rows), pa.int32()),
+        ],
+        names=["row", "worker_pid", "attempt"],
+    )
+
+
+def _rows(work: str, plan: bytes, seconds_max: float | None) -> list[bytes]:
+    rows: list[bytes] = []
+    try:
+        with _watchdog(seconds_max):
+            for row in _produced(work, plan):
+                rows.append(_pickled(row))  # One by one: rows before an exception are kept.
+    except BaseException as error:  # noqa: BLE001  Whatever it is: left to Spark, it would repeat the task.
+        rows.append(_pickled(_crash(error)))
+    return rows
+
+
+def _produced(work: str, plan: bytes) -> Iterable[Mapping[str, object]]:
+    module, _, function = work.partition(":")
+    produced: Iterable[Mapping[str, object]] = getattr(importlib.import_module(module), function)(plan)
+    return produced
+
+
+def _pickled(row: Mapping[str, object]) -> bytes:
+    return pickle.dumps(dict(row), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _crash(error: BaseException) -> LeaseRow:
+    frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-_TRACEBACK_FRAMES_MAX)
+    return {
+        "kind": CRASHED,
+        "error_type": type(error).__name__,
+        "message": str(error)[:_MESSAGE_CHARACTERS_MAX],
+        "is_transient": isinstance(error, TransientError) if isinstance(error, MirrorlakeError) else None,
+        "traceback": "".join(frames),
+    }
+
+
+@contextlib.contextmanager
+def _watchdog(seconds_max: float | None) -> Iterator[None]:
+    """Ends this process when the body takes longer: first with a traceback on stderr, then without."""
+    if seconds_max is None:
+        yield
+        return
+    # Neither needs the interpreter's lock, which native code that hangs may hold: a C thread, a kernel timer.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds_max + _SECOND_ALARM_SECONDS)
+    faulthandler.dump_traceback_later(seconds_max, exit=True, file=_STDERR)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:_MESSAGE_CHARACTERS_MAX] if lines else type(error).__name__

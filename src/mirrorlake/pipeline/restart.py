@@ -1,0 +1,80 @@
+"""Starting the process again in place, because nothing in it can use a second JVM after the first one died.
+
+PySpark keeps gateways and contexts in globals that cannot be trusted after a crash, so the process executes
+itself. How often is counted in environment variables, which survive that and nothing else.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mirrorlake.pipeline.processes import collect_ended_children
+from mirrorlake.pipeline.session import EngineSession
+
+TIMES_VARIABLE = "MIRRORLAKE_RESTARTS"
+"""Wall clock seconds of the restarts so far, oldest first, separated by commas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartBounds:
+    """How many restarts are allowed within which time.
+
+    Attributes:
+        restarts_max: one more than this within the window is refused.
+        window_seconds: restarts longer ago are forgotten.
+    """
+
+    restarts_max: int = 5
+    window_seconds: float = 600.0
+
+
+def allowed_restart(environ: Mapping[str, str], now_seconds: float, bounds: RestartBounds) -> str | None:
+    """Returns the next value of :data:`TIMES_VARIABLE`, or None when there were too many restarts.
+
+    A value that cannot be read counts as no restarts; times in the future (a clock set back) count as recent.
+    """
+    earlier = [at for at in _times(environ.get(TIMES_VARIABLE, "")) if at > now_seconds - bounds.window_seconds]
+    if len(earlier) >= bounds.restarts_max:
+        return None
+    return ",".join(f"{at:.3f}" for at in [*earlier, now_seconds])
+
+
+def restart_process(session: EngineSession | None, bounds: RestartBounds | None = None) -> NoReturn:
+    """Replaces this process by a new run of the same command; exits with code 1 after too many of them.
+
+    Order of effects: what is left of the session is killed, then this process is replaced: same process id,
+    same arguments. Only stdout and stderr are flushed, no ``finally`` runs. May be called from any thread.
+
+    Args:
+        session: the session that died; its run folder is removed too.
+        bounds: how often.
+    """
+    bounds = bounds or RestartBounds()
+    if session is not None:
+        session.abandon()
+    collect_ended_children()
+    times = allowed_restart(os.environ, time.time(), bounds)
+    if times is None:
+        _say(
+            f"Spark's JVM died {bounds.restarts_max + 1} times in {bounds.window_seconds:.0f} s: giving up. "
+            "The lines above say why; too little memory is the usual reason."
+        )
+        os._exit(1)
+    _say("Spark's JVM died: starting again")
+    # The interpreter's own options (-m, -X …) are only in orig_argv; its first item may be a bare name.
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, TIMES_VARIABLE: times})
+
+
+def _times(value: str) -> list[float]:
+    try:
+        return [float(part) for part in value.split(",") if part]
+    except ValueError:
+        return []
+
+
+def _say(text: str) -> None:
+    print(f"mirrorlake: {text}", file=sys.stderr, flush=True)
+    sys.stdout.flush()

@@ -1,0 +1,264 @@
+"""The Spark session under the engine: every setting it needs, the JVM's process, and an orderly end."""
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import structlog
+
+from mirrorlake.errors import JavaUnusableError
+from mirrorlake.java import find_java
+from mirrorlake.pipeline import class_archive
+from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
+from mirrorlake.pipeline.jvm import Jvm, start_jvm
+from mirrorlake.pipeline.run_folder import RunFolder
+
+# One collector thread and the quick compiler, because the cores belong to the lanes and no bulk data passes
+# the JVM. One without memory must die, not linger: a dead one is seen and started again. Performance data
+# would be one more file in /tmp.
+_JVM_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+)
+_TASK_ATTEMPTS = 4
+_log = structlog.get_logger(__name__)
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What a session is built from.
+
+    Attributes:
+        lanes: leases that run at one time.
+        batch_slots: task slots beside the lanes, for batch jobs.
+        master: Spark's master URL; by default this machine, with a slot for each lane and batch slot.
+        app_name: shown by Spark.
+        driver_heap_mb: the JVM's heap; Spark refuses less than 450 MiB.
+        preload: ``module`` or ``module:function``, imported or called once per machine before workers fork.
+        class_archive: whether to start with the user's class-data archive, where there is one.
+        cache_folder: where class-data archives lie; the user's cache folder by default.
+        start_timeout_seconds: until the JVM must listen.
+        spark_conf: further Spark settings; they win over ours.
+    """
+
+    lanes: int
+    batch_slots: int = 1
+    master: str | None = None
+    app_name: str = "mirrorlake"
+    driver_heap_mb: int = 512
+    preload: tuple[str, ...] = ()
+    class_archive: bool = True
+    cache_folder: Path | None = None
+    start_timeout_seconds: float = 120.0
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.lanes >= 1
+        assert self.batch_slots >= 0
+
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run on this machine, under the driver's own JVM."""
+        return self.master is None or self.master.startswith("local")
+
+
+class EngineSession:
+    """A running session and all that belongs to it.
+
+    Attributes:
+        spark: the ``SparkSession``.
+        jvm: the process under it.
+    """
+
+    def __init__(self, spark: Any, jvm: Jvm, folder: RunFolder) -> None:
+        self.spark = spark
+        self.jvm = jvm
+        self._folder = folder
+
+    def is_alive(self) -> bool:
+        """Returns whether the JVM still runs."""
+        return self.jvm.is_alive()
+
+    def stop(self, timeout_seconds: float = 20.0) -> None:
+        """Ends session, JVM and workers within about ``timeout_seconds``. Idempotent.
+
+        Order of effects: Spark stops (running tasks are killed), the JVM ends or is killed, the folder goes.
+        """
+        give_up_at = time.monotonic() + timeout_seconds
+        self.jvm.mute()
+        _stop_spark(self.spark, self.jvm, timeout_seconds / 2)
+        self.jvm.stop(max(1.0, give_up_at - time.monotonic()))
+        _forget_gateway()
+        self._folder.close()
+
+    def abandon(self) -> None:
+        """Kills what is left of a dead session and removes its folder; asks Spark nothing. Idempotent."""
+        self.jvm.kill()
+        self._folder.close()
+
+    def __enter__(self) -> "EngineSession":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] = ()) -> EngineSession:
+    """Starts a JVM and a Spark session on it; only one may live in a process.
+
+    The JVM is deaf to SIGTERM and SIGINT, and the handlers of this process stay as they are.
+
+    Args:
+        settings: what the user chose.
+        more_jvm_flags: for the maker of class-data archives.
+
+    Raises:
+        JavaUnusableError: Java is missing, unusable, or Spark did not start on it.
+    """
+    java = find_java()
+    folder = RunFolder()
+    jvm: Jvm | None = None
+    try:
+        flags = (*jvm_flags(settings, java.executable), *more_jvm_flags)
+        conf = spark_conf(settings, folder.path, flags)
+        jvm = start_jvm(
+            conf, environ=_environment(settings, folder.path), timeout_seconds=settings.start_timeout_seconds
+        )
+        spark = _connect(jvm, conf)
+    except BaseException:
+        if jvm is not None:
+            jvm.stop(0.0)
+        _forget_gateway()
+        folder.close()
+        raise
+    return EngineSession(spark, jvm, folder)
+
+
+def archive_for(settings: SessionSettings, java: Path) -> Path:
+    """Returns where the class-data archive for these settings lies, whether it exists or not."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    folder = settings.cache_folder or class_archive.cache_folder()
+    jars = Path(_find_spark_home()) / "jars"
+    return class_archive.archive_path(folder, java=java, jars=jars, flags=_JVM_FLAGS)
+
+
+def jvm_flags(settings: SessionSettings, java: Path) -> tuple[str, ...]:
+    """Returns the JVM's options, without heap, folder and logging."""
+    archive = class_archive.use_options(archive_for(settings, java)) if settings.class_archive else ()
+    return (*_JVM_FLAGS, *class_archive.QUIET, *archive)
+
+
+def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) -> dict[str, str]:
+    """Returns all Spark settings of a session.
+
+    Args:
+        settings: what the user chose.
+        folder: short-lived and short, for sockets and temporary files.
+        flags: the JVM's options.
+    """
+    slots = settings.lanes + settings.batch_slots
+    options = [*flags, f"-Djava.io.tmpdir={folder}", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
+    conf = {
+        "spark.app.name": settings.app_name,
+        # local[n] alone never repeats a task, and a lease whose worker died must come back as "retried".
+        "spark.master": settings.master or f"local[{slots},{_TASK_ATTEMPTS}]",
+        "spark.driver.memory": f"{settings.driver_heap_mb}m",
+        "spark.driver.extraJavaOptions": " ".join(shlex.quote(option) for option in options),
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Kept also without the page; a service runs a million jobs.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.speculation": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.python.daemon.module": "mirrorlake.pipeline.daemon",
+        # Loopback TCP costs 45 ms more a job, and was seen to hang under two-way load.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
+    if settings.is_local:
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf | dict(settings.spark_conf)
+
+
+def _environment(settings: SessionSettings, folder: Path) -> dict[str, str]:
+    """Returns the environment of the JVM, and so of the Python workers."""
+    environ = dict(os.environ)
+    # Spark's launcher is a JVM of its own that lives a quarter of a second.
+    environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environ[PRELOAD_VARIABLE] = ",".join(settings.preload)
+    # The workers' parent imports numpy before it forks: it must start no threads that a fork would lose.
+    environ["OPENBLAS_NUM_THREADS"] = "1"
+    if settings.is_local:
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        environ["SPARK_LOCAL_DIRS"] = str(folder)
+    return environ
+
+
+def _connect(jvm: Jvm, conf: Mapping[str, str]) -> Any:
+    # In a thread of its own, because SparkContext takes SIGINT over when it is made in the main thread.
+    with ThreadPoolExecutor(1, "spark-start") as starter:
+        try:
+            return starter.submit(_make_session, jvm, conf).result()
+        except Exception as error:
+            # Py4J's and Spark's errors, for settings that cannot work: heap, master, folders.
+            raise JavaUnusableError(f"Spark did not start: {_first_line(error)}") from error
+
+
+def _make_session(jvm: Jvm, conf: Mapping[str, str]) -> Any:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    gateway = jvm.connect()
+    SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
+    return SparkSession.builder.getOrCreate()
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(getattr(error, "java_exception", error)).splitlines() if line.strip()]
+    return lines[0] if lines else repr(error)
+
+
+def _stop_spark(spark: Any, jvm: Jvm, timeout_seconds: float) -> None:
+    """Asks Spark to stop, for a bounded time: the call hangs when its JVM does."""
+    if not jvm.is_alive():
+        return
+    stopper = ThreadPoolExecutor(1, "spark-stop")
+    try:
+        stopper.submit(spark.stop).result(timeout_seconds)
+    except Exception as error:  # noqa: BLE001  The JVM's process is ended next, however it answered.
+        _log.warning("Spark did not stop in order", error=repr(error))
+    finally:
+        stopper.shutdown(wait=False)
+
+
+def _forget_gateway() -> None:
+    """Makes PySpark forget a JVM that is gone; it would try to use it for the next session."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None

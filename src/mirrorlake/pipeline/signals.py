@@ -1,0 +1,61 @@
+"""SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once."""
+
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from mirrorlake.pipeline.processes import descendants, kill
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignal:
+    """Hears SIGTERM and SIGINT of this process.
+
+    The first one sets :attr:`requested` and calls ``on_stop``, in a thread, because a handler that takes a
+    lock may wait for the very code it interrupted. A second one kills all processes below this one and ends
+    it with exit code 128 + signal number: 143 for SIGTERM, 130 for SIGINT.
+
+    Args:
+        on_stop: called once, with the name of the signal.
+    """
+
+    def __init__(self, on_stop: Callable[[str], None] | None = None) -> None:
+        self.requested = threading.Event()
+        self.signal_name = ""
+        self._on_stop = on_stop
+        self._is_second = False
+        self._heard: queue.SimpleQueue[int] = queue.SimpleQueue()  # Its put() may be called from a handler.
+
+    def install(self) -> "StopSignal":
+        """Takes the two signals over; in the main thread, and before the session starts, to miss none."""
+        for number in _SIGNALS:
+            signal.signal(number, self._handle)
+        threading.Thread(target=self._tell, name="stop-signal", daemon=True).start()
+        return self
+
+    def request(self, reason: str) -> None:
+        """Asks for a graceful stop as a signal would; from any thread, idempotent."""
+        if self.requested.is_set():
+            return
+        self.signal_name = reason
+        self.requested.set()
+        if self._on_stop is not None:
+            self._on_stop(reason)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Waits for the first signal; returns whether it came."""
+        return self.requested.wait(timeout_seconds)
+
+    def _tell(self) -> None:
+        self.request(signal.Signals(self._heard.get()).name)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_second:
+            kill(descendants(os.getpid()))
+            os._exit(128 + number)
+        self._is_second = True
+        self._heard.put(number)

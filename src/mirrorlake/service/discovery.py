@@ -1,0 +1,303 @@
+"""Finds the targets of a configuration by asking the clusters; reads only."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from mirrorlake.config.resolved import ArchiveDestination, Configuration, KafkaDestination, Mirror
+from mirrorlake.errors import (
+    MirrorlakeError,
+    PartitionCountError,
+    SourceGapError,
+    TopicMissingError,
+    UnsupportedError,
+)
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, TopicMetadata
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
+
+NOT_COPIED_CONFIGS = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        # A destination that stamps its own times would lose the source's.
+        "message.timestamp.type",
+        "remote.storage.enable",
+    }
+)
+"""Topic settings that speak of the source cluster's brokers, not of the topic."""
+
+TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
+
+
+async def find_targets(config: Configuration, clients: WorkerCache) -> list[Target]:
+    """Returns every target of every enabled mirror, in the configuration's order, partitions ascending.
+
+    What cannot be found out becomes the target's error; one mirror's trouble does not hide another's.
+    """
+    found = await asyncio.gather(*(_MirrorDiscovery(m, clients).targets() for m in config.enabled_mirrors))
+    return [target for targets in found for target in targets]
+
+
+class _MirrorDiscovery:
+    """Finds one mirror's targets."""
+
+    def __init__(self, mirror: Mirror, clients: WorkerCache) -> None:
+        self._mirror = mirror
+        self._clients = clients
+        self._settings = cluster_settings(mirror.source.cluster)
+        self._source = clients.client(self._settings)
+
+    async def targets(self) -> list[Target]:
+        selection = self._mirror.source.topics
+        try:
+            metadata = await self._source.metadata(None if selection.needs_discovery else sorted(selection.names))
+            missing = [name for name in selection.names if name not in metadata.topics]
+            chosen = [t for n, t in sorted(metadata.topics.items()) if selection.selects(n) and not t.is_internal]
+            configs = await _configs(self._source, [t.name for t in chosen])
+        except MirrorlakeError as error:
+            names = selection.names or ("(by pattern)",)
+            return [self._refused(d, TopicPartition(n, UNKNOWN_PARTITION), error) for n in names for d in self._all()]
+        targets = [self._missing(name, d) for name in missing for d in self._all()]
+        for destination in self._all():
+            if isinstance(destination, KafkaDestination):
+                targets += await self._to_kafka(destination, metadata, chosen, configs)
+            else:
+                targets += [t for topic in chosen for t in self._to_archive(destination, metadata, topic)]
+        return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
+
+    def _all(self) -> Sequence[KafkaDestination | ArchiveDestination]:
+        return self._mirror.destinations
+
+    def _partitions(self, topic: TopicMetadata) -> list[int]:
+        wanted = self._mirror.source.partitions
+        return sorted(topic.partitions) if wanted is None else sorted(wanted)
+
+    def _refused(
+        self, destination: KafkaDestination | ArchiveDestination, source: TopicPartition, error: MirrorlakeError
+    ) -> Target:
+        return Target(
+            mirror=self._mirror,
+            destination=destination,
+            source_cluster=self._settings,
+            source=source,
+            destination_topic=destination.name_for(source.topic),
+            error=error,
+        )
+
+    def _missing(self, topic: str, destination: KafkaDestination | ArchiveDestination) -> Target:
+        partitions = self._mirror.source.partitions
+        return self._refused(
+            destination,
+            TopicPartition(topic, partitions[0] if partitions else UNKNOWN_PARTITION),
+            TopicMissingError(
+                f"source topic {topic} does not exist on cluster {self._settings.name} "
+                f"({', '.join(self._settings.bootstrap_servers)})",
+                hint="check the name, and that this user may describe it",
+                topic=topic,
+            ),
+        )
+
+    def _no_partition(self, topic: TopicMetadata, partition: int) -> MirrorlakeError | None:
+        if partition in topic.partitions:
+            return None
+        return TopicMissingError(
+            f"source topic {topic.name} has no partition {partition}, it has {len(topic.partitions)}",
+            hint="correct the partition",
+            topic=topic.name,
+            partition=partition,
+        )
+
+    def _to_archive(
+        self, destination: ArchiveDestination, metadata: ClusterMetadata, topic: TopicMetadata
+    ) -> list[Target]:
+        return [
+            Target(
+                mirror=self._mirror,
+                destination=destination,
+                source_cluster=self._settings,
+                source=TopicPartition(topic.name, partition),
+                source_cluster_id=metadata.cluster_id or "",
+                topic_id=topic.topic_id,
+                destination_topic=destination.name_for(topic.name),
+                error=self._no_partition(topic, partition),
+            )
+            for partition in self._partitions(topic)
+        ]
+
+    async def _to_kafka(
+        self,
+        destination: KafkaDestination,
+        metadata: ClusterMetadata,
+        topics: Sequence[TopicMetadata],
+        configs: TopicConfigs,
+    ) -> list[Target]:
+        client = self._clients.client(cluster_settings(destination.cluster))
+        names = [destination.name_for(topic.name) for topic in topics]
+        try:
+            there = await client.metadata(names, refresh=True)
+            known = [name for name in names if name in there.topics]
+            there_configs = await _configs(client, known)
+        except MirrorlakeError as error:
+            return [
+                self._refused(destination, TopicPartition(topic.name, partition), error)
+                for topic in topics
+                for partition in self._partitions(topic)
+            ]
+        return [
+            target
+            for topic in topics
+            for target in self._kafka_targets(destination, metadata, topic, configs, there, there_configs)
+        ]
+
+    def _kafka_targets(
+        self,
+        destination: KafkaDestination,
+        metadata: ClusterMetadata,
+        topic: TopicMetadata,
+        configs: TopicConfigs,
+        there: ClusterMetadata,
+        there_configs: TopicConfigs,
+    ) -> list[Target]:
+        name = destination.name_for(topic.name)
+        held = there.topics.get(name)
+        values = {key: value.value for key, value in there_configs.get(name, {}).items()}
+        error: MirrorlakeError | None
+        creation = None
+        if held is None:
+            creation = _creation(destination, topic, configs)
+            values = dict(creation.configs)
+            error = None if destination.creates_topics else _not_created(name, destination)
+        else:
+            error = self._count_error(topic, held, destination)
+        error = error or _not_dense(topic, configs) or _keeps_no_times(name, values)
+        return [
+            Target(
+                mirror=self._mirror,
+                destination=destination,
+                source_cluster=self._settings,
+                source=TopicPartition(topic.name, partition),
+                source_cluster_id=metadata.cluster_id or "",
+                topic_id=topic.topic_id,
+                destination_topic=name,
+                batch_bytes_max=int(values.get("max.message.bytes") or DEFAULT_BATCH_BYTES_MAX),
+                creation=creation,
+                error=self._no_partition(topic, partition) or error,
+            )
+            for partition in self._partitions(topic)
+        ]
+
+    def _count_error(
+        self, topic: TopicMetadata, held: TopicMetadata, destination: KafkaDestination
+    ) -> MirrorlakeError | None:
+        wanted, found = len(topic.partitions), len(held.partitions)
+        if self._mirror.source.partitions is not None:
+            needed = max(self._mirror.source.partitions) + 1
+            if found >= needed:
+                return None
+            wanted = needed
+        if wanted == found:
+            return None
+        return PartitionCountError(
+            f"source topic {topic.name} has {wanted} partition(s), destination topic {held.name} on cluster "
+            f"{destination.cluster.name} has {found}",
+            hint=(
+                f"add partitions to {held.name}: kafka-topics.sh --alter --topic {held.name} --partitions {wanted}"
+                if found < wanted
+                else f"mirror to another topic, or delete {held.name} to have it made like the source"
+            ),
+            source_partitions=wanted,
+            destination_partitions=found,
+        )
+
+
+async def _configs(client: ClusterClient, topics: Sequence[str]) -> TopicConfigs:
+    """Returns the topics' configurations.
+
+    Raises:
+        MirrorlakeError: one of them could not be read.
+    """
+    if not topics:
+        return {}
+    found: dict[str, Mapping[str, ConfigValue]] = {}
+    for name, configs in (await client.describe_topic_configs(topics)).items():
+        if isinstance(configs, MirrorlakeError):
+            raise configs
+        found[name] = configs
+    return found
+
+
+DEFAULT_BATCH_BYTES_MAX = 1_048_588
+"""Kafka's own default of ``max.message.bytes``."""
+
+
+def _creation(destination: KafkaDestination, topic: TopicMetadata, configs: TopicConfigs) -> TopicCreation:
+    """Returns the destination topic made like the source: partitions, and every setting the source's owner chose."""
+    return TopicCreation(
+        topic=destination.name_for(topic.name),
+        partitions=len(topic.partitions),
+        replication_factor=destination.replication_factor or -1,
+        configs={
+            key: value.value
+            for key, value in sorted(configs.get(topic.name, {}).items())
+            if not value.is_default and value.value is not None and key not in NOT_COPIED_CONFIGS
+        },
+    )
+
+
+def _not_created(name: str, destination: KafkaDestination) -> MirrorlakeError:
+    return TopicMissingError(
+        f"destination topic {name} does not exist on cluster {destination.cluster.name}",
+        hint="create it with as many partitions as the source, or set create-topics: true",
+        topic=name,
+    )
+
+
+def _not_dense(topic: TopicMetadata, configs: TopicConfigs) -> MirrorlakeError | None:
+    policy = configs.get(topic.name, {}).get("cleanup.policy")
+    if policy is None or "compact" not in (policy.value or ""):
+        return None
+    return SourceGapError(
+        f"source topic {topic.name} is compacted (cleanup.policy={policy.value}): its offsets have gaps, which a "
+        "Kafka destination with equal offsets would need filled",
+        hint="send this topic to an archive destination, which records gaps; gap-fill comes with the next release",
+        topic=topic.name,
+    )
+
+
+def _keeps_no_times(name: str, values: dict[str, str | None]) -> MirrorlakeError | None:
+    if values.get("message.timestamp.type") != "LogAppendTime":
+        return None
+    return UnsupportedError(
+        f"destination topic {name} has message.timestamp.type=LogAppendTime: it would replace every timestamp",
+        hint=f"set message.timestamp.type=CreateTime on {name}",
+        topic=name,
+    )
+
+
+async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict[tuple[str, str], MirrorlakeError]:
+    """Makes the destination topics the targets lack. Idempotent: one that was made meanwhile is fine.
+
+    Returns:
+        The error of each topic that could not be made, by destination cluster and topic.
+    """
+    wanted: dict[tuple[str, str], tuple[ClusterClient, TopicCreation]] = {}
+    for target in targets:
+        if target.creation and target.error is None and isinstance(target.destination, KafkaDestination):
+            settings = cluster_settings(target.destination.cluster)
+            wanted[settings.name, target.creation.topic] = (clients.client(settings), target.creation)
+    errors: dict[tuple[str, str], MirrorlakeError] = {}
+    for key, (client, creation) in wanted.items():
+        try:
+            await client.create_topic(
+                creation.topic,
+                partitions=creation.partitions,
+                replication_factor=creation.replication_factor,
+                configs=dict(creation.configs),
+            )
+        except MirrorlakeError as error:
+            errors[key] = error
+    return errors

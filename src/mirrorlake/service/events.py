@@ -1,0 +1,90 @@
+"""What happens in a running service, told to the log and the metrics. One method per event."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from mirrorlake.clock import Clock
+from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.service.metrics import Metrics
+from mirrorlake.service.partition_state import PartitionState
+
+_log = structlog.get_logger("mirrorlake")
+
+
+class Events:
+    """Tells log and metrics.
+
+    Args:
+        metrics: where series are kept.
+        clock: dates them.
+        first_destinations: label of each mirror's first destination, by mirror; the mirror-v3 series speak of it.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Clock, first_destinations: dict[str, str]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._first = first_destinations
+
+    def began(self, state: PartitionState) -> None:
+        """A partition joins the service; its position is known for archives, else read by its first lease."""
+        facts = {
+            "mirror": state.mirror,
+            "topic": state.source.topic,
+            "partition": state.source.partition,
+            "destination": state.destination,
+        }
+        if state.error is None:
+            _log.info("starting mirror", **facts, start_offset=state.position)
+        else:
+            _log.error("partition parked", **facts, error=state.error.message, hint=state.error.hint)
+
+    def lease_ended(self, lane: int, state: PartitionState, row: LeaseRow | None, decision: Decision | None) -> None:
+        """A lease ended for one partition at one destination; ``decision`` is what its error means."""
+        facts = {
+            "mirror": state.mirror,
+            "topic": state.source.topic,
+            "partition": state.source.partition,
+            "destination": state.destination,
+        }
+        self._metrics.lease_ended(
+            state,
+            row,
+            is_first=self._first.get(state.mirror) == state.destination,
+            now_seconds=self._clock.now_seconds(),
+        )
+        for flush in row.flushes if row else ():
+            _log.info(
+                "flushed batch",
+                **facts,
+                path=flush.key,
+                **{"from": flush.offsets.start_offset, "to": flush.offsets.end_offset - 1},
+                count=flush.records,
+                bytes=flush.file_bytes,
+                elapsed_ms=flush.elapsed_ms,
+                trigger=flush.trigger,
+            )
+        if state.error is None:
+            return
+        facts |= {"error": state.error.message, "kind": type(state.error).__name__}
+        if state.error.hint:
+            facts["hint"] = state.error.hint
+        if decision is Decision.PARK:
+            _log.error("partition parked", **facts, position=state.position, lane=lane)
+        else:
+            _log.warning("partition failed, trying again", **facts, failures=state.failures, lane=lane)
+
+    def observed(self, states: Sequence[PartitionState]) -> None:
+        """The sources' ends were read."""
+        self._metrics.observed(states, elapsed_seconds=self._clock.elapsed_seconds())
+
+    def heartbeat(self, states: Sequence[PartitionState]) -> None:
+        """A line now and then that says the service lives, and how far it is."""
+        _log.info(
+            "heartbeat",
+            partitions=len(states),
+            lag=sum(state.lag or 0 for state in states),
+            parked=sum(state.is_parked for state in states),
+            records=sum(state.records for state in states),
+        )

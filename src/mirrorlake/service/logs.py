@@ -1,0 +1,41 @@
+"""Structured logs on stderr: one event a line, facts as key=value or as JSON. Stdout stays for results."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+
+def configure_logs(*, level: str, as_json: bool) -> None:
+    """Sends every log line of this process to stderr.
+
+    Args:
+        level: ``debug``, ``info``, ``warning`` or ``error``; lower ones are dropped.
+        as_json: one JSON object a line instead of text.
+    """
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0, pad_level=False)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks if as_json else _short_exceptions,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # py4j and PySpark log through the standard library; their chatter is not ours to show.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _short_exceptions(_: Any, __: str, event: Any) -> Any:
+    """Renders an exception as text, whatever logged it."""
+    return structlog.processors.format_exc_info(_, __, event)

@@ -1,0 +1,156 @@
+"""What the driver knows of one source partition at one destination.
+
+Nothing here is needed after a crash: every field is read again from the clusters and the destinations.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
+from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
+from mirrorlake.offsets import TopicPartition
+
+ONCE_FAILURES_MAX = 6
+"""Failures in a row after which a bounded run gives a partition up: about eight seconds of back-off."""
+
+
+class StateName(StrEnum):
+    """What ``status`` says of a partition."""
+
+    RUNNING = "running"
+    CAUGHT_UP = "caught-up"
+    PAUSED = "paused"
+    PARKED = "parked"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionState:
+    """One source partition at one destination, as last seen.
+
+    ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
+    source's last stable offset, ``source_start`` its log start. ``once_end`` is where a bounded run stops, None
+    for a live one.
+    """
+
+    mirror: str
+    source: TopicPartition
+    shard: str
+    work: KafkaWork | ArchiveWork
+    rule: FlushRule | None
+    position: int | None = None
+    source_start: int | None = None
+    source_end: int | None = None
+    once_end: int | None = None
+    waiting_since_seconds: float | None = None
+    bytes_per_record: float | None = None
+    needs_tail_check: bool = True
+    is_leased: bool = False
+    is_parked: bool = False
+    error: MirrorlakeError | None = None
+    failures: int = 0
+    retry_at_seconds: float = 0.0
+    records: int = 0
+    raw_bytes: int = 0
+
+    @property
+    def destination(self) -> str:
+        """The destination's label."""
+        return self.work.destination
+
+    @property
+    def is_archive(self) -> bool:
+        """True for an archive destination."""
+        return isinstance(self.work, ArchiveWork)
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets the destination is behind the source's last stable offset; None where either is not known."""
+        if self.position is None or self.source_end is None:
+            return None
+        return max(0, self.source_end - self.position)
+
+    @property
+    def state(self) -> StateName:
+        """The name ``status`` shows."""
+        if self.is_parked:
+            return StateName.PARKED
+        if self.lag is None:
+            return StateName.UNKNOWN
+        return StateName.CAUGHT_UP if self.lag == 0 else StateName.RUNNING
+
+    @property
+    def gave_up(self) -> bool:
+        """True where a bounded run has tried often enough."""
+        return self.failures >= ONCE_FAILURES_MAX
+
+    @property
+    def is_finished(self) -> bool:
+        """True where a bounded run has nothing more to do: the end is reached, or nothing will get it there."""
+        if self.is_parked or self.gave_up:
+            return True
+        return self.once_end is not None and self.position is not None and self.position >= self.once_end
+
+    def saw_source(self, start: int, end: int, now_seconds: float) -> None:
+        """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        self.source_start = start
+        self.source_end = end
+        self._keep_waiting_clock(now_seconds)
+
+    def took(self, row: LeaseRow, now_seconds: float) -> Decision | None:
+        """Takes the row of an ended lease; returns what its error means, None where there was none."""
+        moved = row.position is not None and row.position != self.position
+        if row.position is not None:
+            self.position = row.position
+        if row.source_end is not None:
+            self.source_start, self.source_end = row.source_start, row.source_end
+        self.records += row.records
+        self.raw_bytes += row.raw_bytes
+        if row.records:
+            self.bytes_per_record = row.raw_bytes / row.records
+        if moved:
+            self.waiting_since_seconds = None
+        self._keep_waiting_clock(now_seconds)
+        return self._took_outcome(row.error, now_seconds, moved=moved)
+
+    def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
+        """Takes an error that came instead of a row."""
+        decision = self._took_outcome(error, now_seconds, moved=False)
+        assert decision is not None
+        return decision
+
+    def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
+        self.error = error
+        self.needs_tail_check = error is not None
+        if error is None:
+            self.failures = 0
+            return None
+        decision = between_leases(error)
+        if decision is Decision.PARK:
+            self.is_parked = True
+        else:
+            self.failures = 1 if moved else self.failures + 1
+            self.retry_at_seconds = now_seconds + back_off_seconds(self.failures)
+        return decision
+
+    def _keep_waiting_clock(self, now_seconds: float) -> None:
+        waits = self.position is not None and self.source_end is not None and self.source_end > self.position
+        if not waits:
+            self.waiting_since_seconds = None
+        elif self.waiting_since_seconds is None:
+            self.waiting_since_seconds = now_seconds
+
+    def due_now(self, now_seconds: float, *, flush_all: bool) -> Due | None:
+        """Returns what an archive should cut now; None for other destinations and where it can wait."""
+        if self.rule is None or self.position is None or self.source_end is None:
+            return None
+        end = self.source_end if self.once_end is None else min(self.once_end, self.source_end)
+        waiting = Waiting(
+            position=self.position,
+            source_end=end,
+            since_seconds=self.waiting_since_seconds,
+            bytes_per_record=self.bytes_per_record,
+        )
+        return due(self.rule, waiting, now_seconds=now_seconds, flush_all=flush_all)

@@ -1,0 +1,267 @@
+"""``run``: from a configuration to leases, until a signal, the end of a bounded run, or another owner.
+
+Order of effects at the start: stop signals are taken over, the metrics endpoint listens, Spark starts while the
+clusters are asked, stores are probed and chains checked, missing destination topics are made, lanes begin.
+At the end: live leases end, what is archived is flushed, lanes stop, Spark stops.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from mirrorlake.clock import SystemClock
+from mirrorlake.config.resolved import Configuration, KafkaDestination, OnPark
+from mirrorlake.errors import ConfigurationError, TransientError
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.pipeline.engine import spark_thread
+from mirrorlake.pipeline.lanes import LanePool, Lease
+from mirrorlake.pipeline.lease_job import LeaseRow, run_lease
+from mirrorlake.pipeline.restart import restart_process
+from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
+from mirrorlake.pipeline.signals import StopSignal
+from mirrorlake.service.control_loop import ControlLoop
+from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.events import Events
+from mirrorlake.service.metrics import Metrics, MetricsServer
+from mirrorlake.service.observer import observe
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.states import read_archive_positions, state_of, writer_name
+from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.targets import Target, cluster_settings
+
+_log = structlog.get_logger("mirrorlake")
+
+EXIT_DONE, EXIT_FAILED, EXIT_PARKED, EXIT_SUPERSEDED = 0, 1, 3, 4
+
+STOP_SECONDS_MAX = 60.0
+"""A graceful stop may take this long before it gives up on what does not end."""
+
+DISCOVER_AGAIN_SECONDS = 5.0
+WORKER_KILL_SECONDS = 10.0
+"""A worker that has not returned this long after its lease's hard end is killed."""
+
+PRELOAD = ("mirrorlake.mirror.lease_worker", "mirrorlake.kafka.codec:warm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the command line adds to the configuration."""
+
+    once: bool = False
+
+
+def run(config: Configuration, options: RunOptions) -> int:
+    """Runs the configured mirrors; returns the exit code.
+
+    Returns:
+        0 ended as asked, 1 failed, 3 partitions stand parked (a bounded run, or ``on-park: exit``), 4 another
+        process has taken over.
+
+    Raises:
+        ConfigurationError: there is nothing to run, or the metrics address is taken.
+        JavaUnusableError: Spark cannot start.
+    """
+    if config.refusal_to_run:
+        raise ConfigurationError(config.refusal_to_run, hint=f"add a mirror to {config.file}")
+    return _Service(config, options).run()
+
+
+class _Service:
+    """One run of one configuration."""
+
+    def __init__(self, config: Configuration, options: RunOptions) -> None:
+        self._config = config
+        self._options = options
+        self._clock = SystemClock()
+        self._clients = WorkerCache()
+        self._wake = threading.Event()
+        self._writer = writer_name()
+        self._engine_died = False
+        self._waiting_targets: list[Target] = []
+        self._metrics = Metrics()
+        self._events = Events(
+            self._metrics, self._clock, {m.name: m.destinations[0].label for m in config.enabled_mirrors}
+        )
+
+    def run(self) -> int:
+        stop = StopSignal(lambda name: self._asked_to_stop(name)).install()
+        _log.info(
+            "starting mirrorlake",
+            config=self._config.file,
+            mirrors=len(self._config.enabled_mirrors),
+            destination=", ".join(self._config.destination_types),
+        )
+        server = self._listen()
+        try:
+            with ControlLoop() as control:
+                found = control.start(find_targets(self._config, self._clients))
+                session = build_session(
+                    SessionSettings(
+                        lanes=self._config.engine.lanes,
+                        batch_slots=self._config.engine.batch_slots,
+                        master=self._config.engine.master,
+                        preload=PRELOAD,
+                    )
+                )
+                try:
+                    supervisor = self._supervisor(found.result(), control)
+                    return self._serve(supervisor, session, control, stop)
+                finally:
+                    control.call(self._clients.close(), timeout_seconds=10.0)
+                    session.stop()
+        finally:
+            if server is not None:
+                server.close()
+
+    def _listen(self) -> MetricsServer | None:
+        address = self._config.service.metrics
+        if address is None:
+            return None
+        server = MetricsServer(self._metrics, address.host, address.port)
+        _log.info("metrics endpoint listens", address=f"{address.host}:{server.port}", path="/metrics")
+        return server
+
+    def _asked_to_stop(self, name: str) -> None:
+        _log.info("stop requested; flushing", signal=name)
+        self._wake.set()
+
+    # --- what there is to do ------------------------------------------------------------------------------
+
+    def _supervisor(self, targets: Sequence[Target], control: ControlLoop) -> Supervisor:
+        states = self._states(targets, control)
+        return Supervisor(
+            states,
+            source_clusters={m.name: cluster_settings(m.source.cluster) for m in self._config.enabled_mirrors},
+            lanes=self._config.engine.lanes,
+            lease_seconds=self._config.engine.lease_seconds,
+            memory_bytes_max=self._config.engine.memory_bytes // 8,
+            once=self._options.once,
+            clock=self._clock,
+            events=self._events,
+            changed=self._wake.set,
+        )
+
+    def _states(self, targets: Sequence[Target], control: ControlLoop) -> list[PartitionState]:
+        """Makes topics, reads positions; targets with transient errors are kept for another try."""
+        self._waiting_targets = [t for t in targets if isinstance(t.error, TransientError)]
+        for target in self._waiting_targets:
+            assert target.error is not None
+            _log.warning(
+                "target not ready, trying again",
+                mirror=target.mirror.name,
+                topic=target.source.topic,
+                destination=target.destination.label,
+                error=target.error.message,
+                hint=target.error.hint,
+            )
+        ready = [t for t in targets if not isinstance(t.error, TransientError)]
+        refused = control.call(create_topics(ready, self._clients))
+        pairs = [(t, state_of(t, writer=self._writer)) for t in ready]
+        for target, state in pairs:
+            if isinstance(target.destination, KafkaDestination):
+                key = (target.destination.cluster.name, target.destination_topic)
+                if target.creation is not None and key in refused and state.error is None:
+                    state.failed(refused[key], self._clock.elapsed_seconds())
+                elif target.creation is not None and state.error is None:
+                    _log.info("destination topic created", topic=target.destination_topic, like=target.source.topic)
+        read_archive_positions([(t, s) for t, s in pairs if t.is_archive], writes=True)
+        for _, state in pairs:
+            self._events.began(state)
+        return [state for _, state in pairs]
+
+    def _discover_again(self, supervisor: Supervisor, control: ControlLoop) -> None:
+        """Asks again for what could not be asked before; only the mirrors concerned are asked."""
+        waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
+        targets = control.call(find_targets(self._config, self._clients))
+        fresh = [t for t in targets if (t.mirror.name, t.destination.label) in waiting]
+        known = {(s.mirror, s.source, s.destination) for s in supervisor.states}
+        fresh = [t for t in fresh if (t.mirror.name, t.source, t.destination.label) not in known]
+        supervisor.add(self._states(fresh, control), {})
+
+    # --- the loop -----------------------------------------------------------------------------------------
+
+    def _serve(self, supervisor: Supervisor, session: EngineSession, control: ControlLoop, stop: StopSignal) -> int:
+        observing = control.start(observe(supervisor, self._clients, changed=self._wake.set))
+        pool = LanePool(
+            lanes=self._config.engine.lanes,
+            source=supervisor,
+            run=lambda lease: self._run_lease(session, lease),
+            on_engine_dead=self._on_engine_dead,
+            is_engine_alive=session.is_alive,
+            clock=self._clock,
+            thread_factory=spark_thread,
+        )
+        pool.start()
+        try:
+            self._wait_for_end(supervisor, pool, control, stop)
+            supervisor.stop()
+            ended = pool.stop(STOP_SECONDS_MAX)
+        finally:
+            observing.cancel()
+        if self._engine_died and not stop.requested.is_set():
+            restart_process(session)
+        if not ended:
+            _log.error("graceful stop gave up", seconds=STOP_SECONDS_MAX)
+        return self._exit_code(supervisor, ended=ended)
+
+    def _run_lease(self, session: EngineSession, lease: Lease) -> list[LeaseRow]:
+        started = time.monotonic()
+        rows = run_lease(
+            session.spark,
+            lease.work,
+            lease.plan,
+            description=lease.description,
+            seconds_max=lease.seconds + WORKER_KILL_SECONDS,
+        )
+        lane = threading.current_thread().name.removeprefix("lane-")
+        self._metrics.lease_took(int(lane) if lane.isdigit() else 0, time.monotonic() - started)
+        return rows
+
+    def _on_engine_dead(self) -> None:
+        self._engine_died = True
+        self._wake.set()
+
+    def _wait_for_end(self, supervisor: Supervisor, pool: LanePool, control: ControlLoop, stop: StopSignal) -> None:
+        """Returns when the service should end; wakes lanes, retries discovery and beats the heart meanwhile."""
+        heartbeat = self._config.service.heartbeat_seconds
+        next_beat = self._clock.elapsed_seconds()
+        next_discovery = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
+        while not stop.requested.is_set() and not self._engine_died:
+            if supervisor.is_finished and not self._waiting_targets:
+                return
+            if self._must_exit(supervisor):
+                return
+            pool.wake()
+            now = self._clock.elapsed_seconds()
+            if heartbeat is not None and now >= next_beat:
+                self._events.heartbeat(supervisor.states)
+                next_beat = now + heartbeat
+            if self._waiting_targets and now >= next_discovery:
+                self._discover_again(supervisor, control)
+                next_discovery = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
+                if self._options.once and self._waiting_targets:
+                    return
+            self._wake.wait(0.5)
+            self._wake.clear()
+
+    def _must_exit(self, supervisor: Supervisor) -> bool:
+        if supervisor.end_error is not None:
+            return True
+        if self._config.on_park is OnPark.EXIT and not self._options.once:
+            return any(state.is_parked for state in supervisor.states)
+        return False
+
+    def _exit_code(self, supervisor: Supervisor, *, ended: bool) -> int:
+        if supervisor.end_error is not None:
+            _log.error("another process has taken over", error=str(supervisor.end_error))
+            return EXIT_SUPERSEDED
+        parked = [state for state in supervisor.states if state.is_parked]
+        failed = [state for state in supervisor.states if state.gave_up] if self._options.once else []
+        if failed or not ended or (self._options.once and self._waiting_targets):
+            return EXIT_FAILED
+        if parked and (self._options.once or self._config.on_park is OnPark.EXIT):
+            return EXIT_PARKED
+        return EXIT_DONE

@@ -1,0 +1,136 @@
+"""Turns targets into the states a supervisor serves: what a lease needs to know, and what is known at the start."""
+
+import os
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, StoreFilesystem
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.policy import Decision, between_leases
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.stores.filesystem import FilesystemStore
+
+LISTINGS_AT_ONCE = 8
+
+
+def writer_name() -> str:
+    """Returns what this process calls itself in claims and files: host and process id."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def state_of(target: Target, *, writer: str) -> PartitionState:
+    """Returns the state of a target as far as the configuration and the clusters' metadata say it."""
+    state = PartitionState(
+        mirror=target.mirror.name,
+        source=target.source,
+        shard=target.shard,
+        work=_work(target, writer),
+        rule=_rule(target),
+    )
+    if target.error is not None:
+        state.error = target.error
+        state.is_parked = between_leases(target.error) is Decision.PARK
+    return state
+
+
+def _work(target: Target, writer: str) -> KafkaWork | ArchiveWork:
+    destination = target.destination
+    if isinstance(destination, KafkaDestination):
+        return KafkaWork(
+            destination=destination.label,
+            cluster=cluster_settings(destination.cluster),
+            settings=PreserveSettings(
+                source=target.source,
+                destination=target.destination_partition,
+                transactional_id=target.transactional_id,
+                batch_bytes_max=target.batch_bytes_max,
+                needs_tail_check=True,
+            ),
+        )
+    return ArchiveWork(
+        destination=destination.label,
+        root=store_root(destination),
+        settings=ArchiveSettings(
+            source=target.source,
+            destination_name=target.destination_topic,
+            compression=destination.compression.value,
+            records_max=destination.flush.records_max,
+            bytes_max=destination.flush.bytes_max,
+            cluster_id=target.source_cluster_id,
+            topic_id=target.topic_id,
+            writer=writer,
+        ),
+    )
+
+
+def _rule(target: Target) -> FlushRule | None:
+    if not isinstance(target.destination, ArchiveDestination):
+        return None
+    flush = target.destination.flush
+    return FlushRule(bytes_max=flush.bytes_max, records_max=flush.records_max, time_seconds_max=flush.time_seconds_max)
+
+
+def store_root(destination: ArchiveDestination) -> Path:
+    """Returns the folder of a filesystem store, the only kind this version writes."""
+    assert isinstance(destination.store, StoreFilesystem), "the configuration refuses other stores"
+    return destination.store.root
+
+
+def archived_partition(target: Target) -> ArchivedPartition:
+    """Returns the archive of a target, to be listed or checked."""
+    assert isinstance(target.destination, ArchiveDestination)
+    return ArchivedPartition(
+        FilesystemStore(store_root(target.destination)),
+        destination_name=target.destination_topic,
+        partition=target.source.partition,
+        extension=extension_of(target.destination.format.value),
+    )
+
+
+def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, writes: bool) -> None:
+    """Checks every archived partition's chain and sets its state's position; errors become the state's.
+
+    Args:
+        states: archive targets with their states.
+        writes: whether stores are probed and leftovers swept; False touches nothing.
+    """
+    roots = {store_root(t.destination) for t, _ in states if isinstance(t.destination, ArchiveDestination)}
+    refused = {root: error for root in roots if writes and (error := _probe(root)) is not None}
+    with ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="chain-check") as pool:
+        list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
+
+
+def _probe(root: Path) -> MirrorlakeError | None:
+    try:
+        FilesystemStore(root).probe()
+    except MirrorlakeError as error:
+        return error
+    return None
+
+
+def _read_position(
+    target: Target, state: PartitionState, *, refused: dict[Path, MirrorlakeError], writes: bool
+) -> None:
+    if state.error is not None:
+        return
+    try:
+        assert isinstance(target.destination, ArchiveDestination)
+        if error := refused.get(store_root(target.destination)):
+            raise error
+        archived = archived_partition(target)
+        chain = archived.read_chain()
+        if writes:
+            archived.sweep(chain)
+        state.position = chain.position
+    except MirrorlakeError as error:
+        state.error = error
+        state.is_parked = between_leases(error) is Decision.PARK

@@ -1,0 +1,169 @@
+"""``status``: where every partition stands, read from the clusters and stores themselves; changes nothing."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.errors import DestinationAheadError, MirrorlakeError
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.mirror.policy import Decision, between_leases
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.observer import read_ends
+from mirrorlake.service.partition_state import StateName
+from mirrorlake.service.states import archived_partition
+from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
+
+Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRow:
+    """One source partition at one destination. Offsets are None where they could not be read."""
+
+    target: Target
+    source_start: int | None = None
+    source_end: int | None = None
+    position: int | None = None
+    error: MirrorlakeError | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets the destination is behind; negative where it is ahead of the source."""
+        if self.source_end is None or self.position is None:
+            return None
+        return self.source_end - self.position
+
+    @property
+    def state(self) -> StateName:
+        """``caught-up`` at the source's end, ``parked`` where a permanent error stands, else ``unknown``.
+
+        Whether a process is at work cannot be seen from the clusters, so a lag says ``unknown``.
+        """
+        if self.error is not None:
+            return StateName.PARKED if between_leases(self.error) is Decision.PARK else StateName.UNKNOWN
+        return StateName.CAUGHT_UP if self.lag == 0 else StateName.UNKNOWN
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the row of ``status --format json``; ``error`` is present exactly when the row failed."""
+        source = self.target.source
+        row: dict[str, str | int | None] = {
+            "name": self.target.mirror.name,
+            "topic": source.topic,
+            "partition": None if source.partition == UNKNOWN_PARTITION else source.partition,
+            "destination": self.target.destination.label,
+            "source_low": self.source_start,
+            "source_high": self.source_end,
+            "dest_next": self.position,
+            "lag": self.lag,
+            "state": self.state.value,
+        }
+        if self.error is not None:
+            row["error"] = str(self.error)
+        return row
+
+
+async def read_status(config: Configuration) -> list[StatusRow]:
+    """Returns one row per target, in the configuration's order; sources and destinations are asked side by side."""
+    clients = WorkerCache()
+    try:
+        targets = await find_targets(config, clients)
+        return await read_rows(targets, clients)
+    finally:
+        await clients.close()
+
+
+async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusRow]:
+    """Returns one row per target, with whatever could be read."""
+    sources, kafka, archives = await asyncio.gather(
+        _source_ends(targets, clients), _kafka_positions(targets, clients), _archive_positions(targets)
+    )
+    positions = kafka | archives
+    return [_row(n, target, sources, positions) for n, target in enumerate(targets)]
+
+
+def _row(
+    index: int,
+    target: Target,
+    sources: Mapping[str, Ends],
+    positions: Mapping[int, int | MirrorlakeError],
+) -> StatusRow:
+    ends = sources.get(target.mirror.name, {}).get(target.source)
+    found = positions.get(index)
+    start, end = ends if isinstance(ends, tuple) else (None, None)
+    position = found if isinstance(found, int) else None
+    error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
+    if error is None and end is not None and position is not None and position > end:
+        error = DestinationAheadError(
+            f"the destination is at {position}, past the source's end {end}",
+            hint="the source topic was truncated or re-created, or the destination belongs to another source",
+        )
+    return StatusRow(target=target, source_start=start, source_end=end, position=position, error=error)
+
+
+async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str, Ends]:
+    groups: dict[str, set[TopicPartition]] = defaultdict(set)
+    settings = {}
+    for target in targets:
+        if target.source.partition != UNKNOWN_PARTITION and target.topic_id:
+            groups[target.mirror.name].add(target.source)
+            settings[target.mirror.name] = target.source_cluster
+
+    async def read(mirror: str) -> tuple[str, Ends]:
+        partitions = sorted(groups[mirror])
+        try:
+            found, errors = await read_ends(clients.client(settings[mirror]), partitions)
+        except MirrorlakeError as error:
+            return mirror, dict.fromkeys(partitions, error)
+        return mirror, {**found, **errors}
+
+    return dict(await asyncio.gather(*(read(mirror) for mirror in groups)))
+
+
+async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[int, int | MirrorlakeError]:
+    """Reads the log ends of Kafka destinations; a topic not yet made is at 0."""
+    positions: dict[int, int | MirrorlakeError] = {}
+    by_cluster: dict[str, list[tuple[int, Target]]] = defaultdict(list)
+    for index, target in enumerate(targets):
+        destination = target.destination
+        if not isinstance(destination, KafkaDestination) or target.error is not None:
+            continue
+        if target.creation is not None:
+            positions[index] = 0
+        else:
+            by_cluster[destination.cluster.name].append((index, target))
+
+    async def read(pairs: list[tuple[int, Target]]) -> None:
+        destination = pairs[0][1].destination
+        assert isinstance(destination, KafkaDestination)
+        try:
+            ends = await clients.client(cluster_settings(destination.cluster)).log_ends(
+                [t.destination_partition for _, t in pairs]
+            )
+        except MirrorlakeError as error:
+            positions.update((index, error) for index, _ in pairs)
+            return
+        for index, target in pairs:
+            end = ends[target.destination_partition]
+            positions[index] = end if isinstance(end, MirrorlakeError) else end.end_offset
+
+    await asyncio.gather(*(read(pairs) for pairs in by_cluster.values()))
+    return positions
+
+
+async def _archive_positions(targets: list[Target]) -> dict[int, int | MirrorlakeError]:
+    def read(target: Target) -> int | MirrorlakeError:
+        try:
+            return archived_partition(target).read_chain().position
+        except MirrorlakeError as error:
+            return error
+
+    wanted = [
+        (index, target)
+        for index, target in enumerate(targets)
+        if target.is_archive and target.source.partition != UNKNOWN_PARTITION
+    ]
+    found = await asyncio.gather(*(asyncio.to_thread(read, target) for _, target in wanted))
+    return {index: result for (index, _), result in zip(wanted, found, strict=True)}

@@ -1,0 +1,274 @@
+"""Decides which lease each lane runs next, and takes what leases bring back.
+
+Thread-safe: lanes ask from their own threads, the observer tells it the sources' ends from another. It holds no
+truth: every position in it was read from a destination (law 1).
+"""
+
+import pickle
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from mirrorlake.clock import Clock
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.due import Due
+from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.pipeline.lanes import Lease
+from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
+from mirrorlake.service.events import Events
+from mirrorlake.service.partition_state import PartitionState
+
+WORK = "mirrorlake.mirror.lease_worker:work"
+
+HARD_END_SECONDS = 0.5
+"""After a lease's live time: what is outstanding then is unknown."""
+
+ARCHIVE_PATIENCE_SECONDS = 30.0
+ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
+"""A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
+
+DUE_PARTITIONS_PER_LEASE_MAX = 64
+"""Due partitions beyond this wait for the next lease, or for the other lane."""
+
+
+class Supervisor:
+    """Holds the state of every partition at every destination and turns it into leases.
+
+    Args:
+        states: one per source partition and destination.
+        source_clusters: the source's settings, by mirror.
+        lanes: how many lanes there are.
+        lease_seconds: how long a live lease runs.
+        memory_bytes_max: bound of the receive buffers of all lanes together.
+        once: stop at each state's ``once_end``, flushing whatever the triggers say.
+        clock: the driver's clock.
+        events: told what happens; logs and metrics hang there.
+        changed: called when somebody waiting for the end should look again.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[PartitionState],
+        *,
+        source_clusters: Mapping[str, ClusterSettings],
+        lanes: int,
+        lease_seconds: float,
+        memory_bytes_max: int,
+        once: bool,
+        clock: Clock,
+        events: Events,
+        changed: Callable[[], None],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._states = list(states)
+        self._source_clusters = source_clusters
+        self._lanes = lanes
+        self._lease_seconds = lease_seconds
+        self._memory_bytes_max = memory_bytes_max
+        self._once = once
+        self._clock = clock
+        self._events = events
+        self._changed = changed
+        self._is_stopping = False
+        self._leases = 0
+        self._leased: dict[bytes, list[PartitionState]] = {}
+        self._lane_of = {shard: n % lanes for n, shard in enumerate(sorted({s.shard for s in states}))}
+        self._end: MirrorlakeError | None = None
+
+    # --- asked by others ----------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> Sequence[PartitionState]:
+        """Every state, in the order given; read-only for others."""
+        return self._states
+
+    @property
+    def end_error(self) -> MirrorlakeError | None:
+        """Why the process must end, where another one took over; else None."""
+        return self._end
+
+    @property
+    def is_finished(self) -> bool:
+        """True where a bounded or stopping run has nothing more to do."""
+        with self._lock:
+            if self._end is not None:
+                return True
+            if self._is_stopping:
+                return not any(s.is_leased or self._has_rest(s) for s in self._states)
+            return self._once and all(s.is_finished and not s.is_leased for s in self._states)
+
+    def source_cluster(self, mirror: str) -> ClusterSettings:
+        """Returns how to reach the source of ``mirror``."""
+        return self._source_clusters[mirror]
+
+    def add(self, states: Sequence[PartitionState], source_clusters: Mapping[str, ClusterSettings]) -> None:
+        """Adds partitions found later; shards already served keep their lane."""
+        with self._lock:
+            self._source_clusters = {**self._source_clusters, **source_clusters}
+            self._states = [*self._states, *states]
+            for shard in sorted({s.shard for s in states} - self._lane_of.keys()):
+                self._lane_of[shard] = len(self._lane_of) % self._lanes
+        self._changed()
+
+    def stop(self) -> None:
+        """Asks for the graceful end: live leases are not renewed, what waits for an archive now is flushed.
+
+        What the sources gain from now on is left to the next start, or a busy source would never let go.
+        """
+        with self._lock:
+            self._is_stopping = True
+            for state in self._states:
+                if state.is_archive and state.once_end is None:
+                    state.once_end = state.source_end
+        self._changed()
+
+    def observed(self, mirror: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Takes log start and last stable offset of source partitions of ``mirror``."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            for state in self._states:
+                if state.mirror == mirror and state.source in ends:
+                    state.saw_source(*ends[state.source], now)
+                    if self._once and state.once_end is None:
+                        state.once_end = state.source_end
+        self._events.observed(self._states)
+
+    # --- the lanes' side ----------------------------------------------------------------------------------
+
+    def next_lease(self, lane_index: int) -> Lease | None:
+        """Returns the lane's next lease: its own live partitions and whatever is due, or None."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            if self._end is not None:
+                return None
+            chosen = self._choose(lane_index, now)
+            if not chosen:
+                return None
+            plan = self._plan(lane_index, chosen)
+            lease = Lease(
+                work=WORK,
+                plan=pickle.dumps(plan),
+                description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
+                seconds=plan.hard_seconds,
+            )
+            self._leased[lease.plan] = [state for state, _ in chosen]
+            for state, _ in chosen:
+                state.is_leased = True
+            return lease
+
+    def lease_ended(self, lane_index: int, lease: Lease, outcome: list[JobRow] | MirrorlakeError) -> None:
+        """Takes the rows of a lease; partitions it says nothing of have an unknown outcome."""
+        rows, unknown = _split(outcome)
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            for state in self._leased.pop(lease.plan, []):
+                state.is_leased = False
+                row = rows.get((state.mirror, state.source, state.destination))
+                decision = state.took(row, now) if row is not None else state.failed(unknown, now)
+                self._events.lease_ended(lane_index, state, row, decision)
+                if decision is Decision.END:
+                    self._end = state.error
+        self._changed()
+
+    # --- choosing -----------------------------------------------------------------------------------------
+
+    def _choose(self, lane: int, now: float) -> list[tuple[PartitionState, Due | None]]:
+        chosen: list[tuple[PartitionState, Due | None]] = []
+        dues = 0
+        for state in sorted(self._states, key=lambda s: self._lane_of[s.shard] != lane):
+            if state.is_leased or state.is_parked or now < state.retry_at_seconds:
+                continue
+            if not state.is_archive:
+                if self._lane_of[state.shard] == lane and self._is_live(state):
+                    chosen.append((state, None))
+            elif dues < DUE_PARTITIONS_PER_LEASE_MAX:
+                due = state.due_now(now, flush_all=self._once or self._is_stopping)
+                if due is not None or state.position is None:
+                    chosen.append((state, due))
+                    dues += 1
+        return chosen
+
+    def _is_live(self, state: PartitionState) -> bool:
+        if self._is_stopping or (self._once and state.once_end is None):
+            return False
+        return state.once_end is None or state.position is None or state.position < state.once_end
+
+    def _has_rest(self, state: PartitionState) -> bool:
+        """True where a stopping run still has something to flush; one failure is enough to give up on it."""
+        if state.is_parked or not state.is_archive or state.failures:
+            return False
+        return state.due_now(self._clock.elapsed_seconds(), flush_all=True) is not None
+
+    def _plan(self, lane: int, chosen: Iterable[tuple[PartitionState, Due | None]]) -> LeasePlan:
+        self._leases += 1
+        by_source: dict[tuple[str, TopicPartition], list[tuple[PartitionState, Due | None]]] = defaultdict(list)
+        segment_bytes = 0
+        has_archive = False
+        for state, due in chosen:
+            by_source[state.mirror, state.source].append((state, due))
+            if state.rule is not None:
+                has_archive = True
+                segment_bytes = max(segment_bytes, state.rule.bytes_max)
+        hard = self._lease_seconds + HARD_END_SECONDS
+        if has_archive:
+            hard += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
+        return LeasePlan(
+            lease=self._leases,
+            lane=lane,
+            live_seconds=self._lease_seconds,
+            hard_seconds=hard,
+            memory_bytes_max=self._memory_bytes_max // self._lanes,
+            partitions=tuple(
+                PartitionWork(
+                    mirror=mirror,
+                    cluster=self._source_clusters[mirror],
+                    source=source,
+                    end_offset=group[0][0].once_end,
+                    destinations=tuple(_with_orders(state, due) for state, due in group),
+                )
+                for (mirror, source), group in by_source.items()
+            ),
+        )
+
+
+def _with_orders(state: PartitionState, due: Due | None) -> KafkaWork | ArchiveWork:
+    """Returns the state's work with what only this lease needs to know."""
+    work = state.work
+    if isinstance(work, KafkaWork):
+        return replace(work, settings=replace(work.settings, needs_tail_check=state.needs_tail_check))
+    source_end = state.source_end or 0
+    return replace(
+        work,
+        settings=replace(
+            work.settings,
+            read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
+            flushes_rest=due is not None and due.end_offset is not None,
+            rest_trigger=due.trigger.value if due else "",
+        ),
+    )
+
+
+def _split(
+    outcome: list[JobRow] | MirrorlakeError,
+) -> tuple[dict[tuple[str, TopicPartition, str], LeaseRow], MirrorlakeError]:
+    """Returns the lease's rows by state, and the error that holds for every state without one."""
+    if isinstance(outcome, MirrorlakeError):
+        return {}, outcome
+    rows: dict[tuple[str, TopicPartition, str], LeaseRow] = {}
+    unknown: MirrorlakeError = OutcomeUnknownError("the lease brought nothing back for this partition")
+    for job_row in outcome:
+        row = job_row.get("row")
+        if isinstance(row, LeaseRow):
+            rows[row.mirror, row.source, row.destination] = row
+        elif job_row["kind"] == "retried":
+            unknown = OutcomeUnknownError("the worker of the lease died; what it did last is unknown")
+        else:
+            unknown = OutcomeUnknownError(
+                f"the lease failed: {job_row.get('error_type')}: {job_row.get('message')}",
+            )
+            unknown.__cause__ = RuntimeError(str(job_row.get("traceback", "")))
+    return rows, unknown

@@ -1,0 +1,27 @@
+"""A Spark session for the length of one verification."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.pipeline.lease_job import LeaseRow, run_lease
+from mirrorlake.pipeline.session import SessionSettings, build_session
+from mirrorlake.service.verification import RunTask
+
+PRELOAD = ("mirrorlake.mirror.verify_worker", "mirrorlake.kafka.codec:warm")
+
+
+@contextmanager
+def verification_engine(config: Configuration) -> Iterator[RunTask]:
+    """Starts Spark, gives what runs one task on it, and stops it.
+
+    Raises:
+        JavaUnusableError: Spark cannot start.
+    """
+    settings = SessionSettings(lanes=config.engine.lanes, batch_slots=0, master=config.engine.master, preload=PRELOAD)
+    with build_session(settings) as session:
+
+        def run_task(work: str, plan: bytes, description: str) -> list[LeaseRow]:
+            return run_lease(session.spark, work, plan, description=description)
+
+        yield run_task

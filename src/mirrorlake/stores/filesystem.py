@@ -1,0 +1,214 @@
+"""An archive's store on a file system: staged beside the target, made durable, and linked into place.
+
+Nothing is ever renamed over an existing file: ``link`` fails where the name is taken, which is the one
+condition that lets several writers share a folder.
+"""
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from mirrorlake.clock import Clock, SystemClock
+from mirrorlake.errors import MirrorlakeError, StoreUnusableError
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.stores.object_store import (
+    PROBE_NAME,
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectMissingError,
+    check_key,
+    check_key_part,
+    check_prefix,
+)
+from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
+from mirrorlake.stores.staged_file import STAGED_MARK, StagedFile, remove_if_abandoned, sync_folder
+
+STALE_AFTER_SECONDS = 3600.0
+"""Age at which an unlocked staged file is taken for a leftover: hundreds of leases, beyond any clock skew."""
+
+
+class FilesystemStore:
+    """Objects are files below ``root``; see `ObjectStore` for what each method promises.
+
+    Folders are made by writing only; looking never changes anything. The root itself is never made: a missing
+    mount must not turn into a second, empty archive.
+
+    Args:
+        root: an existing folder.
+        stale_after_seconds: how old a staged file must be, at least, before it may be swept.
+        clock: tells how old staged files are.
+        crash_point: called before every effect of publishing; for tests.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        stale_after_seconds: float = STALE_AFTER_SECONDS,
+        clock: Clock | None = None,
+        crash_point: CrashPoint = no_crash,
+    ) -> None:
+        self.root = root
+        self._stale_after_seconds = stale_after_seconds
+        self._clock = clock or SystemClock()
+        self._crash_point = crash_point
+        self._durable_folders: set[Path] = set()
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yields the files directly in the folder, in the order of their names' bytes.
+
+        Everything that is not a folder counts, symbolic links and sockets too, so that nothing foreign hides.
+        """
+        lead = f"{prefix}/" if prefix else ""
+        after = os.fsencode(start_after)
+        for entry in self._scan(prefix):
+            if STAGED_MARK in entry.name or os.fsencode(entry.name) <= after or _is_folder(entry):
+                continue
+            try:
+                size_bytes = entry.stat(follow_symlinks=True).st_size
+            except FileNotFoundError:
+                if not entry.is_symlink():
+                    continue  # deleted since the folder was read: as if listed a moment later
+                size_bytes = 0  # a link that leads nowhere: shown, so that it is refused
+            except OSError as error:
+                raise store_error(error, self._path(prefix) / entry.name) from error
+            yield ObjectInfo(key=lead + entry.name, size_bytes=size_bytes)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yields the names of the folders directly in the folder."""
+        for entry in self._scan(prefix):
+            if _is_folder(entry):
+                yield entry.name
+
+    def read(self, key: str) -> bytes:
+        """Returns the whole file."""
+        with self.open(key) as file, os_errors_as_ours(self._path(key)):
+            return file.read()
+
+    def open(self, key: str) -> BinaryIO:
+        """Returns the file, opened for reading."""
+        path = self._path(check_key(key))
+        try:
+            return path.open("rb")
+        except FileNotFoundError:
+            self._require_root()
+            raise ObjectMissingError(f"no file {path}", key=key) from None
+        except OSError as error:
+            raise store_error(error, path) from error
+
+    def create(self, key: str, data: bytes) -> None:
+        """Writes a small file: staged, made durable, linked."""
+        prefix, _, name = check_key(key).rpartition("/")
+        staged = self.stage(prefix, name)
+        try:
+            staged.file.write(data)
+            staged.publish(key)
+        except MirrorlakeError:
+            staged.discard()
+            raise
+
+    def delete(self, key: str) -> None:
+        """Removes the file. Not made durable: a name that returns after a power loss is deleted again."""
+        path = self._path(check_key(key))
+        with os_errors_as_ours(path):
+            path.unlink(missing_ok=True)
+
+    def stage(self, prefix: str, name: str) -> StagedFile:
+        """Opens ``{name}.tmp.{uuid}`` in the folder, which is made (and made durable) where it is missing."""
+        check_key_part(name, what="staged object")
+        folder = self._path(check_prefix(prefix))
+        self._require_root()
+        self._make_folder(folder)
+        return StagedFile.open(
+            folder, f"{name}{STAGED_MARK}{uuid.uuid4()}", root=self.root, crash_point=self._crash_point
+        )
+
+    def sweep_staged(self, prefix: str) -> int:
+        """Removes staged files that are old and that no live process holds; see `remove_if_abandoned`."""
+        oldest_allowed = self._clock.now_seconds() - self._stale_after_seconds
+        return sum(
+            remove_if_abandoned(self._path(prefix) / entry.name, written_before_seconds=oldest_allowed)
+            for entry in self._scan(prefix)
+            if STAGED_MARK in entry.name and not _is_folder(entry)
+        )
+
+    def probe(self) -> None:
+        """Writes two files of one name into the root and removes them: the second must lose.
+
+        Raises:
+            StoreUnusableError: the root is missing, not writable, or cannot hold hard links.
+        """
+        key = f"{PROBE_NAME}{uuid.uuid4()}"
+        self._require_root()
+        try:
+            self.create(key, b"first")
+            try:
+                self.create(key, b"second")
+            except ObjectExistsError:
+                pass
+            else:
+                raise self._unusable("lets a second create of one name win")
+            if self.read(key) != b"first":
+                raise self._unusable("changed a file that was there already")
+        finally:
+            self.delete(key)
+
+    def _unusable(self, what: str) -> StoreUnusableError:
+        return StoreUnusableError(
+            f"the file system of {self.root} {what}",
+            hint="two writers could overwrite each other there; use a file system with hard links",
+            path=str(self.root),
+        )
+
+    def _path(self, key: str) -> Path:
+        return self.root / key if key else self.root
+
+    def _scan(self, prefix: str) -> Sequence[os.DirEntry[str]]:
+        """Returns the folder's entries in the order of their names' bytes; a missing folder has none."""
+        folder = self._path(check_prefix(prefix))
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        except FileNotFoundError:
+            self._require_root()
+            return []
+        except OSError as error:
+            raise store_error(error, folder) from error
+
+    def _require_root(self) -> None:
+        try:
+            is_folder = self.root.is_dir()
+        except OSError as error:
+            raise store_error(error, self.root) from error
+        if not is_folder:
+            what = "is not a folder" if self.root.exists() else "does not exist"
+            raise StoreUnusableError(
+                f"the archive's root {self.root} {what}",
+                hint="create it, or mount the file system that should be there; it is never made by itself",
+                path=str(self.root),
+                errno=errno.ENOTDIR if self.root.exists() else errno.ENOENT,
+            )
+
+    def _make_folder(self, folder: Path) -> None:
+        """Makes the missing folders between root and ``folder``, each durable before the next is used.
+
+        Folders found are synced too, once per process: who made them may have died before it did so.
+        """
+        if folder in self._durable_folders and folder.is_dir():
+            return
+        upwards = [folder, *folder.parents]
+        for path in reversed(upwards[: upwards.index(self.root)]):
+            with os_errors_as_ours(path):
+                path.mkdir(exist_ok=True)
+                sync_folder(path.parent)
+        self._durable_folders.add(folder)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=True)
+    except OSError:
+        return False  # a broken link: not a folder, so it shows up in the listing and is refused there

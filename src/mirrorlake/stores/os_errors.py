@@ -1,0 +1,48 @@
+"""What an ``OSError`` of a store means to us: try again later, or ask somebody to act."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnavailableError, StoreUnusableError
+
+_UNUSABLE = {
+    errno.EACCES: "give this user the right to read and write there",
+    errno.EPERM: "the file system or its mount options forbid it: it needs hard links and write permission",
+    errno.EROFS: "mount it writable",
+    errno.ENOTDIR: "move the file away that stands where a folder is needed",
+    errno.EISDIR: "move the folder away that stands where a file is needed",
+    errno.ELOOP: "symbolic links there form a circle",
+    errno.EOPNOTSUPP: "the file system has no hard links: use another one",
+    errno.ENOSYS: "the file system has no hard links: use another one",
+    errno.EMLINK: "the file system has no hard links: use another one",
+    errno.EXDEV: "root and its folders must lie on one file system",
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def store_error(error: OSError, path: Path) -> MirrorlakeError:
+    """Returns the error of ours that ``error`` means, naming ``path``; raise it ``from`` the original.
+
+    What is not known is taken as passing: the supervisor tries again, visibly, and nothing is lost.
+    """
+    code = error.errno or 0
+    name = errno.errorcode.get(code, type(error).__name__)
+    message = f"{path}: {os.strerror(code) if code else error} ({name})"
+    if code == errno.ENAMETOOLONG:
+        return ConfigurationError(message, hint="choose a shorter name for the destination", path=str(path))
+    if code in _UNUSABLE:
+        return StoreUnusableError(message, hint=_UNUSABLE[code], path=str(path), errno=code)
+    hint = "free some space" if code in _FULL else ""
+    return StoreUnavailableError(message, hint=hint, path=str(path), errno=code)
+
+
+@contextmanager
+def os_errors_as_ours(path: Path) -> Iterator[None]:
+    """Turns every ``OSError`` raised inside into an error of ours that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, path) from error

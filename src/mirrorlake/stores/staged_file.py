@@ -1,0 +1,171 @@
+"""A file on its way to its name: written beside it under a name listings skip, then linked.
+
+Who owns a staged file is told by a lock on it, not by a process id: the kernel lets go of the lock the moment
+the writer dies, however it dies, and a process id may come to mean somebody else.
+"""
+
+import contextlib
+import fcntl
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from mirrorlake.stores.crash_points import CrashPoint
+from mirrorlake.stores.object_store import ObjectExistsError, check_key
+from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+STAGED_MARK = ".tmp."
+"""Part of every staged file's name and of no other's; the same mark that mirror-v3 skips in its scans."""
+
+
+class StagedFile:
+    """One staged file, locked by this process until it is published, discarded, or the process ends."""
+
+    def __init__(self, path: Path, descriptor: int, *, root: Path, crash_point: CrashPoint) -> None:
+        self._path = path
+        self._root = root
+        self._crash_point = crash_point
+        self._file: _DescriptorFile | None = _DescriptorFile(descriptor, path)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, *, root: Path, crash_point: CrashPoint) -> "StagedFile":
+        """Makes the file and locks it."""
+        path = folder / name
+        crash_point("make the staged file")
+        with os_errors_as_ours(path):
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+            # Not every network file system can lock; age alone protects the file there.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return cls(path, descriptor, root=root, crash_point=crash_point)
+
+    @property
+    def file(self) -> BinaryIO:
+        """Takes the content; unbuffered, so write in large pieces."""
+        assert self._file is not None, "staged object used after publish or discard"
+        return cast("BinaryIO", self._file)
+
+    def publish(self, key: str) -> None:
+        """Makes the content durable and links it to its name; see `StagedObject.publish`.
+
+        Order of effects: 1. fsync the file; 2. link its name; 3. unlink the staged name; 4. fsync the folder.
+        A crash before 2 leaves a staged file, after it a published one and perhaps a leftover.
+        """
+        assert self._file is not None, "staged object published twice"
+        final = self._root / check_key(key)
+        assert final.parent == self._path.parent, "published into another folder than staged in"
+        try:
+            self._crash_point("sync the staged file")
+            self._file.sync()
+            self._crash_point("link the name")
+            self._link(final)
+            self._crash_point("unlink the staged name")
+        finally:
+            self.discard()
+        self._crash_point("sync the folder")
+        with os_errors_as_ours(final.parent):
+            sync_folder(final.parent)
+
+    def _link(self, final: Path) -> None:
+        try:
+            os.link(self._path, final)
+        except FileExistsError as error:
+            # A network file system may do the link, lose the answer, and say "exists" to the retry.
+            if not self._is_linked_to(final):
+                raise ObjectExistsError(f"{final} exists already", key=str(final)) from error
+        except OSError as error:
+            if not self._is_linked_to(final):
+                raise store_error(error, final) from error
+
+    def _is_linked_to(self, final: Path) -> bool:
+        try:
+            return final.samefile(self._path)
+        except OSError:
+            return False
+
+    def discard(self) -> None:
+        """Removes the staged name, then lets go of the lock; best effort, as a sweep finds what stays."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        file.close()
+
+
+class _DescriptorFile(io.RawIOBase):
+    """A write-only file over a descriptor, whose errors are ours and whose writes are whole."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._path = path
+        self._written_bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written_bytes
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            try:
+                done += os.write(self._descriptor, view[done:])
+            except OSError as error:
+                raise store_error(error, self._path) from error
+        self._written_bytes += done
+        return done
+
+    def sync(self) -> None:
+        with os_errors_as_ours(self._path):
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            with os_errors_as_ours(self._path):
+                os.close(self._descriptor)
+
+
+def remove_if_abandoned(path: Path, *, written_before_seconds: float) -> bool:
+    """Removes a staged file if no live writer can own it; returns whether it did.
+
+    Both must hold: it was last written before ``written_before_seconds`` (Unix time), and its lock is free.
+    Were a live writer's file removed all the same (a share without locks, a clock far off), that writer's
+    publish fails and is tried again: work is lost, never data.
+    """
+    try:
+        if path.stat().st_mtime >= written_before_seconds:
+            return False
+        # For writing, as network file systems want it for a lock; no waiting at something that is not a file.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False  # published, discarded or not ours to read: nothing to sweep
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    except OSError:
+        return False  # locked: its writer lives
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in ``folder`` durable.
+
+    Raises:
+        OSError: the folder cannot be opened or synced.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,140 @@
+"""Fixtures every test may use: real brokers, unique names; and what CI makes of a skipped test."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from mirrorlake.embedded import jars
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import MirrorlakeError
+
+Result = TypeVar("Result")
+COROUTINE_TIMEOUT_SECONDS = 300.0  # far longer than any test; keeps a hanging one from holding the suite
+
+
+class NewKafka(Protocol):
+    """Starts a broker for one test; it is stopped when the test ends.
+
+    Keyword arguments are broker properties with underscores for the dots:
+    ``new_kafka(message_max_bytes=1000, heap_mb=256)``.
+    """
+
+    def __call__(self, *, heap_mb: int = 384, **properties: object) -> EmbeddedKafka: ...
+
+
+class RunAsync(Protocol):
+    """Runs a coroutine to its end on an event loop of its own."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, Result]) -> Result: ...
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> Path:
+    """The folder with Kafka's jars; without Java or the network the test is skipped."""
+    try:
+        return jars.kafka_libs()
+    except MirrorlakeError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def source_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A broker that all tests of the session share: leave it running and as you found it."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("source-kafka"), libs=kafka_libs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def destination_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """The other broker that all tests of the session share."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("destination-kafka"), libs=kafka_libs) as server:
+        yield server
+
+
+@pytest.fixture
+def new_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewKafka]:
+    """A maker of brokers of the test's own, to be stopped, killed, paused or set up differently."""
+    servers: list[EmbeddedKafka] = []
+
+    def start(*, heap_mb: int = 384, **properties: object) -> EmbeddedKafka:
+        server = EmbeddedKafka(
+            tmp_path_factory.mktemp("own-kafka"),
+            libs=kafka_libs,
+            heap_mb=heap_mb,
+            properties={name.replace("_", "."): str(value) for name, value in properties.items()},
+        )
+        servers.append(server)
+        return server.start()
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name no other test has, with the test's name in it for whoever reads a broker's log."""
+    readable = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80].strip("-")
+    return f"{readable}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def run_async() -> RunAsync:
+    """A function that runs a coroutine; one event loop per call."""
+
+    def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+        async def bounded() -> Result:
+            async with asyncio.timeout(COROUTINE_TIMEOUT_SECONDS):
+                return await coroutine
+
+        return asyncio.run(bounded())
+
+    return run
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what needs a broker, and leaves out the long hunts unless they are asked for by name."""
+    for item in items:
+        if "kafka_libs" in getattr(item, "fixturenames", ()):
+            item.add_marker("kafka")
+    if "soak" in config.getoption("markexpr"):
+        return
+    hunts = [item for item in items if item.get_closest_marker("soak") is not None]
+    if hunts:
+        config.hook.pytest_deselected(items=hunts)
+        items[:] = [item for item in items if item not in hunts]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Under CI a skipped test fails the run: nobody looks at a yellow dot there."""
+    if _skips_fail() and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says why a run without failures failed all the same."""
+    skipped = _skipped(config)
+    if _skips_fail() and skipped:
+        terminalreporter.section("skipped tests fail the run, because CI=true")
+        for report in skipped:
+            terminalreporter.line(f"SKIPPED {report.nodeid}: {_reason(report)}")
+
+
+def _skips_fail() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true")
+
+
+def _skipped(config: pytest.Config) -> list[Any]:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    return [] if reporter is None else list(reporter.stats.get("skipped", []))
+
+
+def _reason(report: Any) -> str:
+    longrepr = report.longrepr
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)

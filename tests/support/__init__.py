@@ -1,0 +1,1 @@
+"""What several test folders share. Nothing in here replaces Kafka: it only writes to it and reads from it."""

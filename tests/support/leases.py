@@ -1,0 +1,104 @@
+"""Runs leases in this process, without Spark: the work is the same, only the scheduler is missing."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from support.records import settings_of
+
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.mirror.lease_worker import Worker
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.offsets import TopicPartition
+
+NEVER = 1 << 40
+
+
+def kafka_work(
+    destination: str,
+    source: TopicPartition,
+    *,
+    topic: str | None = None,
+    mirror: str = "test",
+    batch_bytes_max: int = 1_048_588,
+    needs_tail_check: bool = True,
+) -> KafkaWork:
+    """A Kafka destination at the bootstrap servers ``destination``, topic like the source unless told."""
+    return KafkaWork(
+        destination="west",
+        cluster=settings_of(destination, "west"),
+        settings=PreserveSettings(
+            source=source,
+            destination=TopicPartition(topic or source.topic, source.partition),
+            transactional_id=f"mirrorlake.{mirror}.{source}",
+            batch_bytes_max=batch_bytes_max,
+            needs_tail_check=needs_tail_check,
+        ),
+    )
+
+
+def archive_work(
+    root: Path,
+    source: TopicPartition,
+    *,
+    end: int,
+    flushes_rest: bool = True,
+    records_max: int = NEVER,
+    bytes_max: int = NEVER,
+    writer: str = "test-writer",
+) -> ArchiveWork:
+    """An archive below ``root`` that reads up to ``end``."""
+    return ArchiveWork(
+        destination="lake",
+        root=root,
+        settings=ArchiveSettings(
+            source=source,
+            destination_name=source.topic,
+            compression="zstd-1",
+            records_max=records_max,
+            bytes_max=bytes_max,
+            cluster_id="cluster",
+            topic_id="topic",
+            writer=writer,
+            read_end_offset=end,
+            flushes_rest=flushes_rest,
+            rest_trigger="explicit",
+        ),
+    )
+
+
+def lease_plan(
+    source_servers: str,
+    works: Iterable[tuple[TopicPartition, Sequence[KafkaWork | ArchiveWork]]],
+    *,
+    end: int | None,
+    seconds: float = 20.0,
+    hard_seconds: float | None = None,
+) -> LeasePlan:
+    """A plan that copies each partition to its destinations, up to ``end`` or for ``seconds``."""
+    return LeasePlan(
+        lease=1,
+        lane=0,
+        live_seconds=seconds,
+        hard_seconds=seconds + 0.5 if hard_seconds is None else hard_seconds,
+        memory_bytes_max=64 << 20,
+        partitions=tuple(
+            PartitionWork(
+                mirror="test",
+                cluster=settings_of(source_servers, "east"),
+                source=source,
+                end_offset=end,
+                destinations=tuple(destinations),
+            )
+            for source, destinations in works
+        ),
+    )
+
+
+def run_lease(plan: LeasePlan) -> dict[tuple[int, str], LeaseRow]:
+    """Runs one plan on a fresh worker; returns its rows by source partition and destination label."""
+    worker = Worker()
+    try:
+        return {(row.source.partition, row.destination): row for row in worker.run(plan)}
+    finally:
+        worker.close()

@@ -1,0 +1,137 @@
+"""Records of every kind, and how to write them to a broker and read them back without the code under test.
+
+Writing uses aiokafka's record builder, reading its consumer: neither shares code with mirrorlake.
+"""
+
+import asyncio
+import random
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as ClientPartition
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.buffers import BufferPool
+from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.settings import ClusterSettings
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record as a consumer sees it; ``offset`` is left out where only the content counts."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def settings_of(bootstrap_servers: str, name: str = "test") -> ClusterSettings:
+    return ClusterSettings(name=name, bootstrap_servers=(bootstrap_servers,), request_timeout_seconds=10.0)
+
+
+def build_batch(records: Sequence[Record], codec: int = NONE) -> bytes:
+    """A v2 batch of ``records`` at base offset 0, without a producer id."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1 << 30,
+    )
+    for delta, record in enumerate(records):
+        assert builder.append(delta, record.timestamp, record.key, record.value, list(record.headers)) is not None
+    return bytes(builder.build())
+
+
+def every_kind(seed: int, *, timestamp: int = 1_700_000_000_000) -> list[Record]:
+    """Null, empty and present keys, values and headers, in all combinations, with a few repeated headers."""
+    rng = random.Random(seed)
+    keys = (None, b"", b"key-%d" % seed)
+    values = (None, b"", rng.randbytes(40))
+    headers: tuple[Headers, ...] = (
+        (),
+        (("one", b"1"),),
+        (("null", None), ("empty", b"")),
+        (("same", b"a"), ("same", b"b"), ("same", None), ("", b"nameless")),
+    )
+    records = [Record(timestamp + rng.randrange(1000), k, v, h) for k in keys for v in values for h in headers]
+    rng.shuffle(records)
+    return records
+
+
+async def produce(bootstrap_servers: str, topic: str, partition: int, batches: Iterable[bytes]) -> list[int]:
+    """Appends batches one after the other, no producer id; returns their base offsets."""
+    host, _, port = bootstrap_servers.partition(":")
+    connection = await Connection.open(
+        host, int(port), settings=settings_of(bootstrap_servers), buffers=BufferPool(8 << 20, 1 << 20)
+    )
+    offsets = []
+    try:
+        for batch in batches:
+            body = encode_produce([(topic, partition, memoryview(batch))], timeout_ms=10_000)
+            with await connection.request(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=20) as frame:
+                (answer,) = decode_produce(frame.view)
+            assert answer.error_code == 0, answer
+            offsets.append(answer.base_offset)
+    finally:
+        connection.close("done")
+    return offsets
+
+
+def consume(bootstrap_servers: str, topic: str, partition: int, *, end: int | None = None) -> dict[int, Record]:
+    """Everything a ``read_committed`` consumer sees, by offset, up to ``end`` (exclusive; the log's end by default)."""
+    return asyncio.run(_consume(bootstrap_servers, topic, partition, end))
+
+
+async def _consume(bootstrap_servers: str, topic: str, partition: int, end: int | None) -> dict[int, Record]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        check_crcs=True,
+    )
+    await consumer.start()
+    try:
+        where = ClientPartition(topic, partition)
+        consumer.assign([where])
+        stop = (await consumer.end_offsets([where]))[where] if end is None else end
+        await consumer.seek_to_beginning(where)
+        found: dict[int, Record] = {}
+        while await consumer.position(where) < stop:
+            for messages in (await consumer.getmany(timeout_ms=500)).values():
+                for m in messages:
+                    found[m.offset] = Record(m.timestamp, m.key, m.value, tuple(m.headers))
+        return {offset: record for offset, record in found.items() if offset < stop}
+    finally:
+        await consumer.stop()
+
+
+def simple_records(count: int, *, start: int = 0, size: int = 20, timestamp: int = 1_700_000_000_000) -> list[Record]:
+    """Records that say their own number, so that a misplaced one is seen."""
+    return [
+        Record(timestamp + n, b"k%d" % n, (b"value-%d-" % n).ljust(size, b"x")) for n in range(start, start + count)
+    ]
+
+
+def in_batches(records: Sequence[Record], size: int, codec: int = NONE) -> Iterator[bytes]:
+    """``records`` in batches of ``size``."""
+    for start in range(0, len(records), size):
+        yield build_batch(records[start : start + size], codec)
+
+
+def with_log_append_time(batch: bytes) -> bool:
+    """Whether a batch's attributes say LogAppendTime."""
+    return bool(struct.unpack_from(">h", batch, 21)[0] & 0x08)

@@ -1,0 +1,109 @@
+"""What this version cannot do is refused by name, beside all other problems, in both forms."""
+
+import pytest
+
+from mirrorlake.config.availability import UNAVAILABLE
+from unit.config.config_texts import archive, kafka, load, messages, v3
+
+FLUSH = "flush: {max-time-ms: 1, max-bytes: 1, max-offsets: 1}"
+MIRROR = "- {name: m, source: {bootstrap-servers: e}, topic: t, partition: 0}"
+LAKE = "type: filesystem, root: /lake"
+EAST = '"east:9092"'
+
+
+def stores(text: str) -> str:
+    """Returns a file whose store is of another type."""
+    return archive().replace("{type: filesystem, root: /lake}", text)
+
+
+def properties(text: str) -> str:
+    """Returns a file whose cluster east has properties."""
+    return kafka().replace(EAST, f"{EAST}, properties: {{{text}}}")
+
+
+CASES = [
+    (stores("{type: s3, bucket: b, region: r}"), "stores.lake.type: `type: s3`"),
+    (stores("{type: gcs, bucket: b}"), "stores.lake.type: `type: gcs`"),
+    (stores("{type: azure, account: a, container: c}"), "stores.lake.type: `type: azure`"),
+    (v3(f"{{type: s3, region: r, bucket: b, {FLUSH}}}", MIRROR), "destination.type: `type: s3`"),
+    (kafka(destination=", offsets: map"), "mirrors[0].destinations[0].offsets: `offsets: map`"),
+    (kafka(destination=", gap-fill: markers"), "mirrors[0].destinations[0].gap-fill: `gap-fill: markers`"),
+    (kafka(destination=", gap-fill: filler"), "mirrors[0].destinations[0].gap-fill: `gap-fill: filler`"),
+    (
+        kafka(destination=", timestamp-mode: destination"),
+        "mirrors[0].destinations[0].timestamp-mode: `timestamp-mode: destination`",
+    ),
+    (
+        v3("{type: kafka, bootstrap-servers: w, timestamp-mode: destination}", MIRROR),
+        "destination.timestamp-mode: `timestamp-mode: destination`",
+    ),
+    (archive(", format: ndjson"), "mirrors[0].destinations[0].format: `format: ndjson`"),
+    (archive(", format: log"), "mirrors[0].destinations[0].format: `format: log`"),
+    (v3(f"{{{LAKE}, format: ndjson, {FLUSH}}}", MIRROR), "destination.format: `format: ndjson`"),
+    (archive(", compaction: log"), "mirrors[0].destinations[0].compaction: `compaction: log`"),
+    (v3(f"{{{LAKE}, compaction: log, {FLUSH}}}", MIRROR), "destination.compaction: `compaction: log`"),
+    (
+        v3(f"{{{LAKE}, {FLUSH}}}", MIRROR.replace("topic: t", "topic: t, compaction: log")),
+        "mirrors[0].compaction: `compaction: log`",
+    ),
+    (archive(", flush: {daily: {at-utc: '00:30'}}"), "mirrors[0].destinations[0].flush.daily: `daily`"),
+    (
+        v3(f"{{{LAKE}, {FLUSH[:-1]}, daily: {{at-utc: 00:00:00}}}}}}", MIRROR),
+        "destination.flush.daily: `daily`",
+    ),
+    (kafka(source=", start: latest"), "mirrors[0].source.start: `start`"),
+    (kafka(source=", start: {timestamp: 2026-01-31T00:00:00Z}"), "mirrors[0].source.start: `start`"),
+    (kafka(source=", start: {offsets: {orders: {0: 5}}}"), "mirrors[0].source.start: `start`"),
+    (kafka().replace("name: m", "name: m\n    on-truncation: skip"), "mirrors[0].on-truncation: `on-truncation: skip`"),
+    (kafka().replace("name: m", "name: m\n    on-recreate: restart"), "mirrors[0].on-recreate: `on-recreate: restart`"),
+    (kafka() + "engine: {master: 'spark://host:7077'}\n", "engine.master: `master`"),
+    (kafka() + "service: {control: '127.0.0.1:8080'}\n", "service.control: `control`"),
+    (
+        properties("security.protocol: SASL_SSL"),
+        'clusters.east.properties["security.protocol"]: `security.protocol`',
+    ),
+    (properties("sasl.mechanism: PLAIN"), 'clusters.east.properties["sasl.mechanism"]: `sasl.mechanism`'),
+    (
+        properties("ssl.truststore.location: /t.jks"),
+        'clusters.east.properties["ssl.truststore.location"]: `ssl.truststore.location`',
+    ),
+    (properties("linger.ms: 5"), 'clusters.east.properties["linger.ms"]: `linger.ms`'),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_a_feature_that_is_not_there_is_refused_by_name_and_alone(text: str, expected: str) -> None:
+    lines = messages(text)
+    assert [line.split(" (")[0] for line in lines] == [f"{expected} is not available in this version"]
+    assert lines[0].endswith(")"), "a remedy is missing"
+
+
+def test_every_row_of_the_table_has_a_case() -> None:
+    refused = "\n".join(expected for _, expected in CASES)
+    for row in UNAVAILABLE:
+        field = row.where[-1].replace("*", "")
+        for value in row.values or ("",):
+            wanted = f"`{field}: {value}`" if value else f"`{field}"
+            assert wanted in refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        kafka(destination=", gap-fill: refuse, offsets: preserve, timestamp-mode: source"),
+        kafka(source=", start: earliest"),
+        archive(", format: parquet, compaction: none, flush: {daily: null}"),
+        kafka() + "service: {control: off}\nengine: {master: null}\n",
+        properties("security.protocol: PLAINTEXT"),
+    ],
+)
+def test_what_works_may_be_written_out(text: str) -> None:
+    assert len(load(text).mirrors) == 1
+
+
+def test_refusals_come_together_with_other_problems() -> None:
+    text = kafka(destination=", offsets: map, creat-topics: true")
+    assert [line.split(":")[0] for line in messages(text)] == [
+        "mirrors[0].destinations[0].offsets",
+        "mirrors[0].destinations[0].creat-topics",
+    ]

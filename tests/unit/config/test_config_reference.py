@@ -1,0 +1,29 @@
+from pathlib import Path
+
+from mirrorlake.config.reference import NATIVE_SECTIONS, V3_SECTIONS, reference_page
+from mirrorlake.config.section import Section
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+ABSTRACT = {"CommonForm", "MirrorHeadForm", "V3ArchiveForm"}
+
+
+def test_the_committed_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference_page(), (
+        "stale: run `python -m mirrorlake.config.reference > docs/configuration.md`"
+    )
+
+
+def test_every_model_has_its_section() -> None:
+    models = [Section]
+    for model in models:
+        models.extend(model.__subclasses__())
+    shown = {model.__name__ for _, model in (*NATIVE_SECTIONS, *V3_SECTIONS)}
+    assert {model.__name__ for model in models} - shown - ABSTRACT == {"Section"}
+
+
+def test_a_row_holds_field_kind_default_and_meaning() -> None:
+    page = reference_page()
+    assert "| `max-bytes` | size | `128MiB` | Bytes of keys, values and headers, before compression. |" in page
+    assert "| `partition` | number | **required** | Source partition, and destination partition. |" in page
+    assert "| `topics` | list of topic or `/expression/` | **required** |" in page
+    assert "| `engine.master` | any value | leave it out: the engine runs on one machine |" in page

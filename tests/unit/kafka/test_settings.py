@@ -1,0 +1,63 @@
+"""Settings of a cluster: what is refused, and that they cross process borders."""
+
+import pickle
+
+import pytest
+
+from mirrorlake.errors import ConfigurationError, MirrorlakeError, UnsupportedError
+from mirrorlake.kafka.settings import ClusterSettings, format_server, parse_server
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("kafka:9093", ("kafka", 9093)),
+        ("kafka", ("kafka", 9092)),
+        ("10.0.0.1:1", ("10.0.0.1", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("[fe80::1%eth0]", ("fe80::1%eth0", 9092)),
+    ],
+)
+def test_an_address_is_read(text: str, server: tuple[str, int]) -> None:
+    assert parse_server(text) == server
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":9092", "kafka:0", "kafka:65536", "kafka:x", "::1", "[::1", "[]:1", "[::1]9", "a:²"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="not a server address"):
+        parse_server(text)
+
+
+@pytest.mark.parametrize("server", [("kafka", 9092), ("::1", 1)])
+def test_an_address_is_written_so_that_it_can_be_read(server: tuple[str, int]) -> None:
+    assert parse_server(format_server(*server)) == server
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"bootstrap_servers": ()}, ConfigurationError),
+        ({"bootstrap_servers": ("kafka:x",)}, ConfigurationError),
+        ({"client_id": "ä"}, ConfigurationError),
+        ({"client_id": "x" * 250}, ConfigurationError),
+        ({"request_timeout_seconds": 0.0}, ConfigurationError),
+        ({"connect_timeout_seconds": -1.0}, ConfigurationError),
+        ({"properties": {"acks": "0"}}, ConfigurationError),
+        ({"properties": {"security.protocol": "SASL_SSL"}}, UnsupportedError),
+    ],
+)
+def test_what_cannot_be_used_is_refused(change: dict[str, object], kind: type[MirrorlakeError]) -> None:
+    fine: dict[str, object] = {"name": "source", "bootstrap_servers": ("kafka:9092",)}
+
+    with pytest.raises(kind):
+        ClusterSettings(**(fine | change))  # type: ignore[arg-type]
+
+
+def test_settings_cross_process_borders() -> None:
+    settings = ClusterSettings(
+        name="source", bootstrap_servers=("a:1", "b:2"), properties={"security.protocol": "PLAINTEXT"}
+    )
+
+    assert pickle.loads(pickle.dumps(settings)) == settings

@@ -1,0 +1,40 @@
+"""What is due, as a table."""
+
+import pytest
+
+from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
+
+RULE = FlushRule(bytes_max=1_000, records_max=100, time_seconds_max=60.0)
+
+
+def waiting(position: int, end: int, *, since: float | None = 0.0, per_record: float | None = 1.0) -> Waiting:
+    return Waiting(position=position, source_end=end, since_seconds=since, bytes_per_record=per_record)
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "flush_all", "expected"),
+    [
+        pytest.param(waiting(5, 5, since=None), 1e9, True, None, id="nothing waits"),
+        pytest.param(waiting(0, 99), 59.9, False, None, id="below every trigger"),
+        pytest.param(waiting(0, 99), 60.0, False, Due(trigger=Trigger.TIME, end_offset=99), id="old enough"),
+        pytest.param(waiting(0, 1), 60.0, False, Due(trigger=Trigger.TIME, end_offset=1), id="one idle record"),
+        pytest.param(waiting(0, 100), 0.0, False, Due(trigger=Trigger.RECORDS, end_offset=None), id="records"),
+        pytest.param(
+            waiting(0, 50, per_record=20.0), 0.0, False, Due(trigger=Trigger.BYTES, end_offset=None), id="bytes"
+        ),
+        pytest.param(waiting(0, 50, per_record=19.9), 0.0, False, None, id="bytes not yet"),
+        pytest.param(waiting(7, 8, since=None), 0.0, True, Due(trigger=Trigger.EXPLICIT, end_offset=8), id="flush all"),
+        pytest.param(
+            waiting(0, 150), 60.0, False, Due(trigger=Trigger.TIME, end_offset=150), id="time takes the rest along"
+        ),
+        pytest.param(
+            waiting(0, 1, per_record=None), 0.0, False, Due(trigger=Trigger.BYTES, end_offset=None), id="first guess"
+        ),
+        pytest.param(waiting(9, 5), 1e9, True, None, id="destination ahead is not due"),
+    ],
+)
+def test_due_follows_the_first_trigger_that_is_met(
+    state: Waiting, now: float, flush_all: bool, expected: Due | None
+) -> None:
+    assert due(RULE, state, now_seconds=now, flush_all=flush_all) == expected

@@ -1,0 +1,288 @@
+"""Which lease comes next, and what its rows change; no Spark, no Kafka: the supervisor is plain decisions."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.clock import ManualClock
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, SourceGapError, SupersededError
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.pipeline.lanes import Lease
+from mirrorlake.service.events import Events
+from mirrorlake.service.metrics import Metrics
+from mirrorlake.service.partition_state import PartitionState, StateName
+from mirrorlake.service.supervisor import Supervisor
+
+EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
+WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
+RULE = FlushRule(bytes_max=1 << 40, records_max=100, time_seconds_max=60.0)
+
+
+def kafka_state(partition: int, *, shard: str | None = None) -> PartitionState:
+    source = TopicPartition("orders", partition)
+    settings = PreserveSettings(
+        source=source,
+        destination=source,
+        transactional_id=f"mirrorlake.m.{partition}",
+        batch_bytes_max=1 << 20,
+        needs_tail_check=True,
+    )
+    return PartitionState(
+        mirror="m",
+        source=source,
+        shard=shard or f"m.{partition}",
+        work=KafkaWork(destination="west", cluster=WEST, settings=settings),
+        rule=None,
+    )
+
+
+def archive_state(partition: int, *, position: int | None = 0) -> PartitionState:
+    source = TopicPartition("orders", partition)
+    settings = ArchiveSettings(
+        source=source,
+        destination_name="orders",
+        compression="zstd-1",
+        records_max=RULE.records_max,
+        bytes_max=RULE.bytes_max,
+        cluster_id="c",
+        topic_id="t",
+        writer="test",
+    )
+    work = ArchiveWork(destination="lake", root=Path("/lake"), settings=settings)
+    return PartitionState(mirror="m", source=source, shard=f"m.{partition}", work=work, rule=RULE, position=position)
+
+
+class Bench:
+    """A supervisor on a clock that stands still."""
+
+    def __init__(self, *states: PartitionState, lanes: int = 2, once: bool = False) -> None:
+        self.clock = ManualClock()
+        self.states = states
+        self.supervisor = Supervisor(
+            states,
+            source_clusters={"m": EAST},
+            lanes=lanes,
+            lease_seconds=5.0,
+            memory_bytes_max=256 << 20,
+            once=once,
+            clock=self.clock,
+            events=Events(Metrics(), self.clock, {"m": "west"}),
+            changed=lambda: None,
+        )
+
+    def observe(self, **ends: int) -> None:
+        self.supervisor.observed("m", {TopicPartition("orders", int(name[1:])): (0, end) for name, end in ends.items()})
+
+    def next(self, lane: int) -> tuple[Lease, LeasePlan] | None:
+        lease = self.supervisor.next_lease(lane)
+        return None if lease is None else (lease, pickle.loads(lease.plan))
+
+    def end(self, lane: int, lease: Lease, *rows: LeaseRow) -> None:
+        self.supervisor.lease_ended(lane, lease, [{"kind": "progress", "row": row} for row in rows])
+
+
+def row(state: PartitionState, position: int | None, error: MirrorlakeError | None = None, end: int = 0) -> LeaseRow:
+    return LeaseRow(
+        mirror="m",
+        source=state.source,
+        destination=state.destination,
+        start_offset=0,
+        position=position,
+        source_start=0,
+        source_end=end or position,
+        records=position or 0,
+        raw_bytes=10 * (position or 0),
+        error=error,
+    )
+
+
+def test_shards_are_spread_over_lanes_and_no_partition_is_leased_twice() -> None:
+    bench = Bench(*(kafka_state(n) for n in range(4)))
+    first, second = bench.next(0), bench.next(1)
+    assert first is not None
+    assert second is not None
+    leased = [work.source.partition for _, plan in (first, second) for work in plan.partitions]
+    assert sorted(leased) == [0, 1, 2, 3]
+    assert [len(plan.partitions) for _, plan in (first, second)] == [2, 2]
+    assert bench.next(0) is None
+    bench.end(0, first[0], *(row(s, 7) for s in bench.states if s.source.partition in (0, 2)))
+    assert bench.next(0) is not None
+
+
+def test_the_tail_is_checked_at_first_and_after_an_error_but_not_between_clean_leases() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    checks = []
+    for error in (None, BrokerUnreachableError("gone"), None, None):
+        found = bench.next(0)
+        assert found is not None
+        lease, plan = found
+        (work,) = plan.partitions[0].destinations
+        assert isinstance(work, KafkaWork)
+        checks.append(work.settings.needs_tail_check)
+        bench.end(0, lease, row(state, 1, error))
+        bench.clock.advance(60)
+    assert checks == [True, False, True, False]
+
+
+def test_a_transient_error_leaves_a_partition_out_for_a_while_and_the_others_go_on() -> None:
+    bad, good = kafka_state(0), kafka_state(1)
+    bench = Bench(bad, good, lanes=1)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(bad, None, BrokerUnreachableError("gone")), row(good, 5))
+    found = bench.next(0)
+    assert found is not None
+    assert [work.source.partition for work in found[1].partitions] == [1]
+    bench.end(0, found[0], row(good, 6))
+    bench.clock.advance(0.25)
+    found = bench.next(0)
+    assert found is not None
+    assert [work.source.partition for work in found[1].partitions] == [0, 1]
+
+
+def test_a_permanent_error_parks_the_partition_for_good() -> None:
+    bad, good = kafka_state(0), kafka_state(1)
+    bench = Bench(bad, good, lanes=1)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(bad, 3, SourceGapError("gap")), row(good, 5))
+    bench.clock.advance(1e6)
+    found = bench.next(0)
+    assert found is not None
+    assert [work.source.partition for work in found[1].partitions] == [1]
+    assert bad.state is StateName.PARKED
+    assert good.state is StateName.CAUGHT_UP
+
+
+def test_a_lease_that_brings_nothing_back_leaves_every_partition_unknown_and_to_be_checked() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    found = bench.next(0)
+    assert found is not None
+    bench.supervisor.lease_ended(0, found[0], [{"kind": "retried"}])
+    assert state.failures == 1
+    assert state.needs_tail_check
+    assert not state.is_leased
+    assert "worker of the lease died" in str(state.error)
+
+
+def test_an_archive_is_leased_only_when_something_is_due_and_by_whichever_lane_asks() -> None:
+    bench = Bench(archive_state(0), lanes=2)
+    bench.observe(p0=99)
+    assert bench.next(0) is None
+    bench.clock.advance(60)
+    found = bench.next(1)
+    assert found is not None
+    (work,) = found[1].partitions[0].destinations
+    assert isinstance(work, ArchiveWork)
+    assert (work.settings.read_end_offset, work.settings.flushes_rest, work.settings.rest_trigger) == (
+        99,
+        True,
+        "max-time",
+    )
+
+
+def test_enough_records_are_cut_at_the_bound_and_the_rest_waits() -> None:
+    bench = Bench(archive_state(0), lanes=1)
+    bench.observe(p0=150)
+    found = bench.next(0)
+    assert found is not None
+    (work,) = found[1].partitions[0].destinations
+    assert isinstance(work, ArchiveWork)
+    assert (work.settings.read_end_offset, work.settings.flushes_rest) == (150, False)
+
+
+def test_destinations_of_one_partition_share_a_work_item() -> None:
+    bench = Bench(kafka_state(0), archive_state(0), lanes=1)
+    bench.observe(p0=500)
+    found = bench.next(0)
+    assert found is not None
+    (work,) = found[1].partitions
+    assert [d.destination for d in work.destinations] == ["west", "lake"]
+
+
+def test_a_bounded_run_ends_at_the_ends_seen_first_and_flushes_the_rest() -> None:
+    kafka, archive = kafka_state(0), archive_state(0)
+    bench = Bench(kafka, archive, lanes=1, once=True)
+    assert bench.next(0) is None, "nothing begins before the ends are known"
+    bench.observe(p0=10)
+    bench.observe(p0=25)
+    found = bench.next(0)
+    assert found is not None
+    lease, plan = found
+    assert plan.partitions[0].end_offset == 10
+    archive_work = plan.partitions[0].destinations[1]
+    assert isinstance(archive_work, ArchiveWork)
+    assert archive_work.settings.read_end_offset == 10
+    assert not bench.supervisor.is_finished
+    bench.end(0, lease, row(kafka, 10, end=25), row(archive, 10, end=25))
+    assert is_finished(bench)
+    assert bench.next(0) is None
+
+
+def test_a_bounded_run_gives_a_partition_up_that_keeps_failing() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1, once=True)
+    bench.observe(p0=10)
+    for _ in range(6):
+        found = bench.next(0)
+        assert found is not None
+        bench.end(0, found[0], row(state, None, BrokerUnreachableError("gone"), end=10))
+        bench.clock.advance(60)
+    assert bench.supervisor.is_finished
+    assert state.gave_up
+
+
+def test_a_stop_flushes_what_waits_and_leaves_what_comes_later() -> None:
+    kafka, archive = kafka_state(0), archive_state(0)
+    bench = Bench(kafka, archive, lanes=1)
+    bench.observe(p0=10)
+    bench.supervisor.stop()
+    bench.observe(p0=20)
+    assert not bench.supervisor.is_finished
+    found = bench.next(0)
+    assert found is not None
+    lease, plan = found
+    (work,) = plan.partitions[0].destinations
+    assert isinstance(work, ArchiveWork)
+    assert work.settings.read_end_offset == 10
+    assert work.settings.rest_trigger == "explicit"
+    bench.end(0, lease, replace(row(archive, 10), source_end=20))
+    assert bench.supervisor.is_finished
+
+
+def test_being_superseded_ends_everything() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, 4, SupersededError("somebody else")))
+    assert bench.supervisor.is_finished
+    assert bench.next(0) is None
+    assert isinstance(bench.supervisor.end_error, SupersededError)
+
+
+@pytest.mark.parametrize(("position", "end", "expected"), [(None, 5, None), (3, 5, 2), (5, 5, 0), (7, 5, 0)])
+def test_lag_counts_offsets_behind_the_source(position: int | None, end: int, expected: int | None) -> None:
+    state = archive_state(0, position=position)
+    state.saw_source(0, end, 0.0)
+    assert state.lag == expected
+
+
+def test_the_waiting_clock_starts_when_the_end_is_first_seen_past_the_position() -> None:
+    state = archive_state(0, position=5)
+    state.saw_source(0, 5, 10.0)
+    assert state.waiting_since_seconds is None
+    state.saw_source(0, 6, 20.0)
+    state.saw_source(0, 9, 30.0)
+    assert state.waiting_since_seconds == 20.0
+    state.took(row(state, 6, end=9), 40.0)
+    assert state.waiting_since_seconds == 40.0

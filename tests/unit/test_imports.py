@@ -1,0 +1,125 @@
+"""Imports go downwards only, and the command line starts without loading what it may not need."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mirrorlake
+
+PACKAGE = Path(mirrorlake.__file__).parent
+
+# One line per package: what it may import besides itself. "core" are the modules at the top of the package.
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "kafka": {"core"},
+    "stores": {"core"},
+    "config": {"core"},
+    "embedded": {"core"},
+    "archive": {"core", "stores", "kafka"},
+    "destinations": {"core", "kafka", "stores", "archive"},
+    "mirror": {"core", "kafka", "stores", "config", "archive", "destinations"},
+    "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
+    "service": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline"},
+    "cli": {
+        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "service"),
+        "embedded",
+    },
+}
+
+# Libraries that stay behind one door: which packages or modules may import them.
+ONLY_IN: dict[str, set[str]] = {
+    "pyspark": {"pipeline"},
+    "kafka": {"kafka"},
+    "obstore": {"stores"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+}
+
+HEAVY = ("pyspark", "numba", "pyarrow", "pandas", "numpy", "kafka", "fastapi", "aiokafka")
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def package_of(module: Path) -> str:
+    inside = module.relative_to(PACKAGE).parts
+    if inside == ("__main__.py",):
+        return "cli"  # `python -m mirrorlake`
+    return inside[0] if len(inside) > 1 else "core"
+
+
+def imported_names(module: Path) -> Iterator[tuple[str, int]]:
+    """Every absolute name the file's import statements lead to, TYPE_CHECKING and local ones included."""
+    here = ("mirrorlake", *module.relative_to(PACKAGE).with_suffix("").parts)
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(here[: len(here) - node.level]) if node.level else ""
+            name = ".".join(part for part in (base, node.module or "") if part)
+            # `from mirrorlake import kafka` names the package only in the second half.
+            yield from ((f"{name}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def package_named(name: str) -> str | None:
+    """The package of ours a dotted name leads into; None for other people's and for the root itself."""
+    parts = name.split(".")
+    if parts[0] != "mirrorlake" or len(parts) < 2:
+        return None
+    if (PACKAGE / parts[1]).is_dir():
+        return parts[1]
+    return "core" if (PACKAGE / f"{parts[1]}.py").exists() else None
+
+
+def test_the_table_names_every_package() -> None:
+    present = {package_of(module) for module in modules()}
+
+    assert present <= MAY_IMPORT.keys()
+
+
+def test_the_table_has_no_circle() -> None:
+    settled: set[str] = set()
+    while len(settled) < len(MAY_IMPORT):
+        ready = {package for package, below in MAY_IMPORT.items() if below <= settled} - settled
+        assert ready, f"these import each other in a circle: {sorted(MAY_IMPORT.keys() - settled)}"
+        settled |= ready
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: str(module.relative_to(PACKAGE)))
+def test_imports_go_downwards(module: Path) -> None:
+    package = package_of(module)
+    allowed = MAY_IMPORT[package] | {package}
+
+    upwards = [
+        f"line {line}: {name}"
+        for name, line in imported_names(module)
+        if (target := package_named(name)) is not None and target not in allowed
+    ]
+
+    assert upwards == []
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_stays_behind_its_door(library: str) -> None:
+    strays = [
+        f"{module.relative_to(PACKAGE)}:{line}"
+        for module in modules()
+        for name, line in imported_names(module)
+        if name.split(".")[0] == library and package_of(module) not in ONLY_IN[library]
+    ]
+
+    assert strays == []
+
+
+@pytest.mark.parametrize("entry", ["mirrorlake", "mirrorlake.cli.main", "mirrorlake.embedded.kafka_server"])
+def test_importing_an_entry_point_loads_nothing_heavy(entry: str) -> None:
+    script = f"import {entry}, sys; print(*sorted(set({HEAVY!r}) & sys.modules.keys()))"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == []
