@@ -11,6 +11,9 @@ from rich.table import Table
 Cell = str | int | float | bool | None
 Row = Mapping[str, Cell]
 
+PLAIN_WIDTH = 240
+"""Columns where nobody looks at a screen: wide enough that nothing is cut."""
+
 _STYLES = {
     "parked": "red",
     "differs": "red",
@@ -24,7 +27,7 @@ _STYLES = {
 
 def console() -> Console:
     """Returns the console of stdout; a file or pipe gets wide, plain text."""
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
 def error_console() -> Console:

@@ -24,6 +24,7 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.batches import Path
 from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 T = TypeVar("T")
 
@@ -59,6 +60,7 @@ class ArchiveSink:
         clock: times segments.
         may_begin: False once the lease should begin no further segment.
         changed: called when room, failure or the end changed.
+        crash_point: called before every step of a publication; for tests.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class ArchiveSink:
         clock: Clock,
         may_begin: Callable[[], bool],
         changed: Callable[[], None],
+        crash_point: CrashPoint = no_crash,
     ) -> None:
         self.progress = Progress()
         self.failure: MirrorlakeError | None = None
@@ -79,6 +82,7 @@ class ArchiveSink:
         self._clock = clock
         self._may_begin = may_begin
         self._changed = changed
+        self._crash_point = crash_point
         self._segment: OpenSegment | None = None
         self._next_offset = 0
         self._claimed_end: int | None = None
@@ -240,6 +244,7 @@ class ArchiveSink:
             writer=self._settings.writer,
             start_offset=start,
             clock=self._clock,
+            crash_point=self._crash_point,
         )
         if self._truncated_end > start:
             lost = OffsetRange(start_offset=start, end_offset=self._truncated_end)

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
@@ -33,6 +34,7 @@ from mirrorlake.kafka.codec import decode_batches, encode_batch
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.produce import ProducedPartition
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 QUEUE_BYTES_MAX = 4 << 20
 """What one partition may hold back before the reader leaves it out: enough to keep five large batches coming."""
@@ -40,6 +42,15 @@ QUEUE_BYTES_MAX = 4 << 20
 STATE_AGE_MS_MAX = 12 * 3600 * 1000
 """Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
 timestamps, so after batches older than this the state may be gone at the next check."""
+
+
+class Step(StrEnum):
+    """The steps between which a writer may die; the crash point is called with the next one before it happens."""
+
+    READ_CLAIM = "read claim"
+    CHECK_TAIL = "check tail"
+    SEND_BATCH = "send batch"
+    TAKE_ANSWER = "take answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,7 @@ class PreserveSink:
         check_tail: compares the tails at a position; raises where they differ.
         clock: the wall clock tells how old a batch is.
         changed: called whenever ``has_room``, ``failure`` or the position changed.
+        crash_point: called before every step; for tests.
     """
 
     def __init__(
@@ -79,6 +91,7 @@ class PreserveSink:
         check_tail: Callable[[int], Awaitable[None]],
         clock: Clock,
         changed: Callable[[], None],
+        crash_point: CrashPoint = no_crash,
     ) -> None:
         self.progress = Progress()
         self.failure: MirrorlakeError | None = None
@@ -88,6 +101,7 @@ class PreserveSink:
         self._check_tail = check_tail
         self._clock = clock
         self._changed = changed
+        self._crash_point = crash_point
         self._needs_tail_check = settings.needs_tail_check
         self._claim: Claim | None = None
         self._channel: AppendChannel | None = None
@@ -139,6 +153,7 @@ class PreserveSink:
         """
         await self._idle.wait()
         self._is_proven = False
+        self._crash_point(Step.READ_CLAIM)
         claim = await self._claims.read(self._settings.destination, self._settings.transactional_id)
         if claim.strangers:
             raise DestinationForeignError(
@@ -148,6 +163,7 @@ class PreserveSink:
                 position=claim.end_offset,
             )
         if self._needs_tail_check:
+            self._crash_point(Step.CHECK_TAIL)
             await self._check_tail(claim.end_offset)
             self._needs_tail_check = False
         self._channel = await self._channel_to(claim.leader)
@@ -269,6 +285,7 @@ class PreserveSink:
         """Hands the channel the next batch where the claim allows one more in flight."""
         if not self._queue or self.failure is not None or len(self._in_flight) >= self._in_flight_max():
             return None
+        self._crash_point(Step.SEND_BATCH)
         append = self._queue.popleft()
         self._in_flight.append(append)
         return append
@@ -283,6 +300,7 @@ class PreserveSink:
 
     def answered(self, append: Append, answer: ProducedPartition) -> None:
         """Checks the broker's answer: no error, and exactly the offset the records have at the source."""
+        self._crash_point(Step.TAKE_ANSWER)
         self._let_go(append)
         if answer.error_code:
             self._fail(

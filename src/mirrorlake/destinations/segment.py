@@ -123,6 +123,7 @@ class OpenSegment:
 
     def discard(self) -> None:
         """Drops the staged file; without effect once it was published."""
+        self._writer.abandon()
         self._staged.discard()
 
 

@@ -7,6 +7,14 @@ from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.kafka.kernels import COLUMN_FIELDS, COLUMN_ROWS, Int64s
 
 
+def kernel_input(numbers: Int64s) -> Int64s:
+    """Returns the numbers contiguous and writable, copied only where they are not.
+
+    Kernels are compiled for such arrays alone; what Arrow hands out, as a reader of files gets it, is read-only.
+    """
+    return np.require(numbers, requirements=("C", "W"))
+
+
 def column_table(columns: RecordColumns) -> Int64s:
     """Returns the table `kernels.py` lays out; good as long as ``columns`` lives."""
     items = columns.headers.values

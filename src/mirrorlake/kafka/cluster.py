@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, TopicMissingError, TransientError
 from mirrorlake.kafka.admin_requests import (
     create_partitions_request,
     create_topic_request,
@@ -24,7 +24,6 @@ from mirrorlake.kafka.control_requests import (
 )
 from mirrorlake.kafka.coordinators import Coordinators
 from mirrorlake.kafka.descriptions import (
-    NO_LEADER,
     AppendState,
     ClusterMetadata,
     ConfigValue,
@@ -58,7 +57,7 @@ EARLIEST = -2
 
 _BUFFER_BYTES = 1 << 20
 _TOTAL_BYTES_MAX = 16 << 20
-_VISIBLE_PAUSE_SECONDS = 0.1
+_VISIBLE_PAUSE_SECONDS = 0.05
 
 
 class ClusterClient:
@@ -339,16 +338,20 @@ class ClusterClient:
         return int(self.settings.request_timeout_seconds * 1000)
 
     async def _until_led(self, name: str, partitions: int) -> None:
+        """Waits until every partition's leader answers as such; metadata names it a moment before it knows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.settings.request_timeout_seconds
-        while loop.time() < deadline:
-            topic = (await self.metadata((name,), refresh=True)).topics.get(name)
-            led = topic.partitions.values() if topic else ()
-            if sum(partition.leader != NO_LEADER for partition in led) >= partitions:
+        wanted = [TopicPartition(name, number) for number in range(partitions)]
+        while True:
+            ends = await self.log_ends(wanted)
+            if not any(isinstance(end, TransientError | TopicMissingError) for end in ends.values()):
                 return
+            if loop.time() > deadline:
+                break
             await asyncio.sleep(_VISIBLE_PAUSE_SECONDS)
+            await self.metadata((name,), refresh=True)
         raise BrokerNotReadyError(
-            f"topic {name} was created in cluster {self.settings.name!r}, but its partitions have no leaders yet",
+            f"topic {name} is there in cluster {self.settings.name!r}, but not all its partitions have leaders yet",
             topic=name,
         )
 

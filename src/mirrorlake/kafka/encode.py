@@ -3,7 +3,7 @@
 import numpy as np
 
 from mirrorlake.errors import RecordTooLargeError
-from mirrorlake.kafka.addresses import column_table
+from mirrorlake.kafka.addresses import column_table, kernel_input
 from mirrorlake.kafka.batch_header import (
     HEADER_BYTES,
     NO_LEADER_EPOCH,
@@ -67,8 +67,8 @@ def encode_batch(
 
 def _with_body(columns: RecordColumns, codec: Codec) -> bytearray:
     """Returns the bytes of a batch but for its header, for which there is room."""
-    offsets = np.ascontiguousarray(columns.offsets)
-    timestamps = np.ascontiguousarray(columns.timestamps)
+    offsets = kernel_input(columns.offsets)
+    timestamps = kernel_input(columns.timestamps)
     table = column_table(columns)
     body_lengths = np.empty(len(columns), np.int64)
     body_bytes = measure_records(offsets, timestamps, table, body_lengths)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mirrorlake.kafka.addresses import column_table
+from mirrorlake.kafka.addresses import column_table, kernel_input
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.kafka.hash_kernels import hash_records
 from mirrorlake.kafka.kernels import UInt64s
@@ -25,6 +25,6 @@ def record_hashes(columns: RecordColumns) -> UInt64s:
     adversaries: XXH64 keeps chance out, not malice.
     """
     hashes = np.empty(len(columns), np.uint64)
-    offsets, timestamps = np.ascontiguousarray(columns.offsets), np.ascontiguousarray(columns.timestamps)
+    offsets, timestamps = kernel_input(columns.offsets), kernel_input(columns.timestamps)
     hash_records(offsets, timestamps, column_table(columns), hashes)
     return hashes

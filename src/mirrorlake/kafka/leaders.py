@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mirrorlake.errors import MirrorlakeError, TopicMissingError
+from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError
 from mirrorlake.kafka.brokers import CONTROL, Brokers
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.control_requests import (
@@ -91,6 +91,8 @@ async def ask_leaders(
         results.update(leaders.unasked)
         for epochs, task in asked:
             answers = task.result()
+            if isinstance(answers, TransientError):
+                brokers.mark_stale()  # a broker that does not answer is about to lose its partitions
             for partition in epochs:
                 answer = answers if isinstance(answers, MirrorlakeError) else answers.get(partition, _NO_ANSWER)
                 if isinstance(answer, Refused):

@@ -1,7 +1,6 @@
 """What a worker process keeps between leases: cluster clients. A cache only; nothing that matters lives here."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from mirrorlake.clock import Clock
@@ -11,6 +10,7 @@ from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 RECEIVE_BUFFER_BYTES = 5 << 20
 """Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
@@ -20,18 +20,18 @@ class WorkerCache:
     """Cluster clients of one worker process, by cluster name; they belong to one event loop.
 
     Args:
-        make_client: builds a client; tests pass their own.
+        crash_point: called before every step that touches a destination; for tests.
     """
 
-    def __init__(self, make_client: Callable[[ClusterSettings], ClusterClient] = ClusterClient) -> None:
-        self._make_client = make_client
+    def __init__(self, crash_point: CrashPoint = no_crash) -> None:
+        self.crash_point = crash_point
         self._clients: dict[str, ClusterClient] = {}
         self.encoder_thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the client of a cluster, made at first use."""
         if settings.name not in self._clients:
-            self._clients[settings.name] = self._make_client(settings)
+            self._clients[settings.name] = ClusterClient(settings)
         return self._clients[settings.name]
 
     async def close(self) -> None:
@@ -60,6 +60,11 @@ class LeaseConnections:
         self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
         self._claims: dict[str, ClaimReader] = {}
         self._connections: list[Connection] = []
+
+    @property
+    def crash_point(self) -> CrashPoint:
+        """The worker's crash point."""
+        return self._cache.crash_point
 
     @property
     def encoder_thread(self) -> ThreadPoolExecutor:

@@ -11,14 +11,19 @@ from mirrorlake.clock import SystemClock
 from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 
 class Worker:
-    """One process' event loop and connections."""
+    """One process' event loop and connections.
 
-    def __init__(self) -> None:
+    Args:
+        crash_point: called before every step that touches a destination; for tests.
+    """
+
+    def __init__(self, crash_point: CrashPoint = no_crash) -> None:
         self._loop = asyncio.new_event_loop()
-        self._cache = WorkerCache()
+        self._cache = WorkerCache(crash_point)
         self._clock = SystemClock()
 
     def run(self, plan: LeasePlan) -> list[LeaseRow]:

@@ -36,6 +36,7 @@ def make_sink(
             clock=clock,
             may_begin=may_begin,
             changed=changed,
+            crash_point=connections.crash_point,
         )
     settings = destination.settings
     return PreserveSink(
@@ -51,4 +52,5 @@ def make_sink(
         ),
         clock=clock,
         changed=changed,
+        crash_point=connections.crash_point,
     )

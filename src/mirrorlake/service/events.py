@@ -75,6 +75,10 @@ class Events:
         else:
             _log.warning("partition failed, trying again", **facts, failures=state.failures, lane=lane)
 
+    def lease_took(self, lane: int, seconds: float) -> None:
+        """A lease ended after ``seconds``."""
+        self._metrics.lease_took(lane, seconds)
+
     def observed(self, states: Sequence[PartitionState]) -> None:
         """The sources' ends were read."""
         self._metrics.observed(states, elapsed_seconds=self._clock.elapsed_seconds())

@@ -6,7 +6,6 @@ At the end: live leases end, what is archived is flushed, lanes stop, Spark stop
 """
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,9 +15,7 @@ from mirrorlake.clock import SystemClock
 from mirrorlake.config.resolved import Configuration, KafkaDestination, OnPark
 from mirrorlake.errors import ConfigurationError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.pipeline.engine import spark_thread
-from mirrorlake.pipeline.lanes import LanePool, Lease
-from mirrorlake.pipeline.lease_job import LeaseRow, run_lease
+from mirrorlake.pipeline.lanes import LanePool, spark_lanes
 from mirrorlake.pipeline.restart import restart_process
 from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
@@ -40,9 +37,6 @@ STOP_SECONDS_MAX = 60.0
 """A graceful stop may take this long before it gives up on what does not end."""
 
 DISCOVER_AGAIN_SECONDS = 5.0
-WORKER_KILL_SECONDS = 10.0
-"""A worker that has not returned this long after its lease's hard end is killed."""
-
 PRELOAD = ("mirrorlake.mirror.lease_worker", "mirrorlake.kafka.codec:warm")
 
 
@@ -159,14 +153,14 @@ class _Service:
             )
         ready = [t for t in targets if not isinstance(t.error, TransientError)]
         refused = control.call(create_topics(ready, self._clients))
+        for topic, like in sorted({(t.destination_topic, t.source.topic) for t in ready if t.creation and not t.error}):
+            _log.info("destination topic created", topic=topic, like=like)
         pairs = [(t, state_of(t, writer=self._writer)) for t in ready]
         for target, state in pairs:
             if isinstance(target.destination, KafkaDestination):
                 key = (target.destination.cluster.name, target.destination_topic)
                 if target.creation is not None and key in refused and state.error is None:
                     state.failed(refused[key], self._clock.elapsed_seconds())
-                elif target.creation is not None and state.error is None:
-                    _log.info("destination topic created", topic=target.destination_topic, like=target.source.topic)
         read_archive_positions([(t, s) for t, s in pairs if t.is_archive], writes=True)
         for _, state in pairs:
             self._events.began(state)
@@ -185,14 +179,11 @@ class _Service:
 
     def _serve(self, supervisor: Supervisor, session: EngineSession, control: ControlLoop, stop: StopSignal) -> int:
         observing = control.start(observe(supervisor, self._clients, changed=self._wake.set))
-        pool = LanePool(
+        pool = spark_lanes(
+            session,
             lanes=self._config.engine.lanes,
             source=supervisor,
-            run=lambda lease: self._run_lease(session, lease),
             on_engine_dead=self._on_engine_dead,
-            is_engine_alive=session.is_alive,
-            clock=self._clock,
-            thread_factory=spark_thread,
         )
         pool.start()
         try:
@@ -206,19 +197,6 @@ class _Service:
         if not ended:
             _log.error("graceful stop gave up", seconds=STOP_SECONDS_MAX)
         return self._exit_code(supervisor, ended=ended)
-
-    def _run_lease(self, session: EngineSession, lease: Lease) -> list[LeaseRow]:
-        started = time.monotonic()
-        rows = run_lease(
-            session.spark,
-            lease.work,
-            lease.plan,
-            description=lease.description,
-            seconds_max=lease.seconds + WORKER_KILL_SECONDS,
-        )
-        lane = threading.current_thread().name.removeprefix("lane-")
-        self._metrics.lease_took(int(lane) if lane.isdigit() else 0, time.monotonic() - started)
-        return rows
 
     def _on_engine_dead(self) -> None:
         self._engine_died = True

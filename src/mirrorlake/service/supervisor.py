@@ -75,7 +75,7 @@ class Supervisor:
         self._changed = changed
         self._is_stopping = False
         self._leases = 0
-        self._leased: dict[bytes, list[PartitionState]] = {}
+        self._leased: dict[bytes, tuple[float, list[PartitionState]]] = {}
         self._lane_of = {shard: n % lanes for n, shard in enumerate(sorted({s.shard for s in states}))}
         self._end: MirrorlakeError | None = None
 
@@ -155,7 +155,7 @@ class Supervisor:
                 description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
                 seconds=plan.hard_seconds,
             )
-            self._leased[lease.plan] = [state for state, _ in chosen]
+            self._leased[lease.plan] = (now, [state for state, _ in chosen])
             for state, _ in chosen:
                 state.is_leased = True
             return lease
@@ -165,7 +165,9 @@ class Supervisor:
         rows, unknown = _split(outcome)
         now = self._clock.elapsed_seconds()
         with self._lock:
-            for state in self._leased.pop(lease.plan, []):
+            began, states = self._leased.pop(lease.plan, (now, []))
+            self._events.lease_took(lane_index, now - began)
+            for state in states:
                 state.is_leased = False
                 row = rows.get((state.mirror, state.source, state.destination))
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)

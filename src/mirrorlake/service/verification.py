@@ -36,6 +36,8 @@ class Result(StrEnum):
 
     EQUAL = "equal"
     DIFFERS = "differs"
+    EMPTY = "empty"
+    """The source has records and the copy has none: nothing could be compared."""
     FAILED = "failed"
 
 
@@ -182,6 +184,8 @@ class RecordVerification:
         if error := source.error or copy.error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         block = first_differing_block(source.blocks, copy.blocks)
+        if block is None and not len(offsets) and row.lag:
+            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
         if block is None:
             return Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records)
         return self._difference(row, offsets, block)

@@ -13,6 +13,7 @@ _UNUSABLE = {
     errno.EPERM: "the file system or its mount options forbid it: it needs hard links and write permission",
     errno.EROFS: "mount it writable",
     errno.ENOTDIR: "move the file away that stands where a folder is needed",
+    errno.EEXIST: "move the file away that stands where a folder is needed",
     errno.EISDIR: "move the folder away that stands where a file is needed",
     errno.ELOOP: "symbolic links there form a circle",
     errno.EOPNOTSUPP: "the file system has no hard links: use another one",

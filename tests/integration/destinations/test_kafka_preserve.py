@@ -68,7 +68,9 @@ class Pair:
 
         self._run(delete())
 
-    def copy(self, *, end: int | None, partitions: int = 1, seconds: float = 20.0, batch_bytes_max: int = 1_048_588) -> list[LeaseRow]:
+    def copy(
+        self, *, end: int | None, partitions: int = 1, seconds: float = 20.0, batch_bytes_max: int = 1_048_588
+    ) -> list[LeaseRow]:
         works = []
         for partition in range(partitions):
             where = TopicPartition(self.topic, partition)

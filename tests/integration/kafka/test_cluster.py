@@ -201,6 +201,27 @@ def test_a_restarted_broker_is_found_again(new_kafka: NewKafka, topic_name: str,
     run_async(scenario())
 
 
+def test_a_leader_that_froze_is_looked_for_again(new_kafka: NewKafka, topic_name: str, run_async: RunAsync) -> None:
+    server = new_kafka()
+
+    async def scenario() -> None:
+        partition = TopicPartition(topic_name, 0)
+        async with client_of(server, request_timeout_seconds=2.0) as client:
+            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            server.pause()
+            try:
+                frozen = (await client.log_ends((partition,)))[partition]
+                assert isinstance(frozen, RequestTimeoutError)
+                with pytest.raises(RequestTimeoutError):  # metadata is asked for again, and not to be had either
+                    await client.log_ends((partition,))
+            finally:
+                server.resume()
+            found = (await client.log_ends((partition,)))[partition]
+            assert isinstance(found, LogEnd)
+
+    run_async(scenario())
+
+
 def test_uses_do_not_share_a_connection(source_kafka: EmbeddedKafka, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
@@ -568,7 +589,7 @@ def test_a_lost_answer_to_the_end_of_a_transaction_is_unknown(
             await client.add_partitions_to_transaction(topic_name, identity, (partition,))
             server.pause()
             try:
-                with pytest.raises(OutcomeUnknownError, match="the answer to EndTxn.*was lost"):
+                with pytest.raises(OutcomeUnknownError, match=r"the answer to EndTxn.*was lost"):
                     await client.end_transaction(topic_name, identity, committed=True)
             finally:
                 server.resume()

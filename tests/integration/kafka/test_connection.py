@@ -270,10 +270,10 @@ def test_a_frame_larger_than_the_buffers_is_received_all_the_same(
 def test_a_version_the_broker_does_not_know_is_not_sent(source_kafka: EmbeddedKafka, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with connected(source_kafka) as connection:
-            with pytest.raises(UnsupportedError, match="Fetch version 99 is needed.*only knows versions"):
+            with pytest.raises(UnsupportedError, match=r"Fetch version 99 is needed.*only knows versions"):
                 connection.send(Api.FETCH, 99, (), timeout_seconds=1)
             connection.versions = {key: span for key, span in connection.versions.items() if key != Api.FETCH}
-            with pytest.raises(UnsupportedError, match="Fetch version 11 is needed.*does not know it"):
+            with pytest.raises(UnsupportedError, match=r"Fetch version 11 is needed.*does not know it"):
                 connection.version(Api.FETCH)
             assert connection.in_flight == 0
 
@@ -424,7 +424,7 @@ def test_a_stranger_is_named_with_address_and_what_it_said(talk: Conversation, s
 
 
 def test_a_peer_that_hangs_up_before_it_answers_may_be_a_broker_that_stops(run_async: RunAsync) -> None:
-    with pytest.raises(BrokerUnreachableError, match="closed by the peer before it answered.*TLS"):
+    with pytest.raises(BrokerUnreachableError, match=r"closed by the peer before it answered.*TLS"):
         run_async(open_stranger(hang_up))
 
 

@@ -10,7 +10,12 @@ import pyarrow.parquet as pq
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, encode_footer
-from mirrorlake.archive.formats.parquet_schema import NO_TIMESTAMP, WRITTEN_SCHEMA, ColumnBuilder
+from mirrorlake.archive.formats.parquet_schema import (
+    ARROW_METADATA,
+    NO_TIMESTAMP,
+    WRITTEN_SCHEMA,
+    ColumnBuilder,
+)
 from mirrorlake.archive.gaps import GapFinder
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap
@@ -139,9 +144,14 @@ class ParquetSegmentWriter:
             gaps_complete=report.is_complete,
             checksum=self._checksum.hexdigest(),
         )
-        self._writer.add_key_value_metadata({METADATA_KEY: encode_footer(footer)})
+        self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: encode_footer(footer)})
         self._writer.close()
         return footer
+
+    def abandon(self) -> None:
+        """Writes nothing more; what was written is nothing. Without effect after ``close``."""
+        # Its finalizer would else write a footer into a file that is gone.
+        self._writer.is_open = False
 
     def _note(self, records: RecordColumns) -> None:
         self.records += len(records)

@@ -25,12 +25,12 @@ from mirrorlake.kafka.columns import (
 
 HEADERS_COLUMN_TYPE = pa.list_(
     pa.field(
-        "item",
+        "element",
         pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.large_binary(), nullable=True)]),
         nullable=True,
     )
 )
-HEADER_KEYS_COLUMN_TYPE = pa.list_(pa.field("item", pa.large_binary(), nullable=False))
+HEADER_KEYS_COLUMN_TYPE = pa.list_(pa.field("element", pa.large_binary(), nullable=False))
 
 SCHEMA = pa.schema(
     [
@@ -50,11 +50,12 @@ SCHEMA = pa.schema(
 _CONSTANT_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 WRITTEN_SCHEMA = pa.schema(
-    [field.with_type(_CONSTANT_TYPE) if field.name in {"topic", "timestamp_type"} else field for field in SCHEMA],
-    # Arrow readers restore these types instead of those the columns were handed over in.
-    metadata={"ARROW:schema": base64.b64encode(SCHEMA.serialize().to_pybytes()).decode()},
+    [field.with_type(_CONSTANT_TYPE) if field.name in {"topic", "timestamp_type"} else field for field in SCHEMA]
 )
 """The same columns as the writer hands them to Parquet."""
+
+ARROW_METADATA = {b"ARROW:schema": base64.b64encode(SCHEMA.serialize().to_pybytes())}
+"""Makes Arrow readers restore the types of ``SCHEMA``, where Parquet's own say less."""
 
 TIMESTAMP_TYPES = {
     CREATE_TIME: "create_time",
@@ -64,8 +65,8 @@ TIMESTAMP_TYPES = {
 _TIMESTAMP_TYPE_NAMES = pa.array([TIMESTAMP_TYPES[CREATE_TIME], TIMESTAMP_TYPES[LOG_APPEND_TIME], "not_available"])
 NO_TIMESTAMP = -1
 
-# Java's decoder makes one replacement character of an encoded surrogate, Python's three.
-_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+# Java's decoder makes one replacement character of an encoded surrogate, cut short or not; Python's, up to three.
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def as_java_shows(key: bytes) -> str:

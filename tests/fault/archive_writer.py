@@ -1,0 +1,157 @@
+"""A writer of a segment archive that dies at its crash points: run as a program by test_publish_crashes.py.
+
+    archive_writer.py random ROOT SOURCE_END LENGTH SEED PROBABILITY
+
+Forks one life after another. Each life publishes segments of LENGTH offsets until the archive has SOURCE_END,
+and kills itself (SIGKILL) at a crash point with PROBABILITY. Ends with 0 when a life got to the end.
+
+    archive_writer.py each ROOT LENGTH
+
+Forks a life per crash point of publishing one segment of LENGTH offsets, each with a root of its own, ROOT/0,
+ROOT/1, …, and killed at that point. Ends with the number of lives that were killed; one more was not.
+"""
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
+from mirrorlake.archive.formats.parquet_reader import confirm_same_range
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
+from mirrorlake.errors import PositionMovedError
+from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.stores.crash_points import CrashPoint
+from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.object_store import StagedObject
+
+LIVES_MAX = 2_000
+
+
+def source_records(start_offset: int, end_offset: int) -> RecordColumns:
+    """What the source holds: every third offset is compacted away, and values differ in size."""
+    offsets = [offset for offset in range(start_offset, end_offset) if offset % 3 != 1]
+    return RecordColumns.of(
+        offsets=np.array(offsets, np.int64),
+        timestamps=np.array([1_700_000_000_000 + offset for offset in offsets], np.int64),
+        timestamp_types=np.zeros(len(offsets), np.int8),
+        keys=pa.array([b"key %d" % (offset % 5) for offset in offsets], pa.large_binary()),
+        values=pa.array([b"%d " % offset * (offset % 40) for offset in offsets], pa.large_binary()),
+        headers=pa.array([[] for _ in offsets], HEADERS_TYPE),
+    )
+
+
+def archived(root: Path, crash_point: CrashPoint) -> ArchivedPartition:
+    store = FilesystemStore(root, crash_point=crash_point)
+    return ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
+
+
+def write_archive(archive: ArchivedPartition, source_end: int, length: int, crash_point: CrashPoint) -> None:
+    """Publishes segments until the archive has all of the source."""
+    while (chain := archive.read_chain()).position < source_end:
+        archive.sweep(chain)
+        pending = archive.pending_claim(chain)
+        planned = pending.to_offset if pending else min(chain.position + length, source_end) - 1
+        publication = archive.publication(chain.position, writer=f"writer {length}", crash_point=crash_point)
+        try:
+            publish(archive, publication, planned)
+        except PositionMovedError:
+            continue
+
+
+def publish(archive: ArchivedPartition, publication: SegmentPublication, planned: int) -> None:
+    staged, footer = staged_segment(publication, planned)
+    outcome = publication.claim(planned, raw_bytes=footer.raw_bytes)
+    if isinstance(outcome, StandDown):
+        staged.discard()
+        return
+    if isinstance(outcome, Adopted):
+        staged.discard()
+        staged, footer = staged_segment(publication, outcome.to_offset)
+
+    def confirm(key: str) -> None:
+        assert confirm_same_range(archive.store, key, footer), f"{key} differs from what this writer has"
+
+    publication.publish(staged, confirm_equal=confirm)
+    publication.release()
+
+
+def staged_segment(publication: SegmentPublication, to_offset: int) -> tuple[StagedObject, SegmentFooter]:
+    staged = publication.stage()
+    envelope = SegmentEnvelope(
+        cluster_id="cluster",
+        topic_id="topic-id",
+        topic="orders",
+        partition=0,
+        start_offset=publication.from_offset,
+        writer=f"process {os.getpid()}",
+        created_at="2026-01-02T03:04:05Z",
+    )
+    segment = ParquetSegmentWriter(staged.file, envelope)
+    segment.write(source_records(publication.from_offset, to_offset + 1))
+    return staged, segment.close(end_offset=to_offset + 1)
+
+
+def live(root: Path, source_end: int, length: int, crash_point: CrashPoint) -> int:
+    """Runs one life in a process of its own; returns its wait status."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            write_archive(archived(root, crash_point), source_end, length, crash_point)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def dies_sometimes(seed: int, probability: float) -> CrashPoint:
+    chance = random.Random(seed)
+
+    def crash_point(step: str) -> None:
+        if chance.random() < probability:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return crash_point
+
+
+def dies_at(count: int) -> CrashPoint:
+    """Dies at the ``count``-th crash point it comes to."""
+    steps: list[str] = []
+
+    def crash_point(step: str) -> None:
+        steps.append(step)
+        if len(steps) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return crash_point
+
+
+def die_at_each(root: str, length: str) -> int:
+    for killed in range(LIVES_MAX):
+        folder = Path(root) / str(killed)
+        folder.mkdir()
+        status = live(folder, int(length), int(length), dies_at(killed + 1))
+        if status == 0:
+            return killed
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    raise AssertionError("no life got to the end")
+
+
+def die_at_random(root: str, source_end: str, length: str, seed: str, probability: str) -> int:
+    for life in range(LIVES_MAX):
+        crash_point = dies_sometimes(int(seed) * LIVES_MAX + life, float(probability))
+        status = live(Path(root), int(source_end), int(length), crash_point)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            return os.waitstatus_to_exitcode(status)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit({"random": die_at_random, "each": die_at_each}[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,92 @@
+import json
+
+import pytest
+
+from mirrorlake.archive.envelope import SegmentFooter, decode_footer, encode_footer
+from mirrorlake.errors import ChainBrokenError, UnsupportedError
+from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from unit.archive.sample_records import envelope
+
+FOOTER = SegmentFooter(
+    envelope=envelope(start_offset=10),
+    end_offset=21,
+    records=8,
+    raw_bytes=350,
+    first_offset=10,
+    last_offset=20,
+    timestamp_ms_min=0,
+    timestamp_ms_max=1_700_000_000_000,
+    gap_offsets={GapKind.ABSENT: 3},
+    gaps=(Gap(offsets=OffsetRange(start_offset=14, end_offset=15), kind=GapKind.ABSENT),),
+    gaps_complete=False,
+    checksum="00ff",
+)
+
+
+def changed(**fields: object) -> bytes:
+    return json.dumps({**json.loads(encode_footer(FOOTER)), **fields}).encode()
+
+
+def test_a_footer_is_one_json_object_with_these_fields() -> None:
+    assert json.loads(encode_footer(FOOTER)) == {
+        "format_version": 1,
+        "cluster_id": "cluster",
+        "topic_id": "topic-id",
+        "topic": "orders",
+        "partition": 3,
+        "start_offset": 10,
+        "end_offset": 21,
+        "records": 8,
+        "raw_bytes": 350,
+        "first_offset": 10,
+        "last_offset": 20,
+        "timestamp_ms_min": 0,
+        "timestamp_ms_max": 1_700_000_000_000,
+        "gap_offsets": {"absent": 3},
+        "gaps": [[14, 15, "absent"]],
+        "gaps_complete": False,
+        "checksum": {"algorithm": "xxh3-128-columns", "value": "00ff"},
+        "writer": "test",
+        "created_at": "2026-01-02T03:04:05Z",
+    }
+
+
+def test_a_footer_is_read_back_as_it_was_written() -> None:
+    assert decode_footer(encode_footer(FOOTER), where="x") == FOOTER
+
+
+def test_a_field_this_version_does_not_know_is_passed_over() -> None:
+    assert decode_footer(changed(colour="blue"), where="x") == FOOTER
+
+
+def test_a_later_format_is_refused_by_its_number() -> None:
+    with pytest.raises(UnsupportedError, match=r"x: segment format 2, .* reads up to 1") as refused:
+        decode_footer(json.dumps({"format_version": 2}).encode(), where="x")
+    assert "newer mirrorlake" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        changed(format_version=0),
+        changed(format_version="1"),
+        changed(records="8"),
+        changed(records=True),
+        changed(cluster_id=None),
+        changed(end_offset=9),
+        changed(gaps=[[1, 2]]),
+        changed(gaps=[[2, 1, "absent"]]),
+        changed(gaps=[[1, 2, "odd"]]),
+        changed(gap_offsets=[]),
+        changed(checksum={"algorithm": "md5", "value": ""}),
+    ],
+)
+def test_what_is_no_footer_of_ours_is_refused(data: bytes) -> None:
+    with pytest.raises(ChainBrokenError, match="x: its footer is not one of mirrorlake's"):
+        decode_footer(data, where="x")
