@@ -16,10 +16,15 @@ from bench import results
 from bench.contender import Contender, Measured, measure
 from bench.inputs import INPUTS, Input, fill
 from bench.mirror_maker import MirrorMaker
+from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive
 from mirrorlake.embedded.jars import kafka_libs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
-CONTENDERS: dict[str, Callable[[], Contender]] = {"mm2": MirrorMaker}
+CONTENDERS: dict[str, Callable[[], Contender]] = {
+    "mm2": MirrorMaker,
+    "mirrorlake": Mirrorlake,
+    "mirrorlake-archive": MirrorlakeArchive,
+}
 BROKER_HEAP_MB = 1024
 # Room for everything an input holds without a roll in the middle of a small run.
 BROKER_PROPERTIES = {"log.segment.bytes": str(512 << 20)}

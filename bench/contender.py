@@ -1,20 +1,19 @@
 """What takes part in the comparison, and how each is measured: the same rule for all.
 
-Start-up is everything until the first record is at the destination, the copying is the rest, until the
-destination's end offsets are the source's. CPU is that of the contender's processes alone; that of the brokers
-is noted beside it.
+Start-up is everything until the copying has begun at the destination, the copying is the rest, until all of it is
+there. CPU is that of the contender's processes alone; that of the brokers is noted beside it.
 """
 
 import asyncio
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
 from bench.inputs import Filled, Input
 from bench.process_tree import ProcessTree
+from bench.watches import Watch
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 _LOOK_SECONDS = 0.05
@@ -22,16 +21,28 @@ _MEMORY_LOOK_SECONDS = 1.0  # adding up PSS costs the measured processes a littl
 _PATIENCE_SECONDS = 600.0
 
 
+class Kind(StrEnum):
+    """Where the copy goes. Only contenders of one kind are compared."""
+
+    KAFKA = "kafka"
+    PARQUET = "parquet"
+
+
 class Contender(Protocol):
     """A mirror that can be started as a process."""
 
     name: str
+    kind: Kind
 
     def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
         """Starts copying the input's topic under its own name, and returns the process id to measure.
 
         ``folder`` is empty and the contender's to write to.
         """
+        ...
+
+    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+        """Returns what sees the copy grow."""
         ...
 
     def stop(self) -> None:
@@ -41,12 +52,19 @@ class Contender(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One run. Seconds and bytes; the two ``start_`` figures end when the first record has arrived."""
+    """One run. Seconds and bytes; the ``start_`` figures end when the copying has begun.
+
+    ``copied_records`` and ``copied_bytes`` (on the wire, at the source) are those of the copying alone: what was
+    there at the first look belongs to the start-up, as its CPU does.
+    """
 
     contender: str
+    kind: Kind
     input: str
     records: int
     wire_bytes: int
+    copied_records: int
+    copied_bytes: int
     start_wall_seconds: float
     start_cpu_seconds: float
     copy_wall_seconds: float
@@ -58,7 +76,29 @@ class Measured:
     @property
     def megabytes_per_cpu_second(self) -> float:
         """10⁶ bytes on the wire per CPU-second of the copying, start-up left out."""
-        return self.wire_bytes / 1e6 / self.copy_cpu_seconds
+        return self.copied_bytes / 1e6 / self.copy_cpu_seconds
+
+    @property
+    def megabytes_per_cpu_second_overall(self) -> float:
+        """The same with the start-up."""
+        return self.wire_bytes / 1e6 / (self.start_cpu_seconds + self.copy_cpu_seconds)
+
+    @property
+    def megabytes_per_second(self) -> float:
+        """10⁶ bytes on the wire per second of the copying."""
+        return self.copied_bytes / 1e6 / self.copy_wall_seconds
+
+    @property
+    def records_per_cpu_second(self) -> float:
+        """Records per CPU-second of the copying, start-up left out."""
+        return self.copied_records / self.copy_cpu_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    wall_seconds: float
+    cpu_seconds: float
+    copied: int
 
 
 async def measure(
@@ -76,46 +116,52 @@ async def measure(
         TimeoutError: it was not through after ten minutes.
         RuntimeError: its process ended before.
     """
-    partitions = {TopicPartition(wanted.name, number): end for number, end in filled.end_offsets.items()}
     source_tree, destination_tree = ProcessTree(source.pid), ProcessTree(destination.pid)
     brokers_before = source_tree.use().cpu_seconds, destination_tree.use().cpu_seconds
-    watcher = AIOKafkaConsumer(bootstrap_servers=destination.bootstrap_servers)
-    await watcher.start()
-    began = time.perf_counter()
-    tree = ProcessTree(contender.start(source, destination, wanted, folder))
-    first: tuple[float, float] | None = None
-    memory_bytes_max, memory_looked = 0, began
-    try:
-        while True:
-            use, now = tree.use(), time.perf_counter()
-            if not use.is_running:
-                raise RuntimeError(f"{contender.name} ended before it was through; see {folder}")
-            copied = sum((await watcher.end_offsets(list(partitions))).values())
-            if first is None and copied > 0:
-                first = (now - began, use.cpu_seconds)
-            if copied >= sum(partitions.values()):
-                break
-            if now - began > _PATIENCE_SECONDS:
-                raise TimeoutError(f"{contender.name} copied {copied} of {filled.records} records; see {folder}")
-            if now - memory_looked > _MEMORY_LOOK_SECONDS:
-                memory_bytes_max, memory_looked = max(memory_bytes_max, tree.memory_bytes()), now
-            await asyncio.sleep(_LOOK_SECONDS)
-        end_wall_seconds, end_cpu_seconds = time.perf_counter() - began, tree.use().cpu_seconds
-        memory_bytes_max = max(memory_bytes_max, tree.memory_bytes())
-    finally:
-        contender.stop()
-        await watcher.stop()
-    assert first is not None
+    async with contender.watch(destination, wanted, folder) as watch:
+        began = time.perf_counter()
+        tree = ProcessTree(contender.start(source, destination, wanted, folder))
+        try:
+            first, last, memory_bytes_max = await _observe(tree, watch, filled.records, began=began)
+        except (RuntimeError, TimeoutError) as error:
+            raise type(error)(f"{contender.name}: {error}; see {folder}") from error
+        finally:
+            contender.stop()
     return Measured(
         contender=contender.name,
+        kind=contender.kind,
         input=wanted.name,
         records=filled.records,
         wire_bytes=filled.wire_bytes,
-        start_wall_seconds=first[0],
-        start_cpu_seconds=first[1],
-        copy_wall_seconds=end_wall_seconds - first[0],
-        copy_cpu_seconds=end_cpu_seconds - first[1],
+        copied_records=filled.records - first.copied,
+        copied_bytes=round(filled.wire_bytes * (filled.records - first.copied) / filled.records),
+        start_wall_seconds=first.wall_seconds,
+        start_cpu_seconds=first.cpu_seconds,
+        copy_wall_seconds=last.wall_seconds - first.wall_seconds,
+        copy_cpu_seconds=last.cpu_seconds - first.cpu_seconds,
         source_cpu_seconds=source_tree.use().cpu_seconds - brokers_before[0],
         destination_cpu_seconds=destination_tree.use().cpu_seconds - brokers_before[1],
         memory_bytes_max=memory_bytes_max,
     )
+
+
+async def _observe(tree: ProcessTree, watch: Watch, records: int, *, began: float) -> tuple[_Look, _Look, int]:
+    """Returns the look at which the copying had begun, the one at which it was over, and the most memory seen."""
+    first: _Look | None = None
+    memory_bytes_max, memory_looked = 0, began
+    while True:
+        use, copied = tree.use(), await watch.copied()
+        look = _Look(wall_seconds=time.perf_counter() - began, cpu_seconds=use.cpu_seconds, copied=copied)
+        if first is None and watch.has_begun(copied):
+            first = look
+        if copied >= records:
+            assert first is not None
+            return first, look, max(memory_bytes_max, tree.memory_bytes())
+        if not use.is_running:
+            raise RuntimeError("ended before it was through")
+        if look.wall_seconds > _PATIENCE_SECONDS:
+            raise TimeoutError(f"copied {copied} of {records} records")
+        if began + look.wall_seconds - memory_looked > _MEMORY_LOOK_SECONDS:
+            memory_bytes_max = max(memory_bytes_max, tree.memory_bytes())
+            memory_looked = began + look.wall_seconds
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -7,6 +7,7 @@ take longer than everything that is measured.
 import random
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +17,6 @@ _PRODUCE = 0
 _ACKS_LEADER = 1
 _IN_FLIGHT = 8
 _CODECS = {"none": 0, "lz4": 3}
-_FIRST_TIMESTAMP_MS = 1_700_000_000_000
 # Enough that a compressor at the destination does not find one batch again in the next ones' window.
 _DISTINCT_BATCHES = 64
 
@@ -84,6 +84,8 @@ def fill(port: int, wanted: Input) -> Filled:
 def _distinct_batches(wanted: Input) -> list[tuple[int, bytes]]:
     """Returns batches of equally many records each, as (records, bytes)."""
     source = random.Random(1)
+    # Of today: brokers forget producers, and mirrors take care, where records are old.
+    now_ms = int(time.time() * 1000)
     made: list[tuple[int, bytes]] = []
     for _number in range(_DISTINCT_BATCHES):
         builder = DefaultRecordBatchBuilder(
@@ -96,7 +98,7 @@ def _distinct_batches(wanted: Input) -> list[tuple[int, bytes]]:
             batch_size=wanted.batch_bytes,
         )
         records = 0
-        while builder.append(records, _FIRST_TIMESTAMP_MS + records, None, source.randbytes(wanted.record_bytes), []):
+        while builder.append(records, now_ms + records, None, source.randbytes(wanted.record_bytes), []):
             records += 1
         made.append((records, bytes(builder.build())))
     assert len({records for records, _ in made}) == 1

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from bench.contender import Kind
 from bench.inputs import Input
+from bench.watches import TopicWatch, Watch
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.jars import KAFKA_VERSION, mirror_maker_libs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -20,6 +22,7 @@ class MirrorMaker:
 
     def __init__(self) -> None:
         self.name = f"MirrorMaker 2 {KAFKA_VERSION}"
+        self.kind = Kind.KAFKA
         self._libs = mirror_maker_libs()
         self._process: GuardedProcess | None = None
 
@@ -40,6 +43,11 @@ class MirrorMaker:
         if self._process is not None:
             self._process.stop(timeout_seconds=20.0)
             self._process = None
+
+    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+        """See `bench.contender.Contender`."""
+        del folder
+        return TopicWatch(destination, wanted)
 
 
 def _properties(source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input) -> str:

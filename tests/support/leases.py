@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from support.records import settings_of
-
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.kafka_preserve import PreserveSettings
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
+from support.records import settings_of
 
 NEVER = 1 << 40
 

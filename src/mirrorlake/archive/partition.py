@@ -34,8 +34,8 @@ class ArchivedPartition:
     def read_tail(self, known: Segment | None) -> Chain:
         """Lists from the last known segment on and returns the checked end of the chain.
 
-        Costs the same however long the archive is. Finds a tail that is gone, replaced or of another size,
-        and foreign names at or above it; what happened below shows in the next `read_chain`.
+        One listing of a few names, however long the archive is. Finds a tail that is gone, replaced or of
+        another size, and foreign names at or above it; what happened below shows in the next `read_chain`.
 
         Args:
             known: the tail of an earlier check; without one the whole folder is read.

@@ -149,7 +149,7 @@ class SegmentPublication:
         if (position := self._position_above()) is not None:
             return self._stand_down(position)
         if claim is None:
-            raise PositionMovedError(f"{self._where}: the claim of offset {self.from_offset} came and went")
+            raise PositionMovedError(f"{self._prefix}: the claim of offset {self.from_offset} came and went")
         if claim.extension != self._extension:
             raise self._other_format(claim)
         self.state = State.CLAIMED
@@ -189,10 +189,6 @@ class SegmentPublication:
         self._delete_claims(Step.DELETE_CLAIM)
         self.state = State.RELEASED
 
-    @property
-    def _where(self) -> str:
-        return self._prefix
-
     def _settle_claim(self, own: Claim) -> Claim | None:
         """Returns the one readable claim of this offset, ours where none was; None where it vanished."""
         content = encode_claim(own)
@@ -216,7 +212,7 @@ class SegmentPublication:
                 self._is_claim_mine = True
                 return own
         raise ChainBrokenError(
-            f"{self._where}: {CLAIM_GENERATION_MAX + 1} unreadable claims of offset {self.from_offset}",
+            f"{self._prefix}: {CLAIM_GENERATION_MAX + 1} unreadable claims of offset {self.from_offset}",
             hint=f"stop every writer of this archive, then delete {self._claim_keys[0]} and its generations",
             key=self._claim_keys[0],
         )
@@ -225,7 +221,7 @@ class SegmentPublication:
         # One narrow listing: segments that begin lower end lower, as the chain was checked; and merging and
         # retention leave the newest level-0 segment alone, so that it is always in here.
         objects = self._store.list(self._prefix, start_after=padded(self.from_offset))
-        return end_at_or_above(objects, self.from_offset, where=self._where)
+        return end_at_or_above(objects, self.from_offset, where=self._prefix)
 
     def _stand_down(self, position: int) -> StandDown:
         if self._is_claim_mine:
@@ -241,7 +237,7 @@ class SegmentPublication:
 
     def _other_format(self, claim: Claim) -> ChainBrokenError:
         return ChainBrokenError(
-            f"{self._where}: offset {self.from_offset} is claimed for a {claim.extension} segment by "
+            f"{self._prefix}: offset {self.from_offset} is claimed for a {claim.extension} segment by "
             f"{claim.writer}, and this mirror writes {self._extension}",
             hint="archive each format under a destination name of its own; or, where no writer of the other "
             f"one runs any more, delete {self._claim_keys[-1]}",

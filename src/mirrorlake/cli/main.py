@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from mirrorlake import __version__
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, SupersededError
 
 EXIT_FAILED = 1
+EXIT_SUPERSEDED = 4
 
 app = typer.Typer(
     name="mirrorlake",
@@ -145,7 +146,7 @@ def main() -> None:
         print(f"error: {error.message}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+        sys.exit(EXIT_SUPERSEDED if isinstance(error, SupersededError) else EXIT_FAILED)
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing is left to say to it.
         sys.stderr.close()

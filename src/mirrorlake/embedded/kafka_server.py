@@ -226,7 +226,8 @@ class EmbeddedKafka:
 
     def _format(self, java: str, properties: Path) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        storage_tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        # One word: an id may begin with a dash, which the tool would else take for an option.
+        storage_tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties))
         command = self._java_command(java, *storage_tool, "--standalone", heap_mb=128)
         try:
             with self.log_path.open("ab") as log:

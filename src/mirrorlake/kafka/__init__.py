@@ -1,1 +1,1 @@
-"""TODO"""
+"""Kafka on the wire: connections and requests, record batches and their records."""

@@ -1,6 +1,7 @@
 """Open connections by broker and use, reconnected when needed and never in a hurry."""
 
 import asyncio
+from copy import copy
 
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError
 from mirrorlake.kafka.buffers import BufferPool
@@ -16,10 +17,12 @@ RECONNECT_SECONDS_MAX = 2.0
 class _Slot:
     """The connection of one broker and use, if any, and when another may be tried."""
 
-    __slots__ = ("connection", "failures", "lock", "not_before")
+    __slots__ = ("attempted", "connection", "failure", "failures", "lock", "not_before")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.attempted = float("-inf")
+        self.failure: MirrorlakeError | None = None
         self.failures = 0
         self.lock = asyncio.Lock()
         self.not_before = 0.0
@@ -49,14 +52,17 @@ class BrokerConnections:
     async def get(self, broker_id: int, use: str, host: str, port: int) -> Connection:
         """Returns the open connection of a broker and use, or opens it.
 
-        Who finds it closed waits out the pause since the last attempt, dials once, and gets the error of
-        that.
+        Who finds it closed waits out the pause since the last attempt and dials once; all who came before
+        that attempt began share what it brings.
 
         Raises:
             MirrorlakeError: as `Connection.open` has it.
         """
         slot = self._slots.setdefault((broker_id, use), _Slot())
+        called = asyncio.get_running_loop().time()
         async with slot.lock:
+            if slot.failure is not None and slot.attempted >= called:
+                raise copy(slot.failure)
             connection = slot.connection
             if connection is not None and not connection.closed:
                 if (connection.host, connection.port) == (host, port):
@@ -68,9 +74,12 @@ class BrokerConnections:
     async def _open(self, slot: _Slot, host: str, port: int) -> Connection:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, slot.not_before - loop.time()))
+        slot.attempted = loop.time()
+        slot.failure = None
         try:
             connection = await self.open_unnamed(host, port)
-        except MirrorlakeError:
+        except MirrorlakeError as error:
+            slot.failure = copy(error)
             pause = min(RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN * 2 ** min(slot.failures, 10))
             slot.failures += 1
             slot.not_before = loop.time() + pause

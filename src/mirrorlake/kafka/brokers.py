@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ class Brokers:
         self._is_stale = False
         self._refresh_lock = asyncio.Lock()
         self._refresh_started = float("-inf")
+        self._refresh_failure: MirrorlakeError | None = None
 
     def close(self) -> None:
         """Closes all connections. Idempotent."""
@@ -56,8 +58,11 @@ class Brokers:
             return known
         async with self._refresh_lock:
             # Whoever waited for the lock takes what was asked for after its own call began.
-            if self._refresh_started >= called and (known := self._cache.view(topics)) is not None:
-                return known
+            if self._refresh_started >= called:
+                if self._refresh_failure is not None:
+                    raise copy(self._refresh_failure)
+                if (known := self._cache.view(topics)) is not None:
+                    return known
             await self._refresh(topics)
         return self._cache.narrow(topics)
 
@@ -66,7 +71,12 @@ class Brokers:
         if self._cache.known.brokers:
             await asyncio.sleep(max(0.0, self._refresh_started + REFRESH_SECONDS_MIN - loop.time()))
         self._refresh_started = loop.time()
-        answer = await self.ask_any(metadata_request(topics))
+        self._refresh_failure = None
+        try:
+            answer = await self.ask_any(metadata_request(topics))
+        except MirrorlakeError as error:
+            self._refresh_failure = copy(error)
+            raise
         self._cache.merge(answer, topics)
         self._is_stale = False
 

@@ -10,9 +10,9 @@ from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.digest import Block, BlockDigests, record_hash_pairs
-from mirrorlake.mirror.range_reader import read_range
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 

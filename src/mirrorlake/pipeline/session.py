@@ -128,6 +128,10 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
     Raises:
         JavaUnusableError: Java is missing, unusable, or Spark did not start on it.
     """
+    from pyspark import SparkContext
+
+    # PySpark keeps gateway and context in globals; a second session would take the first one's down with it.
+    assert SparkContext._active_spark_context is None, "this process has a session already"
     java = find_java()
     folder = RunFolder()
     jvm: Jvm | None = None

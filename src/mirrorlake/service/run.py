@@ -24,6 +24,7 @@ from mirrorlake.service.discovery import create_topics, find_targets
 from mirrorlake.service.events import Events
 from mirrorlake.service.metrics import Metrics, MetricsServer
 from mirrorlake.service.observer import observe
+from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import read_archive_positions, state_of, writer_name
 from mirrorlake.service.supervisor import Supervisor
@@ -73,6 +74,7 @@ class _Service:
         self._clients = WorkerCache()
         self._wake = threading.Event()
         self._writer = writer_name()
+        self._owners = Owners(self._clients, owner=self._writer, clock=self._clock)
         self._engine_died = False
         self._waiting_targets: list[Target] = []
         self._metrics = Metrics()
@@ -161,6 +163,8 @@ class _Service:
                 key = (target.destination.cluster.name, target.destination_topic)
                 if target.creation is not None and key in refused and state.error is None:
                     state.failed(refused[key], self._clock.elapsed_seconds())
+        for index, error in control.call(self._owners.take([t for t, _ in pairs])).items():
+            pairs[index][1].failed(error, self._clock.elapsed_seconds())
         read_archive_positions([(t, s) for t, s in pairs if t.is_archive], writes=True)
         for _, state in pairs:
             self._events.began(state)
@@ -178,7 +182,10 @@ class _Service:
     # --- the loop -----------------------------------------------------------------------------------------
 
     def _serve(self, supervisor: Supervisor, session: EngineSession, control: ControlLoop, stop: StopSignal) -> int:
-        observing = control.start(observe(supervisor, self._clients, changed=self._wake.set))
+        watching = [
+            control.start(observe(supervisor, self._clients, changed=self._wake.set)),
+            control.start(self._owners.watch(supervisor.superseded)),
+        ]
         pool = spark_lanes(
             session,
             lanes=self._config.engine.lanes,
@@ -191,7 +198,8 @@ class _Service:
             supervisor.stop()
             ended = pool.stop(STOP_SECONDS_MAX)
         finally:
-            observing.cancel()
+            for task in watching:
+                task.cancel()
         if self._engine_died and not stop.requested.is_set():
             restart_process(session)
         if not ended:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.clock import Clock
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.policy import Decision
@@ -112,6 +112,12 @@ class Supervisor:
             self._states = [*self._states, *states]
             for shard in sorted({s.shard for s in states} - self._lane_of.keys()):
                 self._lane_of[shard] = len(self._lane_of) % self._lanes
+        self._changed()
+
+    def superseded(self, error: SupersededError) -> None:
+        """Takes that another process owns a mirror now: no further lease begins."""
+        with self._lock:
+            self._end = error
         self._changed()
 
     def stop(self) -> None:

@@ -63,9 +63,8 @@ class FilesystemStore:
         Everything that is not a folder counts, symbolic links and sockets too, so that nothing foreign hides.
         """
         lead = f"{prefix}/" if prefix else ""
-        after = os.fsencode(start_after)
-        for entry in self._scan(prefix):
-            if STAGED_MARK in entry.name or os.fsencode(entry.name) <= after or _is_folder(entry):
+        for entry in self._scan(prefix, after=os.fsencode(start_after)):
+            if STAGED_MARK in entry.name or _is_folder(entry):
                 continue
             try:
                 size_bytes = entry.stat(follow_symlinks=True).st_size
@@ -166,12 +165,13 @@ class FilesystemStore:
     def _path(self, key: str) -> Path:
         return self.root / key if key else self.root
 
-    def _scan(self, prefix: str) -> Sequence[os.DirEntry[str]]:
-        """Returns the folder's entries in the order of their names' bytes; a missing folder has none."""
+    def _scan(self, prefix: str, *, after: bytes = b"") -> Sequence[os.DirEntry[str]]:
+        """Returns the entries whose names are greater, in the order of their bytes; a missing folder has none."""
         folder = self._path(check_prefix(prefix))
         try:
             with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: os.fsencode(entry.name))
+                wanted = (entry for entry in entries if os.fsencode(entry.name) > after)
+                return sorted(wanted, key=lambda entry: os.fsencode(entry.name))
         except FileNotFoundError:
             self._require_root()
             return []

@@ -178,11 +178,7 @@ def _refusal(part: str) -> str:
         size_bytes = len(part.encode())
     except UnicodeEncodeError:
         return "it is not valid Unicode"
-    return (
-        f"it has {size_bytes} bytes, more than {KEY_PART_BYTES_MAX}"
-        if size_bytes > KEY_PART_BYTES_MAX
-        else ""
-    )
+    return f"it has {size_bytes} bytes, more than {KEY_PART_BYTES_MAX}" if size_bytes > KEY_PART_BYTES_MAX else ""
 
 
 def check_prefix(prefix: str) -> str:

@@ -4,8 +4,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.leases import NEVER, archive_work, kafka_work, lease_plan, run_lease
-from support.records import CODECS, Record, consume, every_kind, in_batches, produce, settings_of, simple_records
 
 from conftest import RunAsync
 from mirrorlake.archive.formats.parquet_reader import read_segment
@@ -14,26 +12,14 @@ from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import ChainBrokenError, SourceTruncatedError
 from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
+from support.leases import NEVER, archive_work, kafka_work, lease_plan, run_lease
+from support.records import CODECS, Record, consume, every_kind, in_batches, produce, settings_of, simple_records
+from support.segments import records_of
 
 pytestmark = pytest.mark.kafka
-
-
-def records_of(columns: RecordColumns) -> dict[int, Record]:
-    """Rows as records, by offset."""
-    headers = columns.headers.to_pylist()
-    return {
-        int(offset): Record(
-            int(columns.timestamps[row]),
-            columns.keys[row].as_py(),
-            columns.values[row].as_py(),
-            tuple((item["key"].decode(), item["value"]) for item in headers[row]),
-        )
-        for row, offset in enumerate(columns.offsets)
-    }
 
 
 class Lake:

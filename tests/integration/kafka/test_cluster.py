@@ -10,6 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from conftest import NewKafka, RunAsync
+from integration.kafka.frozen import frozen
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -159,20 +160,17 @@ def test_a_bootstrap_port_of_something_else_is_permanent(run_async: RunAsync) ->
 def test_a_frozen_bootstrap_server_does_not_hold_up_the_next(
     new_kafka: NewKafka, source_kafka: EmbeddedKafka, run_async: RunAsync
 ) -> None:
-    frozen = new_kafka()
+    server = new_kafka()
 
     async def scenario() -> None:
-        async with client_of(frozen, source_kafka) as client:
+        async with client_of(server, source_kafka) as client:
             assert (await client.metadata(())).brokers.popitem()[1][1] == source_kafka.port  # type: ignore[attr-defined]
-        async with client_of(frozen) as client:
+        async with client_of(server) as client:
             with pytest.raises(RequestTimeoutError, match="stayed silent"):
                 await client.metadata()
 
-    frozen.pause()
-    try:
+    with frozen(server):
         run_async(scenario())
-    finally:
-        frozen.resume()
 
 
 def test_a_restarted_broker_is_found_again(new_kafka: NewKafka, topic_name: str, run_async: RunAsync) -> None:
@@ -208,14 +206,11 @@ def test_a_leader_that_froze_is_looked_for_again(new_kafka: NewKafka, topic_name
         partition = TopicPartition(topic_name, 0)
         async with client_of(server, request_timeout_seconds=2.0) as client:
             await client.create_topic(topic_name, partitions=1, replication_factor=1)
-            server.pause()
-            try:
-                frozen = (await client.log_ends((partition,)))[partition]
-                assert isinstance(frozen, RequestTimeoutError)
+            with frozen(server):
+                silent = (await client.log_ends((partition,)))[partition]
+                assert isinstance(silent, RequestTimeoutError)
                 with pytest.raises(RequestTimeoutError):  # metadata is asked for again, and not to be had either
                     await client.log_ends((partition,))
-            finally:
-                server.resume()
             found = (await client.log_ends((partition,)))[partition]
             assert isinstance(found, LogEnd)
 
@@ -259,10 +254,10 @@ def test_a_closed_client_answers_nobody(source_kafka: EmbeddedKafka, run_async: 
 
 
 def test_cancelling_while_servers_are_dialled_leaves_nothing_open(new_kafka: NewKafka, run_async: RunAsync) -> None:
-    frozen = new_kafka()
+    server = new_kafka()
 
     async def scenario() -> None:
-        async with client_of(frozen) as client:
+        async with client_of(server) as client:
             asking = asyncio.create_task(client.metadata())
             await asyncio.sleep(0.3)
             asking.cancel()
@@ -270,11 +265,8 @@ def test_cancelling_while_servers_are_dialled_leaves_nothing_open(new_kafka: New
                 await asking
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    frozen.pause()
-    try:
+    with frozen(server):
         run_async(scenario())
-    finally:
-        frozen.resume()
 
 
 # -- topics ------------------------------------------------------------------------------------------------------
@@ -587,11 +579,7 @@ def test_a_lost_answer_to_the_end_of_a_transaction_is_unknown(
             await client.create_topic(topic_name, partitions=1, replication_factor=1)
             identity = await client.init_producer_id(topic_name, transaction_timeout_ms=60_000)
             await client.add_partitions_to_transaction(topic_name, identity, (partition,))
-            server.pause()
-            try:
-                with pytest.raises(OutcomeUnknownError, match=r"the answer to EndTxn.*was lost"):
-                    await client.end_transaction(topic_name, identity, committed=True)
-            finally:
-                server.resume()
+            with frozen(server), pytest.raises(OutcomeUnknownError, match=r"the answer to EndTxn.*was lost"):
+                await client.end_transaction(topic_name, identity, committed=True)
 
     run_async(scenario())

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from conftest import NewKafka, RunAsync
+from integration.kafka.frozen import frozen
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -286,14 +287,13 @@ def test_a_version_the_broker_does_not_know_is_not_sent(source_kafka: EmbeddedKa
 def test_a_frozen_broker_times_out_and_delays_nobody_else(
     new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:
-    frozen = new_kafka()
+    server = new_kafka()
 
     async def scenario() -> None:
         await create_topic(source_kafka, topic_name)
-        await create_topic(frozen, topic_name)
-        async with connected(frozen) as stuck, connected(source_kafka) as healthy:
-            frozen.pause()
-            try:
+        await create_topic(server, topic_name)
+        async with connected(server) as stuck, connected(source_kafka) as healthy:
+            with frozen(server):
                 deadline = send_fetch(stuck, topic_name, timeout_seconds=2.0)
                 behind = send_fetch(stuck, topic_name, timeout_seconds=60.0)
                 answered = 0
@@ -308,8 +308,6 @@ def test_a_frozen_broker_times_out_and_delays_nobody_else(
                     await behind
                 with pytest.raises(BrokerUnreachableError, match="not sent"):
                     send_fetch(stuck, topic_name)
-            finally:
-                frozen.resume()
 
     run_async(scenario())
 

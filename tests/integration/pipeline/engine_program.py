@@ -58,7 +58,12 @@ class Work:
 
 def main(folder: Path, lease_seconds: float, restarts_max: int) -> int:
     is_over = threading.Event()
-    stop = StopSignal(lambda name: (say("stop", name), is_over.set())).install()  # type: ignore[func-returns-value]
+
+    def on_stop(name: str) -> None:
+        say("stop", name)
+        is_over.set()
+
+    stop = StopSignal(on_stop).install()
     say("installed", os.getpid(), "restarts", len(os.environ.get(TIMES_VARIABLE, "").split(",")))
     settings = SessionSettings(lanes=LANES, batch_slots=0, cache_folder=_cache_folder())
     session = build_session(settings)

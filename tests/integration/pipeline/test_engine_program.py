@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from integration.pipeline.engine_process import EngineProgram, StartProgram, wait_until
+from mirrorlake.java import find_java
+from mirrorlake.pipeline.session import SessionSettings, archive_for
 
 pytestmark = pytest.mark.spark
 STOPS = [signal.SIGTERM, signal.SIGINT]
@@ -125,9 +127,6 @@ def test_a_long_temporary_folder_and_an_unusable_cache_do_no_harm(start_program:
 
 
 def test_an_archive_that_is_none_is_passed_over_in_silence(start_program: StartProgram, tmp_path: Path) -> None:
-    from mirrorlake.java import find_java
-    from mirrorlake.pipeline.session import SessionSettings, archive_for
-
     cache = tmp_path / "cache"
     cache.mkdir()
     settings = SessionSettings(lanes=2, cache_folder=cache)
@@ -165,3 +164,28 @@ def test_a_session_that_cannot_start_says_why_and_leaves_nothing(
     assert f"mirrorlake.errors.JavaUnusableError: {expected}" in ended.stderr
     assert ended.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_archive_is_made_once_and_then_used(start_program: StartProgram, tmp_path: Path) -> None:
+    def make() -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "mirrorlake.pipeline.archive_maker"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        ).stdout.strip()
+
+    archive = Path(make())
+    made_at = archive.stat().st_mtime_ns
+    assert list((tmp_path / "mirrorlake" / "class-archive").iterdir()) == [archive]
+    assert make() == str(archive)
+    assert archive.stat().st_mtime_ns == made_at
+
+    program = start_program(XDG_CACHE_HOME=str(tmp_path))
+    jvm = program.await_line("jvm").split()[1]
+    assert str(archive) in Path(f"/proc/{jvm}/maps").read_text()
+    program.await_line("ended lease-0 ok")
+    program.signal_group(signal.SIGTERM)
+    expect_graceful_end(program, "SIGTERM")
+    assert program.stderr() == ""

@@ -1,0 +1,122 @@
+"""Comparing whole copies with their source, and making the topics they need."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.reading import check_archived_content, read_archived_range
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.cluster import LATEST, ClusterClient
+from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.stores.filesystem import FilesystemStore
+from support.records import Record, consume, settings_of
+from support.segments import records_of
+
+PATIENCE_SECONDS = 120.0
+
+
+def wait_until(condition: Callable[[], object], what: str, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    """Polls until the condition holds; fails after a time far beyond any real one."""
+    give_up_at = time.monotonic() + patience_seconds
+    while not condition():
+        assert time.monotonic() < give_up_at, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+def create_topic(bootstrap_servers: str, topic: str, partitions: int = 1, **configs: str) -> None:
+    async def create() -> None:
+        async with ClusterClient(settings_of(bootstrap_servers)) as client:
+            settings = {name.replace("_", "."): value for name, value in configs.items()}
+            await client.create_topic(topic, partitions=partitions, replication_factor=1, configs=settings)
+
+    asyncio.run(create())
+
+
+def source_end(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
+    """The last stable offset."""
+    where = TopicPartition(topic, partition)
+
+    async def ask() -> int | MirrorlakeError:
+        async with ClusterClient(settings_of(bootstrap_servers)) as client:
+            return (await client.list_offsets([where], timestamp=LATEST))[where]
+
+    found = asyncio.run(ask())
+    assert isinstance(found, int), found
+    return found
+
+
+def log_end(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
+    """The leader's log end; 0 where there is no such topic (yet)."""
+    where = TopicPartition(topic, partition)
+
+    async def ask() -> int:
+        async with ClusterClient(settings_of(bootstrap_servers)) as client:
+            if topic not in (await client.metadata([topic])).topics:
+                return 0
+            end = (await client.log_ends([where]))[where]
+            if isinstance(end, MirrorlakeError):
+                raise end
+            return end.end_offset
+
+    return asyncio.run(ask())
+
+
+def archived(root: Path, topic: str, partition: int = 0) -> ArchivedPartition:
+    return ArchivedPartition(
+        FilesystemStore(root), destination_name=topic, partition=partition, extension="parquet"
+    )
+
+
+def archive_position(root: Path, topic: str, partition: int = 0) -> int:
+    """The next offset the archive needs; the chain is checked on the way."""
+    return archived(root, topic, partition).read_chain().position
+
+
+def archived_records(root: Path, topic: str, partition: int = 0) -> dict[int, Record]:
+    """Every archived record by offset, each file compared with its own footer; fails if one is there twice."""
+    archive = archived(root, topic, partition)
+    check_archived_content(archive)
+    found: dict[int, Record] = {}
+    rows = 0
+    for columns in read_archived_range(
+        archive, OffsetRange(start_offset=0, end_offset=archive.read_chain().position)
+    ):
+        found |= records_of(columns)
+        rows += len(columns)
+    assert len(found) == rows, "an offset is archived twice"
+    return found
+
+
+def assert_equal_in_kafka(source: str, destination: str, topic: str, partitions: int = 1) -> int:
+    """Every record at its own offset and nothing else; returns how many there are."""
+    count = 0
+    for partition in range(partitions):
+        end = source_end(source, topic, partition)
+        assert log_end(destination, topic, partition) == end
+        expected = consume(source, topic, partition)
+        assert_same_records(expected, consume(destination, topic, partition))
+        count += len(expected)
+    return count
+
+
+def assert_equal_in_archive(source: str, root: Path, topic: str, partitions: int = 1) -> int:
+    """One chain that ends where the source does and holds every record once; returns how many there are."""
+    count = 0
+    for partition in range(partitions):
+        assert archive_position(root, topic, partition) == source_end(source, topic, partition)
+        expected = consume(source, topic, partition)
+        assert_same_records(expected, archived_records(root, topic, partition))
+        count += len(expected)
+    return count
+
+
+def assert_same_records(expected: dict[int, Record], found: dict[int, Record]) -> None:
+    """Says the first offset that differs; a difference of thousands of records is of no use to anybody."""
+    differing = [o for o in sorted(expected.keys() | found.keys()) if expected.get(o) != found.get(o)]
+    first = differing[0] if differing else -1
+    assert not differing, (
+        f"{len(differing)} offsets differ, the first at {first}: "
+        f"expected {expected.get(first)}, found {found.get(first)}"
+    )
