@@ -66,17 +66,24 @@ def case(
         servers = destination_kafka.bootstrap_servers
         run_async(create(servers))
         foreign = next(iter(in_batches([Record(1, b"not", b"ours")], 1)))
+
+        def spoil_topic() -> None:
+            run_async(produce(servers, topic_name, 0, [foreign]))
+
         return Case(
             source_kafka.bootstrap_servers,
             where,
             run_async,
             work=lambda _: kafka_work(servers, where),
             held=lambda: consume(servers, topic_name, 0),
-            spoil=lambda: run_async(produce(servers, topic_name, 0, [foreign])) and None,
+            spoil=spoil_topic,
         )
     archived = ArchivedPartition(
         FilesystemStore(tmp_path), destination_name=topic_name, partition=0, extension="parquet"
     )
+
+    def spoil_folder() -> None:
+        (tmp_path / topic_name / "0" / "stray").write_text("not ours")
 
     def held() -> dict[int, Record]:
         everything = OffsetRange(start_offset=0, end_offset=archived.read_chain().position)
@@ -88,7 +95,7 @@ def case(
         run_async,
         work=lambda end: archive_work(tmp_path, where, end=end),
         held=held,
-        spoil=lambda: (tmp_path / topic_name / "0" / "stray").write_text("not ours") and None,
+        spoil=spoil_folder,
     )
 
 

@@ -41,7 +41,15 @@ def check_archived_content(archived: ArchivedPartition) -> int:
     """
     count = 0
     for segment in _segments(archived):
-        with read_segment(archived.store, _key(archived, segment)) as reader:
+        key = _key(archived, segment)
+        with read_segment(archived.store, key) as reader:
+            if reader.footer is not None and reader.footer.offsets != segment.name.offsets:
+                raise ChainBrokenError(
+                    f"{key} says of itself that it covers {reader.footer.offsets}, its name says "
+                    f"{segment.name.offsets}",
+                    hint="the file was renamed or swapped: put the right one back",
+                    key=key,
+                )
             reader.check_content()
         count += 1
     return count

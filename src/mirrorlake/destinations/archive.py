@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.cut import Cut, CutRule, find_cut
@@ -228,7 +229,7 @@ class ArchiveSink:
             return CutRule(records_max=1 << 62, bytes_max=1 << 62, end_offset=end, end_trigger=trigger)
         return CutRule(
             records_max=self._settings.records_max,
-            bytes_max=self._settings.bytes_max,
+            bytes_max=min(self._settings.bytes_max, SEGMENT_RAW_BYTES_MAX),
             end_offset=end,
             end_trigger=trigger,
         )

@@ -203,6 +203,8 @@ class PartitionCopy:
                     self._end(sink, sink.failure)
                     break
                 self.drop()
+                # An answer still on its way belongs to the old position: taken, it would be delivered to the new one.
+                self._asked_offset = -1
                 try:
                     await asyncio.sleep(CLAIM_AGAIN_SECONDS * sink.progress.claims)
                     await sink.open()
@@ -210,7 +212,6 @@ class PartitionCopy:
                     self._end(sink, error)
                     break
                 self._next_offset = sink.next_offset
-                self._asked_offset = -1
                 self._reader_changed()
 
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:

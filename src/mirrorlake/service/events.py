@@ -79,6 +79,10 @@ class Events:
         """A lease ended after ``seconds``."""
         self._metrics.lease_took(lane, seconds)
 
+    def shard_moved(self, shard: str, lane: int) -> None:
+        """A lane fell behind and another one serves the shard from now on."""
+        _log.info("shard moved to another lane", shard=shard, lane=lane)
+
     def observed(self, states: Sequence[PartitionState]) -> None:
         """The sources' ends were read."""
         self._metrics.observed(states, elapsed_seconds=self._clock.elapsed_seconds())

@@ -19,6 +19,7 @@ from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, 
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
+from mirrorlake.service.balance import find_move, spread
 from mirrorlake.service.events import Events
 from mirrorlake.service.partition_state import PartitionState
 
@@ -30,6 +31,9 @@ HARD_END_SECONDS = 0.5
 ARCHIVE_PATIENCE_SECONDS = 30.0
 ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 """A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
+
+BALANCE_SECONDS = 15.0
+"""Time for a few leases between two moves, so that the effect of one is seen before the next."""
 
 DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
@@ -76,7 +80,8 @@ class Supervisor:
         self._is_stopping = False
         self._leases = 0
         self._leased: dict[bytes, tuple[float, list[PartitionState]]] = {}
-        self._lane_of = {shard: n % lanes for n, shard in enumerate(sorted({s.shard for s in states}))}
+        self._lane_of = spread((state.shard for state in states), lanes)
+        self._balanced_at = clock.elapsed_seconds()
         self._end: MirrorlakeError | None = None
 
     # --- asked by others ----------------------------------------------------------------------------------
@@ -141,7 +146,22 @@ class Supervisor:
                     state.saw_source(*ends[state.source], now)
                     if self._once and state.once_end is None:
                         state.once_end = state.source_end
+            self._balance(now)
         self._events.observed(self._states)
+
+    def _balance(self, now: float) -> None:
+        """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease."""
+        if now - self._balanced_at < BALANCE_SECONDS:
+            return
+        self._balanced_at = now
+        backlog: dict[str, int] = defaultdict(int)
+        for state in self._states:
+            if not state.is_archive and not state.is_parked:
+                backlog[state.shard] += state.lag or 0
+        move = find_move(self._lane_of, backlog, self._lanes)
+        if move is not None:
+            self._lane_of[move.shard] = move.lane
+            self._events.shard_moved(move.shard, move.lane)
 
     # --- the lanes' side ----------------------------------------------------------------------------------
 

@@ -34,13 +34,15 @@ from support.records import build_batch, produce, simple_records
 _TRANSACTIONAL = 0x10
 
 
-def client_of(*servers: EmbeddedKafka | str, request_timeout_seconds: float = 30.0) -> ClusterClient:
+def client_of(
+    *servers: EmbeddedKafka | str, request_timeout_seconds: float = 30.0, connect_timeout_seconds: float = 20.0
+) -> ClusterClient:
     return ClusterClient(
         ClusterSettings(
             name="test",
             bootstrap_servers=tuple(s if isinstance(s, str) else s.bootstrap_servers for s in servers),
             request_timeout_seconds=request_timeout_seconds,
-            connect_timeout_seconds=2.0,
+            connect_timeout_seconds=connect_timeout_seconds,
         )
     )
 
@@ -165,7 +167,7 @@ def test_a_frozen_bootstrap_server_does_not_hold_up_the_next(
     async def scenario() -> None:
         async with client_of(server, source_kafka) as client:
             assert (await client.metadata(())).brokers.popitem()[1][1] == source_kafka.port  # type: ignore[attr-defined]
-        async with client_of(server) as client:
+        async with client_of(server, connect_timeout_seconds=1.0) as client:
             with pytest.raises(RequestTimeoutError, match="stayed silent"):
                 await client.metadata()
 
@@ -204,7 +206,7 @@ def test_a_leader_that_froze_is_looked_for_again(new_kafka: NewKafka, topic_name
 
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
-        async with client_of(server, request_timeout_seconds=2.0) as client:
+        async with client_of(server, request_timeout_seconds=6.0, connect_timeout_seconds=6.0) as client:
             await client.create_topic(topic_name, partitions=1, replication_factor=1)
             with frozen(server):
                 silent = (await client.log_ends((partition,)))[partition]
@@ -575,7 +577,7 @@ def test_a_lost_answer_to_the_end_of_a_transaction_is_unknown(
 
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
-        async with client_of(server, request_timeout_seconds=3.0) as client:
+        async with client_of(server, request_timeout_seconds=6.0) as client:
             await client.create_topic(topic_name, partitions=1, replication_factor=1)
             identity = await client.init_producer_id(topic_name, transaction_timeout_ms=60_000)
             await client.add_partitions_to_transaction(topic_name, identity, (partition,))

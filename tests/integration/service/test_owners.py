@@ -7,10 +7,12 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.ownership import read_states
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError, SupersededError
 from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners import Owners
@@ -80,8 +82,9 @@ def test_the_newest_process_owns_a_mirror_and_the_older_one_finds_out(target: Ta
     run_async(story())
 
 
-def settings_of_destination(target: Target):
-    return cluster_settings(target.destination.cluster)  # type: ignore[union-attr]
+def settings_of_destination(target: Target) -> ClusterSettings:
+    assert isinstance(target.destination, KafkaDestination)
+    return cluster_settings(target.destination.cluster)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,11 @@ class Bench:
         self.supervisor.lease_ended(lane, lease, [{"kind": "progress", "row": row} for row in rows])
 
 
+def waiting_since(state: PartitionState) -> float | None:
+    """Asked anew each time, as ``finished``."""
+    return state.waiting_since_seconds
+
+
 def finished(bench: Bench) -> bool:
     """Asked anew each time; a type checker would remember a property's first answer."""
     return bench.supervisor.is_finished
@@ -264,6 +269,19 @@ def test_a_stop_flushes_what_waits_and_leaves_what_comes_later() -> None:
     assert finished(bench)
 
 
+def test_a_lane_that_falls_behind_hands_a_shard_to_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(*(kafka_state(n) for n in range(4)))
+    for lane in (0, 1):
+        found = bench.next(lane)
+        assert found is not None
+        bench.end(lane, found[0], *(row(bench.states[w.source.partition], 0, end=1) for w in found[1].partitions))
+    bench.clock.advance(20)
+    bench.observe(p0=60_000, p1=1, p2=50_000, p3=1)
+    found = bench.next(1)
+    assert found is not None
+    assert sorted(work.source.partition for work in found[1].partitions) == [0, 1, 3]
+
+
 def test_being_superseded_ends_everything() -> None:
     state = kafka_state(0)
     bench = Bench(state, lanes=1)
@@ -285,9 +303,9 @@ def test_lag_counts_offsets_behind_the_source(position: int | None, end: int, ex
 def test_the_waiting_clock_starts_when_the_end_is_first_seen_past_the_position() -> None:
     state = archive_state(0, position=5)
     state.saw_source(0, 5, 10.0)
-    assert state.waiting_since_seconds is None
+    assert waiting_since(state) is None
     state.saw_source(0, 6, 20.0)
     state.saw_source(0, 9, 30.0)
-    assert state.waiting_since_seconds == 20.0
+    assert waiting_since(state) == 20.0
     state.took(row(state, 6, end=9), 40.0)
-    assert state.waiting_since_seconds == 40.0
+    assert waiting_since(state) == 40.0
