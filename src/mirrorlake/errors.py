@@ -16,6 +16,7 @@ MirrorlakeError
 │   ├── CorruptBatchError        bytes that are not what they claim to be
 │   ├── SourceGapError           the source has no record where the destination needs one
 │   ├── SourceTruncatedError     the source no longer has what the destination needs next
+│   ├── TopicRecreatedError      the source topic was deleted and made again
 │   ├── DestinationForeignError  the destination holds what this mirror did not write
 │   ├── DestinationAheadError    the destination is past the source's end
 │   ├── PartitionCountError      source and destination differ in their number of partitions
@@ -124,6 +125,10 @@ class SourceGapError(PermanentError):
 
 class SourceTruncatedError(PermanentError):
     """The source's log start is past the destination's position."""
+
+
+class TopicRecreatedError(PermanentError):
+    """The source topic was deleted and made again: its offsets mean other records than those copied so far."""
 
 
 class DestinationForeignError(PermanentError):

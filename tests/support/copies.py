@@ -64,9 +64,7 @@ def log_end(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
 
 
 def archived(root: Path, topic: str, partition: int = 0) -> ArchivedPartition:
-    return ArchivedPartition(
-        FilesystemStore(root), destination_name=topic, partition=partition, extension="parquet"
-    )
+    return ArchivedPartition(FilesystemStore(root), destination_name=topic, partition=partition, extension="parquet")
 
 
 def archive_position(root: Path, topic: str, partition: int = 0) -> int:
@@ -80,9 +78,7 @@ def archived_records(root: Path, topic: str, partition: int = 0) -> dict[int, Re
     check_archived_content(archive)
     found: dict[int, Record] = {}
     rows = 0
-    for columns in read_archived_range(
-        archive, OffsetRange(start_offset=0, end_offset=archive.read_chain().position)
-    ):
+    for columns in read_archived_range(archive, OffsetRange(start_offset=0, end_offset=archive.read_chain().position)):
         found |= records_of(columns)
         rows += len(columns)
     assert len(found) == rows, "an offset is archived twice"

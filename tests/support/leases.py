@@ -73,6 +73,7 @@ def lease_plan(
     end: int | None,
     seconds: float = 20.0,
     hard_seconds: float | None = None,
+    topic_id: str = "",
 ) -> LeasePlan:
     """A plan that copies each partition to its destinations, up to ``end`` or for ``seconds``."""
     return LeasePlan(
@@ -86,6 +87,7 @@ def lease_plan(
                 mirror="test",
                 cluster=settings_of(source_servers, "east"),
                 source=source,
+                topic_id=topic_id,
                 end_offset=end,
                 destinations=tuple(destinations),
             )

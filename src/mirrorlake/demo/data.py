@@ -7,15 +7,15 @@ copying them.
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mirrorlake.demo.columns import Headers, record_columns
-from mirrorlake.kafka.codec import Codec, RecordColumns
+from mirrorlake.demo.topics import CUSTOMERS, HOUR_MS, LEDGER, ORDERS, PAYMENTS, TRANSACTION_RECORDS
+from mirrorlake.kafka.codec import RecordColumns
 
 SEED = 20_24
-HOUR_MS = 3_600_000
 
-CUSTOMERS = 4_000
+PEOPLE = 4_000
 _GOODS = ("espresso cups", "linen towel", "oak shelf", "desk lamp", "wool blanket", "tea tin", "garden chair", "atlas")
 _SORTS = ("small", "large", "blue", "natural", "set of four", "second choice")
 _CITIES = ("Utrecht", "Gdańsk", "Porto", "Tampere", "Graz", "Lyon", "Žilina", "Malmö", "Cork", "Bari")
@@ -25,59 +25,7 @@ _FAMILIES = ("Novak", "Silva", "Virtanen", "Bauer", "Moreau", "Kowalska", "Byrne
 _CHANNELS = (b"web", b"app", b"shop", b"phone")
 _METHODS = (b"card", b"transfer", b"voucher", b"cash")
 
-_TRANSACTION_RECORDS = 250
 _ABORTED_EVERY = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicShape:
-    """A topic as it is made: ``configs`` are Kafka's own, ``batch_records`` and ``codecs`` its producers' habits."""
-
-    name: str
-    partitions: int
-    batch_records: int
-    codecs: tuple[Codec, ...]
-    special: str
-    configs: dict[str, str] = field(default_factory=dict)
-
-
-ORDERS = TopicShape(
-    name="orders",
-    partitions=4,
-    batch_records=250,
-    codecs=(Codec.LZ4, Codec.ZSTD, Codec.LZ4, Codec.ZSTD, Codec.GZIP),
-    special="gzip, lz4 and zstd in turn; repeated and null headers",
-)
-PAYMENTS = TopicShape(
-    name="payments",
-    partitions=2,
-    batch_records=400,
-    codecs=(Codec.SNAPPY, Codec.NONE),
-    special="tombstones; snappy and uncompressed; binary headers",
-)
-CUSTOMERS_TOPIC = TopicShape(
-    name="customers",
-    partitions=2,
-    batch_records=300,
-    codecs=(Codec.ZSTD,),
-    special="compacted: most offsets are gone",
-    configs={
-        "cleanup.policy": "compact",
-        "min.cleanable.dirty.ratio": "0.01",
-        # What is older than an hour is compacted, once; what the demo adds later stays as it is.
-        "min.compaction.lag.ms": str(HOUR_MS),
-        # The first recent record begins a new segment: the broker never compacts the one it appends to.
-        "segment.ms": str(24 * HOUR_MS),
-    },
-)
-LEDGER = TopicShape(
-    name="ledger",
-    partitions=2,
-    batch_records=_TRANSACTION_RECORDS,
-    codecs=(Codec.LZ4,),
-    special="transactions, one in five aborted",
-)
-TOPICS = (ORDERS, PAYMENTS, CUSTOMERS_TOPIC, LEDGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +67,7 @@ class Shop:
         self._payments = 0
         self._entries = 0
         self._items = [self._item(n) for n in range(600)]
-        self._addresses = [self._address(n) for n in range(CUSTOMERS)]
+        self._addresses = [self._address(n) for n in range(PEOPLE)]
         self._order_headers = [self._order_header(n) for n in range(997)]
 
     def orders(self, count: int) -> list[RecordColumns]:
@@ -127,7 +75,7 @@ class Shop:
         draw, items, addresses = self._random, self._items, self._addresses
         rows: list[_Rows] = [_Rows() for _ in range(ORDERS.partitions)]
         for n, time_ms in enumerate(self._times(count, hours=2.0), start=self._orders):
-            customer = draw.randrange(CUSTOMERS)
+            customer = draw.randrange(PEOPLE)
             first, second = draw.randrange(600), draw.randrange(600)
             value = b'{"order":"O-%08d","placed_at":%d,"customer":"C-%05d","items":[%s,%s],"ship_to":%s,' % (
                 *(n, time_ms, customer, items[first], items[second], addresses[customer]),
@@ -168,10 +116,10 @@ class Shop:
 
     def _customers(self, times_ms: Sequence[int]) -> list[RecordColumns]:
         draw = self._random
-        rows: list[_Rows] = [_Rows() for _ in range(CUSTOMERS_TOPIC.partitions)]
+        rows: list[_Rows] = [_Rows() for _ in range(CUSTOMERS.partitions)]
         for n, time_ms in enumerate(times_ms):
             # The first ones in turn, so that every partition gets some however few there are.
-            customer = n if n < 20 else draw.randrange(CUSTOMERS)
+            customer = n if n < 20 else draw.randrange(PEOPLE)
             value = None
             if n % 20 != 19:
                 value = b'{"customer":"C-%05d","address":%s,"points":%d,"newsletter":%s,"changed_at":%d}' % (
@@ -183,12 +131,12 @@ class Shop:
 
     def transactions(self, count: int) -> list["Transaction"]:
         """Returns the next transactions of the last hour; every fifth is to be aborted."""
-        times_ms = self._times(count * _TRANSACTION_RECORDS, hours=1.0)
+        times_ms = self._times(count * TRANSACTION_RECORDS, hours=1.0)
         draw = self._random
         made = []
         for number in range(count):
             rows: list[_Rows] = [_Rows() for _ in range(LEDGER.partitions)]
-            for time_ms in times_ms[number * _TRANSACTION_RECORDS : (number + 1) * _TRANSACTION_RECORDS]:
+            for time_ms in times_ms[number * TRANSACTION_RECORDS : (number + 1) * TRANSACTION_RECORDS]:
                 entry = self._entries = self._entries + 1
                 value = b'{"entry":%d,"debit":"%d","credit":"%d","amount_cents":%d,"text":"%s"}' % (
                     *(entry, draw.randrange(1000, 1999), draw.randrange(4000, 4999), draw.randrange(1, 400_000)),

@@ -24,21 +24,32 @@ REQUESTS_IN_FLIGHT_MAX = 5
 REQUEST_BYTES_MAX = 8 << 20
 """Far below a broker's ``socket.request.max.bytes`` (100 MiB), and small enough to leave the cache in order."""
 
+_NO_DATA = memoryview(b"")
+
 
 @dataclass(slots=True, kw_only=True)
 class Append:
     """One batch on its way: its bytes are ready to send, its frame is pinned until the answer is read.
 
-    ``end_offset`` is the source position after it (exclusive).
+    ``end_offset`` is the source position after it (exclusive). ``size_bytes`` is that of ``data``, also once it
+    was let go.
     """
 
     data: memoryview
+    size_bytes: int
     expected_offset: int
     end_offset: int
     records: int
     reason: str
     max_timestamp_ms: int
     frame: PinnedFrame | None
+
+    def let_go(self) -> None:
+        """Gives the bytes up: the view first, because a buffer that is still viewed is never used again."""
+        self.data = _NO_DATA
+        if self.frame is not None:
+            self.frame.unpin()
+            self.frame = None
 
 
 class Appender(Protocol):
@@ -129,7 +140,7 @@ class AppendChannel:
             appends.append((appender, append))
             self._is_ready.add(id(appender))
             self._ready.append(appender)
-            size += len(append.data)
+            size += append.size_bytes
             if size >= REQUEST_BYTES_MAX:
                 break
         return appends

@@ -238,6 +238,7 @@ class PreserveSink:
         self._queue.append(
             Append(
                 data=data,
+                size_bytes=len(data),
                 expected_offset=self._next_offset,
                 end_offset=header.next_offset,
                 records=records,
@@ -343,15 +344,14 @@ class PreserveSink:
         self._is_proven = True
         self.progress.position = append.end_offset
         self.progress.records += append.records
-        self.progress.raw_bytes += len(append.data)
+        self.progress.raw_bytes += append.size_bytes
         self.progress.batches[append.reason] += 1
         self._changed()
 
     def _let_go(self, append: Append) -> None:
         self._in_flight.remove(append)
-        self._queued_bytes -= len(append.data)
-        if append.frame is not None:
-            append.frame.unpin()
+        self._queued_bytes -= append.size_bytes
+        append.let_go()
 
     def _after_answer(self) -> None:
         if not self._in_flight and not self._queue:
@@ -369,9 +369,8 @@ class PreserveSink:
             self.failure = error
         self._needs_tail_check = True
         for append in self._queue:
-            self._queued_bytes -= len(append.data)
-            if append.frame is not None:
-                append.frame.unpin()
+            self._queued_bytes -= append.size_bytes
+            append.let_go()
         self._queue.clear()
         if not self._in_flight:
             self._idle.set()

@@ -13,8 +13,16 @@ from typing import Any
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, OutcomeUnknownError, TopicMissingError
+from mirrorlake.errors import (
+    BrokerNotReadyError,
+    MirrorlakeError,
+    OutcomeUnknownError,
+    TopicMissingError,
+    TopicRecreatedError,
+)
 from mirrorlake.kafka.cluster import EARLIEST, LATEST
+from mirrorlake.kafka.descriptions import ClusterMetadata
+from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import BrokerReader
@@ -46,6 +54,7 @@ class LeaseWork:
         self._started = clock.elapsed_seconds()
         self.encoder = asyncio.Semaphore(1)
         self._readers: dict[tuple[str, int, bool], BrokerReader] = {}
+        self._metadata: dict[str, asyncio.Future[ClusterMetadata]] = {}
         self._reader_tasks: list[asyncio.Task[None]] = []
         self._jobs = {id(work): PartitionJob(work, self) for work in plan.partitions}
 
@@ -66,6 +75,8 @@ class LeaseWork:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, self.hard_until - self._clock.elapsed_seconds()))
             for task in late:
                 task.cancel()
+        asking = [task for task in self._metadata.values() if task.cancel() or task.cancelled() or task.exception()]
+        await asyncio.gather(*asking, return_exceptions=True)
         await _gone([*tasks, *self._reader_tasks])
         rows = [row for job in self._jobs.values() for row in job.rows()]
         self.connections.end_lease()
@@ -84,17 +95,17 @@ class LeaseWork:
 
         Raises:
             TopicMissingError: the source has no such partition.
+            TopicRecreatedError: it is another topic of the same name.
             BrokerNotReadyError: the partition has no leader at the moment.
         """
-        client = self.connections.client(work.cluster)
-        metadata = await client.metadata([work.source.topic])
-        topic = metadata.topics.get(work.source.topic)
+        topic = (await self._source_metadata(work.cluster)).topics.get(work.source.topic)
         if topic is None or work.source.partition not in topic.partitions:
             raise TopicMissingError(
                 f"source partition {work.source} does not exist on cluster {work.cluster.name}",
                 hint="check the name, or that the topic was not deleted",
                 topic=work.source.topic,
             )
+        check_topic_id(work, topic.topic_id)
         leader = topic.partitions[work.source.partition].leader
         if leader < 0:
             raise BrokerNotReadyError(f"source partition {work.source} has no leader at the moment")
@@ -112,6 +123,17 @@ class LeaseWork:
             self._reader_tasks.append(asyncio.create_task(reader.run()))
         return reader
 
+    async def _source_metadata(self, cluster: ClusterSettings) -> ClusterMetadata:
+        """Returns what a source says of all topics of this lease, asked once.
+
+        Leaders move, and a topic that was made again under the same name has another id.
+        """
+        if cluster.name not in self._metadata:
+            topics = sorted({w.source.topic for w in self._plan.partitions if w.cluster.name == cluster.name})
+            client = self.connections.client(cluster)
+            self._metadata[cluster.name] = asyncio.ensure_future(client.metadata(topics, refresh=True))
+        return await asyncio.shield(self._metadata[cluster.name])
+
     def make_sink(self, work: PartitionWork, destination: KafkaWork | ArchiveWork) -> PartitionSink:
         """Builds the sink of one destination, not opened."""
         return make_sink(
@@ -121,6 +143,22 @@ class LeaseWork:
             clock=self._clock,
             may_begin=self.may_begin,
             changed=self._jobs[id(work)].sink_changed,
+        )
+
+
+def check_topic_id(work: PartitionWork, found: str) -> None:
+    """Checks that the source topic is the one the plan was made for.
+
+    Raises:
+        TopicRecreatedError: it is not.
+    """
+    if work.topic_id and found != work.topic_id:
+        raise TopicRecreatedError(
+            f"source topic {work.source.topic} was deleted and made again (topic id {work.topic_id}, now {found}); "
+            "what was copied so far belongs to the one before",
+            hint="re-create the destination topic, or mirror to another topic or folder, and start again",
+            expected=work.topic_id,
+            found=found,
         )
 
 

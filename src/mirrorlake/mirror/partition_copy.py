@@ -123,13 +123,10 @@ class PartitionCopy:
         while self._active():
             if self._inbox:
                 self._is_busy = True
-                delivery, frame = self._inbox.popleft()
-                self._reader_changed()  # one delivery ahead may be fetched while this one is taken
                 try:
-                    await self._hand_over(delivery)
+                    await self._hand_over_next()
                 finally:
                     self._is_busy = False
-                    frame.unpin()
                 self._reader_changed()
             if self._is_out_of_range:
                 await self._settle_out_of_range()
@@ -144,11 +141,7 @@ class PartitionCopy:
     async def drain(self) -> None:
         """Hands over what was fetched, then waits until every sink has made it safe."""
         while self._inbox:
-            delivery, frame = self._inbox.popleft()
-            try:
-                await self._hand_over(delivery)
-            finally:
-                frame.unpin()
+            await self._hand_over_next()
         for sink in list(self._sinks):
             try:
                 await sink.finish()
@@ -162,6 +155,16 @@ class PartitionCopy:
 
     def _active(self) -> bool:
         return any(not sink.is_done for sink in self._sinks)
+
+    async def _hand_over_next(self) -> None:
+        """Hands the oldest delivery over; the pin goes after the views, or its buffer would never be used again."""
+        delivery, frame = self._inbox.popleft()
+        self._reader_changed()  # one delivery ahead may be fetched while this one is taken
+        try:
+            await self._hand_over(delivery)
+        finally:
+            del delivery
+            frame.unpin()
 
     async def _hand_over(self, delivery: Delivery) -> None:
         for sink in list(self._sinks):

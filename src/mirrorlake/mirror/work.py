@@ -34,12 +34,14 @@ class ArchiveWork:
 class PartitionWork:
     """One source partition in one lease, with every destination that has something to do.
 
-    ``end_offset`` (exclusive) is where a bounded run stops; None means live, until the lease ends.
+    ``end_offset`` (exclusive) is where a bounded run stops; None means live, until the lease ends. ``topic_id`` is
+    the id the source topic must have; empty where the source knows none.
     """
 
     mirror: str
     cluster: ClusterSettings
     source: TopicPartition
+    topic_id: str
     end_offset: int | None
     destinations: tuple[KafkaWork | ArchiveWork, ...]
 

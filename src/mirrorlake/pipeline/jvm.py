@@ -27,8 +27,12 @@ OutputLine = Callable[[str], None]
 
 _POLL_SECONDS = 0.02
 _TAIL_LINES = 12  # Of the output, for the error of a JVM that did not come up.
-# Spark asks for the module, and the JVM says so on each start, before any logging can be set.
-_USELESS = ("WARNING: Using incubator modules: jdk.incubator.vector",)
+# What a JVM says about options that Spark gives it on each start, before any logging can be set; the second is
+# Java 25's.
+_USELESS = (
+    "WARNING: Using incubator modules: jdk.incubator.vector",
+    "WARNING: package sun.security.action not in java.base",
+)
 # A signal that is ignored stays so in a program that is started, and a JVM leaves it ignored (HotSpot's
 # os::Posix, as for nohup). Said by a shell in between, because this process itself wants to hear them.
 _IGNORE_AND_RUN = 'trap \'\' INT TERM; exec "$0" "$@"'

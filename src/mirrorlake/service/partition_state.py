@@ -12,6 +12,9 @@ from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
 from mirrorlake.offsets import TopicPartition
 
+AHEAD_SECONDS = 10.0
+"""Elections may show an older end for a moment; nothing but a truncated or re-created source shows it for longer."""
+
 ONCE_FAILURES_MAX = 6
 """Failures in a row after which a bounded run gives a partition up: about eight seconds of back-off."""
 
@@ -32,19 +35,22 @@ class PartitionState:
 
     ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
     source's last stable offset, ``source_start`` its log start. ``once_end`` is where a bounded run stops, None
-    for a live one.
+    for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
+    since which the position has been past the source's end, None where it is not.
     """
 
     mirror: str
     source: TopicPartition
     shard: str
     work: KafkaWork | ArchiveWork
+    topic_id: str
     rule: FlushRule | None
     position: int | None = None
     source_start: int | None = None
     source_end: int | None = None
     once_end: int | None = None
     waiting_since_seconds: float | None = None
+    ahead_since_seconds: float | None = None
     bytes_per_record: float | None = None
     needs_tail_check: bool = True
     is_leased: bool = False
@@ -98,6 +104,19 @@ class PartitionState:
         self.source_start = start
         self.source_end = end
         self._keep_waiting_clock(now_seconds)
+        if self.position is None or self.position <= end:
+            self.ahead_since_seconds = None
+        elif self.ahead_since_seconds is None:
+            self.ahead_since_seconds = now_seconds
+
+    def is_ahead(self, now_seconds: float) -> bool:
+        """True where the destination has been past the source's end too long for a late answer or an election.
+
+        A bounded run must decide at once, and can: its positions are read before the sources' ends.
+        """
+        if self.ahead_since_seconds is None or self.is_parked:
+            return False
+        return self.once_end is not None or now_seconds - self.ahead_since_seconds >= AHEAD_SECONDS
 
     def took(self, row: LeaseRow, now_seconds: float) -> Decision | None:
         """Takes the row of an ended lease; returns what its error means, None where there was none."""

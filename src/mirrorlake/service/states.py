@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.parquet_reader import read_segment
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, StoreFilesystem
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.kafka_preserve import PreserveSettings
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork
@@ -34,6 +36,7 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
         source=target.source,
         shard=target.shard,
         work=_work(target, writer),
+        topic_id=target.topic_id,
         rule=_rule(target),
     )
     if target.error is not None:
@@ -109,6 +112,32 @@ def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, w
         list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
 
 
+def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) -> None:
+    """Checks that the newest segment was written from the topic that is configured now.
+
+    Raises:
+        TopicRecreatedError: it was written from another one of the same name.
+        ChainBrokenError: the segment cannot be read.
+    """
+    key = f"{archived.prefix}/{tail.name}"
+    with read_segment(archived.store, key) as segment:
+        footer = segment.footer
+    if footer is None:
+        return  # mirror-v3's files do not say
+    written = footer.envelope
+    for what, expected, found in (
+        ("cluster id", written.cluster_id, target.source_cluster_id),
+        ("topic id", written.topic_id, target.topic_id),
+    ):
+        if expected and found and expected != found:
+            raise TopicRecreatedError(
+                f"{key} was written from another source topic {target.source.topic} ({what} {expected}, now {found})",
+                hint="archive the new topic under another name; the old files stay readable where they are",
+                expected=expected,
+                found=found,
+            )
+
+
 def _probe(root: Path) -> MirrorlakeError | None:
     try:
         FilesystemStore(root).probe()
@@ -130,6 +159,8 @@ def _read_position(
         chain = archived.read_chain()
         if writes:
             archived.sweep(chain)
+        if chain.tail is not None:
+            check_source_of(target, archived, chain.tail)
         state.position = chain.position
     except MirrorlakeError as error:
         state.error = error

@@ -15,6 +15,7 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededEr
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.source_bounds import explain_out_of_range
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
@@ -146,6 +147,9 @@ class Supervisor:
                     state.saw_source(*ends[state.source], now)
                     if self._once and state.once_end is None:
                         state.once_end = state.source_end
+                    if state.is_archive and not state.is_leased and state.is_ahead(now):
+                        error = explain_out_of_range(state.source, state.position or 0, *ends[state.source])
+                        self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._balance(now)
         self._events.observed(self._states)
 
@@ -255,6 +259,7 @@ class Supervisor:
                     mirror=mirror,
                     cluster=self._source_clusters[mirror],
                     source=source,
+                    topic_id=group[0][0].topic_id,
                     end_offset=group[0][0].once_end,
                     destinations=tuple(_with_orders(state, due) for state, due in group),
                 )

@@ -1,5 +1,6 @@
 """Archive segments from real brokers: exact cuts, any gap recorded, one chain whoever writes."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mirrorlake.archive.formats.parquet_reader import read_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import ChainBrokenError, SourceTruncatedError
+from mirrorlake.errors import ChainBrokenError, SourceTruncatedError, TopicRecreatedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
@@ -163,6 +164,33 @@ def test_records_lost_at_the_source_after_the_start_stop_the_partition_with_both
     assert isinstance(row.error, SourceTruncatedError)
     assert (row.error.facts["position"], row.error.facts["log_start"]) == (20, 30)
     assert lake.files() == [name(0, 19)]
+
+
+def test_a_topic_made_again_under_the_same_name_is_not_mixed_in(lake: Lake, run_async: RunAsync) -> None:
+    async def topic_id(*, recreate: bool) -> str:
+        async with ClusterClient(settings_of(lake.source.bootstrap_servers)) as client:
+            if recreate:
+                await client.delete_topic(lake.topic)
+                while lake.topic in (await client.metadata([lake.topic], refresh=True)).topics:
+                    await asyncio.sleep(0.05)
+                await client.create_topic(lake.topic, partitions=1, replication_factor=1)
+            return (await client.metadata([lake.topic], refresh=True)).topics[lake.topic].topic_id
+
+    def archive(end: int, expected_id: str) -> LeaseRow:
+        work = archive_work(lake.root, lake.where, end=end)
+        plan = lease_plan(lake.source.bootstrap_servers, [(lake.where, [work])], end=None, topic_id=expected_id)
+        return run_lease(plan)[0, "lake"]
+
+    lake.create().write(simple_records(10))
+    first = run_async(topic_id(recreate=False))
+    assert archive(10, first).error is None
+    second = run_async(topic_id(recreate=True))
+    lake.write(simple_records(30, start=500))
+    row = archive(30, first)
+    assert isinstance(row.error, TopicRecreatedError)
+    assert first in row.error.message
+    assert second in row.error.message
+    assert lake.files() == [name(0, 9)]
 
 
 def delete_before(lake: Lake, run_async: RunAsync, offset: int) -> None:

@@ -34,7 +34,8 @@ class Effect:
             assert isinstance(data, bytes)
             staged = store.stage(key.rpartition("/")[0], "model")
             staged.file.write(data)
-            return staged.publish(key)
+            staged.publish(key)
+            return None
         if self.method == "list":
             prefix, start_after = self.arguments
             assert isinstance(prefix, str)

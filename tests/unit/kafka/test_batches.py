@@ -61,7 +61,7 @@ def marker(kind: int, *, offset: int, producer_id: int = 4242) -> Batch:
     return only_batch(data)
 
 
-def test_header_says_what_kafka_wrote():
+def test_header_says_what_kafka_wrote() -> None:
     batch = only_batch(WRITTEN_BY_KAFKA["gaps"])
     assert batch.header == BatchHeader(
         base_offset=1000,
@@ -85,37 +85,37 @@ def test_header_says_what_kafka_wrote():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_codec_is_told_from_the_attributes(codec):
+def test_codec_is_told_from_the_attributes(codec: Codec) -> None:
     header = only_batch(WRITTEN_BY_KAFKA[codec.name.lower()]).header
     assert header.codec is codec
     assert header.is_dense
     assert (header.is_transactional, header.is_control, header.is_log_append_time) == (False,) * 3
 
 
-def test_header_tells_log_append_time_and_control():
+def test_header_tells_log_append_time_and_control() -> None:
     assert only_batch(WRITTEN_BY_KAFKA["log-append-time"]).header.is_log_append_time
     commit = only_batch(WRITTEN_BY_KAFKA["commit"]).header
     assert commit.is_control
     assert commit.is_transactional
 
 
-def test_walk_yields_every_batch_in_order():
+def test_walk_yields_every_batch_in_order() -> None:
     names = ["none", "gaps", "commit", "empty", "zstd"]
     data = b"".join(WRITTEN_BY_KAFKA[name] for name in names)
     assert [bytes(batch.view) for batch in batches_in(data)] == [WRITTEN_BY_KAFKA[name] for name in names]
 
 
-def test_walk_yields_nothing_of_nothing():
+def test_walk_yields_nothing_of_nothing() -> None:
     assert batches_in(b"") == []
 
 
-def test_walk_stops_before_a_last_batch_cut_anywhere():
+def test_walk_stops_before_a_last_batch_cut_anywhere() -> None:
     first, second = WRITTEN_BY_KAFKA["none"], WRITTEN_BY_KAFKA["lz4"]
     for length in range(len(first), len(first) + len(second)):
         assert [bytes(each.view) for each in batches_in((first + second)[:length])] == [first]
 
 
-def test_walk_shares_memory_with_the_answer():
+def test_walk_shares_memory_with_the_answer() -> None:
     data = bytearray(WRITTEN_BY_KAFKA["none"])
     batch = only_batch(data)
     data[61] = 0x7F
@@ -139,7 +139,7 @@ def test_walk_shares_memory_with_the_answer():
         pytest.param(57, struct.pack(">i", 4), id="four records in three offsets"),
     ],
 )
-def test_walk_refuses_a_header_no_batch_can_have(position, change):
+def test_walk_refuses_a_header_no_batch_can_have(position: int, change: bytes) -> None:
     bad = bytearray(WRITTEN_BY_KAFKA["none"])
     bad[position : position + len(change)] = change
     batches = walk(memoryview(WRITTEN_BY_KAFKA["commit"] + bad))
@@ -149,7 +149,7 @@ def test_walk_refuses_a_header_no_batch_can_have(position, change):
     assert error.value.facts["offset"] == struct.unpack_from(">q", bad)[0]
 
 
-def test_old_formats_are_recognised_message_by_message():
+def test_old_formats_are_recognised_message_by_message() -> None:
     first, second, third = batches_in(WRITTEN_BY_KAFKA["v0"])
     assert [each.header.base_offset for each in (first, second, third)] == [1000, 1001, 1002]
     assert first.header.magic == 0
@@ -163,20 +163,20 @@ def test_old_formats_are_recognised_message_by_message():
 
 
 @pytest.mark.parametrize(("magic", "length"), [(0, 13), (1, 21)])
-def test_old_message_shorter_than_its_own_header_is_refused(magic, length):
+def test_old_message_shorter_than_its_own_header_is_refused(magic: int, length: int) -> None:
     data = struct.pack(">qiIbb", 7, length, 0, magic, 0) + bytes(40)
     with pytest.raises(CorruptBatchError):
         batches_in(data)
 
 
 @pytest.mark.parametrize("name", WRITTEN_BY_KAFKA)
-def test_checksum_of_what_kafka_wrote_is_right(name):
+def test_checksum_of_what_kafka_wrote_is_right(name: str) -> None:
     for batch in batches_in(WRITTEN_BY_KAFKA[name]):
         verify_crc(batch)
 
 
 @pytest.mark.parametrize("name", ["none", "v1"])
-def test_checksum_finds_any_flipped_bit_it_covers(name):
+def test_checksum_finds_any_flipped_bit_it_covers(name: str) -> None:
     good = only_batch(WRITTEN_BY_KAFKA[name])
     covered_from = 21 if name == "none" else 16
     for position in range(covered_from, len(good.view)):
@@ -188,7 +188,7 @@ def test_checksum_finds_any_flipped_bit_it_covers(name):
             assert error.value.facts["offset"] == good.header.base_offset
 
 
-def test_prepared_batch_differs_in_nothing_but_its_address():
+def test_prepared_batch_differs_in_nothing_but_its_address() -> None:
     source = bytearray(WRITTEN_BY_KAFKA["zstd"])
     # Leader epoch 3, transactional, with a delete horizon and an unused bit; as if a producer had had id 77.
     struct.pack_into(">i", source, 12, 3)
@@ -208,14 +208,14 @@ def test_prepared_batch_differs_in_nothing_but_its_address():
     verify_crc(only_batch(source))
 
 
-def test_prepared_batch_is_transactional_where_asked():
+def test_prepared_batch_is_transactional_where_asked() -> None:
     source = bytearray(WRITTEN_BY_KAFKA["none"])
     prepare_for_append(only_batch(source), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     assert only_batch(source).header.attributes == BIT_TRANSACTIONAL
 
 
 @pytest.mark.parametrize("name", ["gaps", "commit", "empty", "v1"])
-def test_only_dense_data_batches_are_prepared(name):
+def test_only_dense_data_batches_are_prepared(name: str) -> None:
     source = bytearray(WRITTEN_BY_KAFKA[name])
     with pytest.raises(ValueError, match="cannot be appended"):
         prepare_for_append(only_batch(source), producer_id=1, producer_epoch=0, base_sequence=0)
@@ -223,7 +223,7 @@ def test_only_dense_data_batches_are_prepared(name):
 
 
 @pytest.mark.parametrize("producer", [(-1, 0, 0), (1, -1, 0), (1, 0, -1)])
-def test_nothing_is_prepared_without_a_producer(producer):
+def test_nothing_is_prepared_without_a_producer(producer: tuple[int, int, int]) -> None:
     producer_id, producer_epoch, base_sequence = producer
     with pytest.raises(ValueError, match="not a producer"):
         prepare_for_append(
@@ -243,17 +243,17 @@ def test_nothing_is_prepared_without_a_producer(producer):
         (2_147_483_640, 10, 2),  # first 2147483640 … 2147483647, then 0 and 1: the last is 1
     ],
 )
-def test_sequence_starts_again_after_the_largest(base_sequence, record_count, expected):
+def test_sequence_starts_again_after_the_largest(base_sequence: int, record_count: int, expected: int) -> None:
     assert next_sequence(base_sequence, record_count) == expected
 
 
-def test_control_type_of_markers_kafka_wrote():
+def test_control_type_of_markers_kafka_wrote() -> None:
     assert control_type(only_batch(WRITTEN_BY_KAFKA["abort"])) == ControlType.ABORT
     assert control_type(only_batch(WRITTEN_BY_KAFKA["commit"])) == ControlType.COMMIT
     assert control_type(marker(6, offset=1)) == 6
 
 
-def test_control_type_is_refused_of_data():
+def test_control_type_is_refused_of_data() -> None:
     with pytest.raises(ValueError, match="not a control batch"):
         control_type(only_batch(WRITTEN_BY_KAFKA["none"]))
 
@@ -270,7 +270,7 @@ def test_control_type_is_refused_of_data():
         pytest.param(61, b"\xff" * 17, id="number without an end"),
     ],
 )
-def test_control_batch_without_a_control_key_is_corrupt(position, change):
+def test_control_batch_without_a_control_key_is_corrupt(position: int, change: bytes) -> None:
     data = bytearray(WRITTEN_BY_KAFKA["abort"])
     data[position : position + len(change)] = change
     with pytest.raises(CorruptBatchError, match="control"):
@@ -348,12 +348,14 @@ def transactional(offset: int, producer_id: int) -> Batch:
         ),
     ],
 )
-def test_aborted_batches_are_those_a_committed_reader_skips(transactions, batches, expected):
+def test_aborted_batches_are_those_a_committed_reader_skips(
+    transactions: list[tuple[int, int]], batches: list[Batch], expected: list[bool]
+) -> None:
     aborted = AbortedTransactions(aborted_transaction(*each) for each in transactions)
     assert [aborted.is_aborted(batch) for batch in batches] == expected
 
 
-def test_asking_twice_about_a_batch_changes_nothing():
+def test_asking_twice_about_a_batch_changes_nothing() -> None:
     aborted = AbortedTransactions([aborted_transaction(ONE, 100)])
     end = marker(0, offset=110, producer_id=ONE)
     answers = [aborted.is_aborted(batch) for batch in (transactional(100, ONE), transactional(100, ONE), end, end)]
@@ -388,19 +390,19 @@ POSITION = 100
         (data_batch(attributes=BIT_TRANSACTIONAL, producer_id=ONE, record_count=0), "skip:aborted"),
     ],
 )
-def test_classification(batch, expected):
+def test_classification(batch: Batch, expected: str) -> None:
     aborted = AbortedTransactions([aborted_transaction(ONE, 100)])
     assert str(classify(batch, position=POSITION, batch_bytes_max=LARGE, aborted=aborted)) == expected
 
 
-def test_old_message_behind_the_position_is_skipped():
+def test_old_message_behind_the_position_is_skipped() -> None:
     batch = only_batch(WRITTEN_BY_KAFKA["v1"])
     behind = classify(batch, position=1003, batch_bytes_max=LARGE, aborted=AbortedTransactions())
     wanted = classify(batch, position=1002, batch_bytes_max=LARGE, aborted=AbortedTransactions())
     assert (str(behind), str(wanted)) == ("skip:behind", "records:old-format")
 
 
-def test_batch_is_too_large_above_the_limit():
+def test_batch_is_too_large_above_the_limit() -> None:
     batch = only_batch(encode_batch(columns_of([Sample(0)]), codec=Codec.NONE))
     size = batch.header.batch_bytes
     paths = [
@@ -410,13 +412,13 @@ def test_batch_is_too_large_above_the_limit():
     assert paths == ["records:too-large", "raw:dense"]
 
 
-def test_marker_behind_the_position_still_ends_its_transaction():
+def test_marker_behind_the_position_still_ends_its_transaction() -> None:
     aborted = AbortedTransactions([aborted_transaction(ONE, 50)])
     behind = marker(0, offset=99, producer_id=ONE)
     assert str(classify(behind, position=100, batch_bytes_max=LARGE, aborted=aborted)) == "skip:behind"
     assert not aborted.is_aborted(transactional(100, ONE))
 
 
-def test_crc_of_old_messages_is_not_castagnoli():
+def test_crc_of_old_messages_is_not_castagnoli() -> None:
     batch = only_batch(WRITTEN_BY_KAFKA["v1"])
     assert batch.header.crc == zlib.crc32(batch.view[16:]) != crc32c(batch.view[16:])

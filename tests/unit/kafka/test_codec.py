@@ -49,41 +49,41 @@ def encoded(samples: list[Sample], codec: Codec = Codec.NONE) -> bytearray:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_decodes_what_kafka_wrote(codec):
+def test_decodes_what_kafka_wrote(codec: Codec) -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA[codec.name.lower()]))
     assert samples_of(columns) == RECORDS
     assert columns.sizes.tolist() == [1 + 5 + 5 + 2 + 5 + 2, 0, 0]
 
 
-def test_every_record_of_a_log_append_time_batch_has_its_time():
+def test_every_record_of_a_log_append_time_batch_has_its_time() -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA["log-append-time"]))
     assert columns.timestamps.tolist() == [1_700_000_009_999] * 3
     assert columns.timestamp_types.tolist() == [1, 1, 1]
     assert columns.values.to_pylist() == [b"value", b"", None]
 
 
-def test_offsets_with_gaps_are_kept():
+def test_offsets_with_gaps_are_kept() -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA["gaps"]))
     assert columns.offsets.tolist() == [1000, 1004, 2009]
 
 
-def test_empty_batch_has_no_records():
+def test_empty_batch_has_no_records() -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA["empty"]))
     assert len(columns) == 0
     assert columns.equals(RecordColumns.empty())
 
 
-def test_no_batches_are_no_records():
+def test_no_batches_are_no_records() -> None:
     assert decode_batches([]).equals(RecordColumns.empty())
 
 
 @pytest.mark.parametrize("name", ["commit", "v0", "v1"])
-def test_what_holds_no_records_of_format_v2_is_refused(name):
+def test_what_holds_no_records_of_format_v2_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no records of format v2"):
         decode_batches(batches_in(WRITTEN_BY_KAFKA[name]))
 
 
-def test_absent_headers_take_no_memory_for_items():
+def test_absent_headers_take_no_memory_for_items() -> None:
     columns = decode_batches([only_batch(encoded([Sample(i) for i in range(10)]))])
     assert len(columns.headers.values) == 0
     assert columns.headers.to_pylist() == [[]] * 10
@@ -92,13 +92,13 @@ def test_absent_headers_take_no_memory_for_items():
 # --- encoding
 
 
-def test_encodes_byte_by_byte_what_kafka_writes():
+def test_encodes_byte_by_byte_what_kafka_writes() -> None:
     kafkas = WRITTEN_BY_KAFKA["none"]
     assert encoded(RECORDS) == kafkas
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_encodes_the_records_it_was_given(codec):
+def test_encodes_the_records_it_was_given(codec: Codec) -> None:
     data = encoded(RECORDS, codec)
     batch = only_batch(data)
     assert batch.header.codec is codec
@@ -106,7 +106,7 @@ def test_encodes_the_records_it_was_given(codec):
     assert samples_of(decode_batches([batch])) == RECORDS
 
 
-def test_encodes_the_header_it_was_asked_for():
+def test_encodes_the_header_it_was_asked_for() -> None:
     columns = columns_of([Sample(7, 5), Sample(8, 3), Sample(11, 9)])
     data = encode_batch(
         columns,
@@ -124,20 +124,20 @@ def test_encodes_the_header_it_was_asked_for():
     assert decode_batches([only_batch(data)]).offsets.tolist() == [2**50, 2**50 + 1, 2**50 + 4]
 
 
-def test_encodes_for_no_producer_at_offset_zero_by_default():
+def test_encodes_for_no_producer_at_offset_zero_by_default() -> None:
     header = only_batch(encode_batch(columns_of([Sample(900)]), codec=Codec.NONE)).header
     assert (header.base_offset, header.producer_id, header.producer_epoch) == (0, -1, -1)
     assert (header.base_sequence, header.attributes) == (-1, 0)
 
 
-def test_log_append_time_is_encoded_as_create_time():
+def test_log_append_time_is_encoded_as_create_time() -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA["log-append-time"]))
     again = only_batch(encode_batch(columns, codec=Codec.NONE))
     assert not again.header.is_log_append_time
     assert decode_batches([again]).timestamps.tolist() == [1_700_000_009_999] * 3
 
 
-def test_encodes_slices_of_columns():
+def test_encodes_slices_of_columns() -> None:
     samples = [
         Sample(i, i, None if i % 3 else b"k%d" % i, None if i % 5 == 0 else b"v" * i, HEADERS[: i % 4])
         for i in range(40)
@@ -151,7 +151,7 @@ def encoded_columns(columns: RecordColumns) -> bytearray:
     return encode_batch(columns, codec=Codec.NONE, base_offset=int(columns.offsets[0]))
 
 
-def test_renumbered_records_make_a_dense_batch():
+def test_renumbered_records_make_a_dense_batch() -> None:
     columns = decode_batches(batches_in(WRITTEN_BY_KAFKA["gaps"])).renumbered(0)
     header = only_batch(encode_batch(columns, codec=Codec.LZ4)).header
     assert header.is_dense
@@ -159,17 +159,17 @@ def test_renumbered_records_make_a_dense_batch():
 
 
 @pytest.mark.parametrize("offsets", [[], [1, 1], [2, 1], [0, 2**31]])
-def test_offsets_no_batch_can_have_are_refused(offsets):
+def test_offsets_no_batch_can_have_are_refused(offsets: list[int]) -> None:
     with pytest.raises(ValueError, match="a batch takes"):
         encode_batch(columns_of([Sample(offset) for offset in offsets]), codec=Codec.NONE)
 
 
-def test_largest_offset_delta_is_encoded():
+def test_largest_offset_delta_is_encoded() -> None:
     samples = [Sample(0), Sample(2**31 - 1)]
     assert samples_of(decode_batches([only_batch(encoded(samples))])) == samples
 
 
-def test_record_above_what_a_length_can_say_is_too_large():
+def test_record_above_what_a_length_can_say_is_too_large() -> None:
     # 2 GiB of value that takes no memory: a buffer that claims more than there is, of which only lengths are read.
     bounds = pa.py_buffer(np.array([0, 5, 5 + 2**31], np.int64))
     claimed = pa.foreign_buffer(bounds.address, 5 + 2**31, base=bounds)
@@ -189,13 +189,13 @@ def test_record_above_what_a_length_can_say_is_too_large():
     assert error.value.facts["offset"] == 1
 
 
-def test_timestamps_of_every_kind_survive():
+def test_timestamps_of_every_kind_survive() -> None:
     samples = [Sample(i, stamp) for i, stamp in enumerate([-1, 0, 2**63 - 1, -(2**63), 1, 253_402_300_799_999])]
     assert samples_of(decode_batches([only_batch(encoded(samples))])) == samples
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_large_records_survive(codec):
+def test_large_records_survive(codec: Codec) -> None:
     large = bytes(range(256)) * 20_000  # 5 MB: beyond the room that is there at first
     samples = [Sample(0, value=large), Sample(1, key=large, value=b""), Sample(2, headers=((large, large),))]
     assert samples_of(decode_batches([only_batch(encoded(samples, codec))])) == samples
@@ -206,7 +206,7 @@ def test_large_records_survive(codec):
 
 @settings(deadline=None, max_examples=60)
 @given(samples=sample_lists(header_keys=utf8_keys, dense=True), codec=st.sampled_from(Codec))
-def test_aiokafka_reads_what_we_encode(samples, codec):
+def test_aiokafka_reads_what_we_encode(samples: list[Sample], codec: Codec) -> None:
     records = MemoryRecords(bytes(encode_batch(columns_of(samples), codec=codec)))
     batch = records.next_batch()
     assert batch.validate_crc()
@@ -226,7 +226,7 @@ def test_aiokafka_reads_what_we_encode(samples, codec):
 
 @settings(deadline=None, max_examples=60)
 @given(samples=sample_lists(header_keys=utf8_keys), codec=st.sampled_from(Codec))
-def test_we_read_what_aiokafka_encodes(samples, codec):
+def test_we_read_what_aiokafka_encodes(samples: list[Sample], codec: Codec) -> None:
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 30)
     # Its builder takes a first timestamp of -1 for none given yet, and writes another batch than it was asked for.
     samples[0] = replace(samples[0], timestamp=max(samples[0].timestamp, 0))
@@ -239,7 +239,7 @@ def test_we_read_what_aiokafka_encodes(samples, codec):
 
 @settings(deadline=None, max_examples=60)
 @given(samples=sample_lists(header_keys=any_keys), codec=st.sampled_from(Codec))
-def test_header_keys_of_any_bytes_survive(samples, codec):
+def test_header_keys_of_any_bytes_survive(samples: list[Sample], codec: Codec) -> None:
     # aiokafka cannot read these; the encoder alone has been held against it above.
     assert samples_of(decode_batches([only_batch(encoded(samples, codec))])) == samples
 
@@ -265,12 +265,12 @@ def batch_sequence(count: int, *, value_bytes: int = 1000) -> tuple[bytearray, l
     return data, samples
 
 
-def test_many_batches_become_one_set_of_columns():
+def test_many_batches_become_one_set_of_columns() -> None:
     data, samples = batch_sequence(500)
     assert samples_of(decode_batches(batches_in(data))) == samples
 
 
-def test_result_owns_its_memory():
+def test_result_owns_its_memory() -> None:
     data, samples = batch_sequence(20)
     columns = decode_batches(batches_in(data))
     data[:] = b"\xff" * len(data)
@@ -279,7 +279,7 @@ def test_result_owns_its_memory():
     assert samples_of(columns) == samples
 
 
-def test_batches_grow_larger_than_was_to_be_guessed():
+def test_batches_grow_larger_than_was_to_be_guessed() -> None:
     # The first batches say little of the last: each column has to grow again.
     small = [encoded([Sample(i, key=None, value=b"")]) for i in range(400)]
     large = encoded([Sample(1000 + i, key=b"k" * 5000, value=b"v" * 9000, headers=HEADERS) for i in range(300)])
@@ -294,14 +294,14 @@ def test_batches_grow_larger_than_was_to_be_guessed():
     ("start_offset", "end_offset"),
     [(0, None), (0, 0), (5, 6), (37, 90), (37, None), (0, 41), (10_000, None), (0, 10_000)],
 )
-def test_only_offsets_in_the_range_are_kept(start_offset, end_offset):
+def test_only_offsets_in_the_range_are_kept(start_offset: int, end_offset: int | None) -> None:
     data, samples = batch_sequence(40)
     columns = decode_batches(batches_in(data), start_offset=start_offset, end_offset=end_offset)
     end = 1 << 60 if end_offset is None else end_offset
     assert samples_of(columns) == [each for each in samples if start_offset <= each.offset < end]
 
 
-def test_batches_out_of_the_range_are_not_looked_at():
+def test_batches_out_of_the_range_are_not_looked_at() -> None:
     data = bytearray(encoded([Sample(0)])) + encoded([Sample(10)]) + encoded([Sample(20)])
     data[70] ^= 1
     data[-1] ^= 1
@@ -309,7 +309,7 @@ def test_batches_out_of_the_range_are_not_looked_at():
     assert columns.offsets.tolist() == [10]
 
 
-def test_parts_hold_together_what_one_decode_holds():
+def test_parts_hold_together_what_one_decode_holds() -> None:
     data, samples = batch_sequence(200)
     parts = list(decode_parts(batches_in(data), part_bytes_max=20_000))
     assert len(parts) > 10
@@ -319,7 +319,7 @@ def test_parts_hold_together_what_one_decode_holds():
     assert samples_of(RecordColumns.concat(parts)) == samples
 
 
-def test_nothing_in_range_makes_no_part():
+def test_nothing_in_range_makes_no_part() -> None:
     data, _ = batch_sequence(20)
     assert list(decode_parts(batches_in(data), start_offset=10_000, part_bytes_max=1)) == []
 
@@ -328,7 +328,7 @@ def test_nothing_in_range_makes_no_part():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_wrong_checksum_is_corrupt(codec):
+def test_wrong_checksum_is_corrupt(codec: Codec) -> None:
     data = encoded(RECORDS, codec)
     data[-1] ^= 0x40
     with pytest.raises(CorruptBatchError, match="checksum") as error:
@@ -337,7 +337,7 @@ def test_wrong_checksum_is_corrupt(codec):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_count_of_records_is_believed_only_as_far_as_bytes_go(codec):
+def test_count_of_records_is_believed_only_as_far_as_bytes_go(codec: Codec) -> None:
     data = encoded(RECORDS, codec)
     struct.pack_into(">i", data, 23, 2**31 - 2)
     struct.pack_into(">i", data, 57, 2**31 - 1)
@@ -351,7 +351,7 @@ def test_count_of_records_is_believed_only_as_far_as_bytes_go(codec):
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_bomb_is_refused_at_the_limit(codec):
+def test_bomb_is_refused_at_the_limit(codec: Codec) -> None:
     data = encoded([Sample(1000, value=bytes(40_000_000))], codec)
     for limit in (1000, 2_000_000, 39_999_999):
         with pytest.raises(CorruptBatchError, match=f"more than the {limit} bytes allowed"):
@@ -372,12 +372,12 @@ def with_body(body: bytes, *, record_count: int = 1, last_offset_delta: int = 0)
 EMPTY_RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
 
 
-def test_smallest_record_is_read():
+def test_smallest_record_is_read() -> None:
     (sample,) = samples_of(decode_batches(batches_in(with_body(EMPTY_RECORD))))
     assert sample == Sample(1000, 1_700_000_000_000, None, None)
 
 
-def test_any_negative_length_is_null():
+def test_any_negative_length_is_null() -> None:
     # As the Java client has it: -2 where a -1 should be.
     (sample,) = samples_of(decode_batches(batches_in(with_body(bytes([12, 0, 0, 0, 3, 3, 0])))))
     assert (sample.key, sample.value) == (None, None)
@@ -407,25 +407,27 @@ def test_any_negative_length_is_null():
         pytest.param(EMPTY_RECORD * 2, 2, 1, "offset of its record 1", id="the same offset twice"),
     ],
 )
-def test_record_that_contradicts_itself_is_corrupt(body, record_count, last_offset_delta, what):
+def test_record_that_contradicts_itself_is_corrupt(
+    body: bytes, record_count: int, last_offset_delta: int, what: str
+) -> None:
     data = with_body(body, record_count=record_count, last_offset_delta=last_offset_delta)
     with pytest.raises(CorruptBatchError, match=what) as error:
         decode_batches(batches_in(data))
     assert error.value.facts["offset"] == 1000
 
 
-def test_error_names_the_batch_it_is_in():
+def test_error_names_the_batch_it_is_in() -> None:
     data = encoded([Sample(5)]) + encoded([Sample(6)]) + with_body(b"\x7f" * 7) + encoded([Sample(2000)])
     with pytest.raises(CorruptBatchError, match="record batch at offset 1000"):
         decode_batches(batches_in(data))
 
 
-def test_decoding_goes_on_after_a_corrupt_batch():
+def test_decoding_goes_on_after_a_corrupt_batch() -> None:
     with pytest.raises(CorruptBatchError):
         decode_batches(batches_in(with_body(b"\x7f" * 7)))
     assert samples_of(decode_batches(batches_in(WRITTEN_BY_KAFKA["lz4"]))) == RECORDS
 
 
-def test_warming_may_be_repeated():
+def test_warming_may_be_repeated() -> None:
     warm()
     warm()

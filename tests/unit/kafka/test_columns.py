@@ -1,6 +1,8 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
@@ -15,7 +17,7 @@ SAMPLES = [
 ]
 
 
-def test_sizes_are_computed_where_they_are_not_known():
+def test_sizes_are_computed_where_they_are_not_known() -> None:
     known = columns_of(SAMPLES)
     for part in (known, known.slice(1, 4), known.slice(2, 3), known.slice(1, 2), known.slice(4, 4)):
         computed = RecordColumns.of(
@@ -30,14 +32,14 @@ def test_sizes_are_computed_where_they_are_not_known():
     assert known.sizes.tolist() == [4, 0, 6, 4]
 
 
-def test_slice_is_half_open_and_shares_memory():
+def test_slice_is_half_open_and_shares_memory() -> None:
     columns = columns_of(SAMPLES)
     part = columns.slice(1, 3)
     assert samples_of(part) == SAMPLES[1:3]
     assert np.shares_memory(part.offsets, columns.offsets)
 
 
-def test_concat_restores_what_was_sliced():
+def test_concat_restores_what_was_sliced() -> None:
     columns = columns_of(SAMPLES)
     parts = [columns.slice(0, 1), columns.slice(1, 1), columns.slice(1, 4)]
     assert RecordColumns.concat(parts).equals(columns)
@@ -45,7 +47,7 @@ def test_concat_restores_what_was_sliced():
     assert RecordColumns.concat([]).equals(RecordColumns.empty())
 
 
-def test_renumbered_changes_offsets_only():
+def test_renumbered_changes_offsets_only() -> None:
     renumbered = columns_of(SAMPLES).renumbered(100)
     assert renumbered.offsets.tolist() == [100, 101, 102, 103]
     assert renumbered.timestamps.tolist() == [10, 11, 12, 13]
@@ -62,19 +64,19 @@ def test_renumbered_changes_offsets_only():
         Sample(3, 10, b"k", None, SAMPLES[0].headers, timestamp_type=1),
     ],
 )
-def test_equals_sees_every_field(change):
+def test_equals_sees_every_field(change: Sample) -> None:
     assert not columns_of([SAMPLES[0]]).equals(columns_of([change]))
 
 
-def test_columns_survive_pickling():
+def test_columns_survive_pickling() -> None:
     columns = columns_of(SAMPLES)
     assert pickle.loads(pickle.dumps(columns)).equals(columns)
 
 
-def test_columns_of_different_length_are_refused():
+def test_columns_of_different_length_are_refused() -> None:
     columns = columns_of(SAMPLES)
     with pytest.raises(ValueError, match="length"):
-        replaced(columns, keys=columns.keys[1:])
+        replace(columns, keys=columns.keys[1:])
 
 
 @pytest.mark.parametrize(
@@ -87,17 +89,12 @@ def test_columns_of_different_length_are_refused():
         ("headers", pa.array([[]] * 4, pa.list_(pa.string()))),
     ],
 )
-def test_columns_of_another_type_are_refused(name, array):
+def test_columns_of_another_type_are_refused(name: str, array: npt.NDArray[np.signedinteger] | pa.Array) -> None:
     with pytest.raises(ValueError, match="types"):
-        replaced(columns_of(SAMPLES), **{name: array})
+        replace(columns_of(SAMPLES), **{name: array})
 
 
-def test_type_of_headers_takes_nulls_for_values_alone():
+def test_type_of_headers_takes_nulls_for_values_alone() -> None:
     field = HEADERS_TYPE.value_field
     assert not field.nullable
     assert [(each.name, each.nullable) for each in field.type] == [("key", False), ("value", True)]
-
-
-def replaced(columns, **changes):
-    names = ("offsets", "timestamps", "timestamp_types", "keys", "values", "headers", "sizes")
-    return RecordColumns(**{name: getattr(columns, name) for name in names} | changes)

@@ -56,21 +56,21 @@ def resealed(data: bytes | bytearray) -> bytearray:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_batch_cut_at_any_byte_is_left_over(codec):
+def test_batch_cut_at_any_byte_is_left_over(codec: Codec) -> None:
     data = encode_batch(columns_of(SAMPLES), codec=codec)
     for length in range(len(data)):
         assert decoded_or_corrupt(data[:length]) == []
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_batch_cut_at_any_byte_and_sealed_again_is_corrupt(codec):
+def test_batch_cut_at_any_byte_and_sealed_again_is_corrupt(codec: Codec) -> None:
     data = encode_batch(columns_of(SAMPLES), codec=codec)
     for length in range(61, len(data)):
         assert decoded_or_corrupt(resealed(data[:length])) is None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_flipped_bit_is_found_by_the_checksum_or_is_not_covered_by_it(name):
+def test_any_flipped_bit_is_found_by_the_checksum_or_is_not_covered_by_it(name: str) -> None:
     good = WRITTEN_BY_KAFKA[name]
     for position in range(len(good)):
         for bit in range(8):
@@ -80,7 +80,7 @@ def test_any_flipped_bit_is_found_by_the_checksum_or_is_not_covered_by_it(name):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_any_flipped_bit_under_a_right_checksum_is_survived(codec):
+def test_any_flipped_bit_under_a_right_checksum_is_survived(codec: Codec) -> None:
     good = encode_batch(columns_of(SAMPLES), codec=codec)
     for position in range(16, len(good)):
         for bit in range(8):
@@ -90,7 +90,7 @@ def test_any_flipped_bit_under_a_right_checksum_is_survived(codec):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_random_bytes_for_records_are_survived(codec):
+def test_random_bytes_for_records_are_survived(codec: Codec) -> None:
     seeded = random.Random(codec)
     header = encode_batch(columns_of(SAMPLES), codec=codec)[:61]
     for _ in range(3000):
@@ -103,7 +103,7 @@ def test_random_bytes_for_records_are_survived(codec):
 
 @settings(deadline=None, max_examples=300)
 @given(changes=st.lists(st.tuples(st.integers(61, 400), st.binary(min_size=1, max_size=6)), min_size=1, max_size=5))
-def test_records_with_bytes_overwritten_are_survived(changes):
+def test_records_with_bytes_overwritten_are_survived(changes: list[tuple[int, bytes]]) -> None:
     # The body is not compressed, so what is overwritten are lengths and counts.
     data = encode_batch(columns_of(SAMPLES), codec=Codec.NONE)
     for position, change in changes:
@@ -114,7 +114,7 @@ def test_records_with_bytes_overwritten_are_survived(changes):
 
 @settings(deadline=None, max_examples=300)
 @given(data=st.binary(max_size=300))
-def test_random_bytes_for_an_answer_are_survived(data):
+def test_random_bytes_for_an_answer_are_survived(data: bytes) -> None:
     decoded_or_corrupt(data)
 
 
@@ -131,7 +131,7 @@ def before_a_wall() -> Iterator[memoryview]:
     assert libc.mprotect(wall, ctypes.c_size_t(page), read_and_write) == 0
 
 
-def test_nothing_after_a_batch_is_read(before_a_wall):
+def test_nothing_after_a_batch_is_read(before_a_wall: memoryview) -> None:
     seeded = random.Random(4)
     good = encode_batch(columns_of(SAMPLES), codec=Codec.NONE)
     for _ in range(5000):

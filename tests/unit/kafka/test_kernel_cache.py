@@ -31,29 +31,29 @@ def folders_printed(*, before: str = "", **variables: str) -> tuple[Path, Path]:
     return Path(told), Path(numbas)
 
 
-def test_folder_is_below_the_users_cache(tmp_path):
+def test_folder_is_below_the_users_cache(tmp_path: Path) -> None:
     told, numbas = folders_printed(HOME=str(tmp_path))
     assert told == numbas
     assert told.parent == tmp_path / ".cache" / "mirrorlake" / "numba"
 
 
-def test_folder_follows_xdg(tmp_path):
+def test_folder_follows_xdg(tmp_path: Path) -> None:
     told, numbas = folders_printed(HOME=str(tmp_path / "home"), XDG_CACHE_HOME=str(tmp_path / "xdg"))
     assert told == numbas
     assert told.parent == tmp_path / "xdg" / "mirrorlake" / "numba"
 
 
-def test_folder_that_was_chosen_is_left_alone(tmp_path):
+def test_folder_that_was_chosen_is_left_alone(tmp_path: Path) -> None:
     told, numbas = folders_printed(HOME=str(tmp_path), NUMBA_CACHE_DIR=str(tmp_path / "elsewhere"))
     assert told == numbas == tmp_path / "elsewhere"
 
 
-def test_numba_imported_too_early_is_told(tmp_path):
+def test_numba_imported_too_early_is_told(tmp_path: Path) -> None:
     told, numbas = folders_printed(before="import numba\n", HOME=str(tmp_path))
     assert told == numbas
 
 
-def test_home_that_cannot_be_written_gives_way_to_a_temporary_folder(tmp_path):
+def test_home_that_cannot_be_written_gives_way_to_a_temporary_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     told, numbas = folders_printed(HOME=str(tmp_path / "file"), TMPDIR=str(tmp_path))
     assert told == numbas
@@ -62,7 +62,7 @@ def test_home_that_cannot_be_written_gives_way_to_a_temporary_folder(tmp_path):
     assert told.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_temporary_folder_others_can_write_is_not_used(tmp_path):
+def test_temporary_folder_others_can_write_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     trap = tmp_path / f"mirrorlake-numba-{os.getuid()}"
     trap.mkdir()
@@ -74,7 +74,7 @@ def test_temporary_folder_others_can_write_is_not_used(tmp_path):
 
 
 @pytest.mark.parametrize("target_exists", [True, False])
-def test_temporary_folder_that_is_a_link_is_not_used(tmp_path, target_exists):
+def test_temporary_folder_that_is_a_link_is_not_used(tmp_path: Path, target_exists: bool) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     if target_exists:
         (tmp_path / "elsewhere").mkdir()
@@ -85,7 +85,7 @@ def test_temporary_folder_that_is_a_link_is_not_used(tmp_path, target_exists):
     assert list((tmp_path / "elsewhere").glob("*")) == []
 
 
-def test_numba_is_imported_by_the_codec_only():
+def test_numba_is_imported_by_the_codec_only() -> None:
     code = """
 import sys
 import mirrorlake.kafka.batches, mirrorlake.kafka.columns, mirrorlake.kafka.compression

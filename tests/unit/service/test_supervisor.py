@@ -39,6 +39,7 @@ def kafka_state(partition: int, *, shard: str | None = None) -> PartitionState:
         source=source,
         shard=shard or f"m.{partition}",
         work=KafkaWork(destination="west", cluster=WEST, settings=settings),
+        topic_id="t",
         rule=None,
     )
 
@@ -56,7 +57,9 @@ def archive_state(partition: int, *, position: int | None = 0) -> PartitionState
         writer="test",
     )
     work = ArchiveWork(destination="lake", root=Path("/lake"), settings=settings)
-    return PartitionState(mirror="m", source=source, shard=f"m.{partition}", work=work, rule=RULE, position=position)
+    return PartitionState(
+        mirror="m", source=source, shard=f"m.{partition}", work=work, topic_id="t", rule=RULE, position=position
+    )
 
 
 class Bench:
@@ -280,6 +283,30 @@ def test_a_lane_that_falls_behind_hands_a_shard_to_the_other(capsys: pytest.Capt
     found = bench.next(1)
     assert found is not None
     assert sorted(work.source.partition for work in found[1].partitions) == [0, 1, 3]
+
+
+@pytest.mark.parametrize(("once", "seconds"), [(False, 10.0), (True, 0.0)])
+def test_an_archive_past_its_sources_end_is_parked_and_not_called_caught_up(*, once: bool, seconds: float) -> None:
+    state = archive_state(0, position=50)
+    bench = Bench(state, lanes=1, once=once)
+    bench.observe(p0=20)
+    assert state.is_parked is once
+    bench.clock.advance(seconds)
+    bench.observe(p0=20)
+    assert state.state is StateName.PARKED
+    assert "position 50" in str(state.error)
+    assert "20" in str(state.error)
+
+
+def test_an_end_that_looks_old_for_a_moment_parks_nothing() -> None:
+    state = archive_state(0, position=50)
+    bench = Bench(state, lanes=1)
+    bench.observe(p0=49)
+    bench.clock.advance(9)
+    bench.observe(p0=50)
+    bench.clock.advance(9)
+    bench.observe(p0=49)
+    assert state.state is StateName.CAUGHT_UP
 
 
 def test_being_superseded_ends_everything() -> None:

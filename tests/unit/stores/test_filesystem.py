@@ -166,7 +166,7 @@ def test_a_full_disk_while_writing_is_a_passing_error(tmp_path: Path) -> None:
     def no_room(descriptor: int, data: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    os.write = no_room  # type: ignore[assignment]
+    os.write = no_room
     try:
         with pytest.raises(StoreUnavailableError, match="No space left") as full:
             staged.file.write(b"x")

@@ -1,0 +1,156 @@
+"""Looks from outside how far copies have come: at the other cluster's log ends and at the archive's file names.
+
+Times are taken by what stands at a destination, not by what the program under demonstration says of itself.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mirrorlake.archive.names import parse_segment_name
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.descriptions import LogEnd
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.offsets import TopicPartition
+
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What stands at one destination of a topic: positions by partition, and whether anything has changed there."""
+
+    positions: Mapping[int, int]
+    has_begun: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Leg:
+    """One topic on its way to one destination, and the times seen so far.
+
+    Attributes:
+        topic: its name.
+        destination: the cluster's or the store's name.
+        targets: where the copy is to stand in the end, by partition (exclusive).
+        starts: where it stands before, by partition.
+        idle_until: reading of the clock when it was last seen untouched.
+        ended_at: when it was first seen complete; None until then.
+    """
+
+    topic: str
+    destination: str
+    targets: Mapping[int, int]
+    starts: Mapping[int, int]
+    idle_until: float
+    ended_at: float | None = None
+    _positions: Mapping[int, int] = field(default_factory=dict)
+    _has_begun: bool = False
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are to go."""
+        return sum(self.targets.values()) - sum(self.starts.values())
+
+    @property
+    def offsets_done(self) -> int:
+        """How many of them were seen done."""
+        return sum(max(0, self._positions.get(n, start) - start) for n, start in self.starts.items())
+
+    @property
+    def seconds(self) -> float:
+        """From the last look at which nothing had begun to the first one at which all was there; 0 before that."""
+        return 0.0 if self.ended_at is None else self.ended_at - self.idle_until
+
+    def saw(self, sight: Sight, now: float) -> None:
+        """Takes what one look showed."""
+        self._has_begun = self._has_begun or sight.has_begun
+        if not self._has_begun:
+            self.idle_until = now
+        self._positions = sight.positions
+        if self.ended_at is None and all(sight.positions.get(n, 0) >= end for n, end in self.targets.items()):
+            self.ended_at = now
+
+
+class Watch:
+    """Looks every tenth of a second, in a thread, until left. Use as a context manager.
+
+    Args:
+        settings: of the destination cluster.
+        lake: root of the archive.
+        to_kafka: legs that end at the cluster.
+        to_archive: legs that end in the archive.
+    """
+
+    def __init__(
+        self, settings: ClusterSettings, lake: Path, *, to_kafka: Sequence[Leg], to_archive: Sequence[Leg]
+    ) -> None:
+        self._settings = settings
+        self._lake = lake
+        self._to_kafka = to_kafka
+        self._to_archive = to_archive
+        self._known_files = {leg.topic: _files(lake, leg) for leg in to_archive}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), name="demo-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Looks once more, so that what came last is seen, and ends."""
+        self._is_over.set()
+        self._thread.join()
+
+    async def _watch(self) -> None:
+        async with ClusterClient(self._settings) as client:
+            while True:
+                is_last = self._is_over.is_set()
+                for leg in self._to_archive:
+                    leg.saw(archive_sight(leg, _files(self._lake, leg), self._known_files[leg.topic]), time.monotonic())
+                await self._look_at_kafka(client)
+                if is_last:
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look_at_kafka(self, client: ClusterClient) -> None:
+        try:
+            there = (await client.metadata([leg.topic for leg in self._to_kafka], refresh=True)).topics
+            legs = [leg for leg in self._to_kafka if leg.topic in there]
+            ends = await client.log_ends([TopicPartition(leg.topic, n) for leg in legs for n in leg.targets])
+        except MirrorlakeError:
+            return  # A look that shows nothing; there will be others.
+        for leg in legs:
+            found = {n: ends[TopicPartition(leg.topic, n)] for n in leg.targets}
+            positions = {n: end.end_offset for n, end in found.items() if isinstance(end, LogEnd)}
+            has_begun = any(position > leg.starts[n] for n, position in positions.items())
+            leg.saw(Sight(positions=positions, has_begun=has_begun), time.monotonic())
+
+
+def archive_sight(leg: Leg, files: frozenset[str], known: frozenset[str]) -> Sight:
+    """Returns what the names of an archived topic's files say.
+
+    Args:
+        leg: the topic and its partitions.
+        files: ``partition/name`` each, staged ones included: with the first one a segment is begun.
+        known: those that were there before.
+    """
+    positions = dict(leg.starts)
+    for file in files:
+        partition, _, name = file.partition("/")
+        segment = parse_segment_name(name)
+        if segment is not None and int(partition) in positions:
+            positions[int(partition)] = max(positions[int(partition)], segment.end_offset)
+    return Sight(positions=positions, has_begun=files != known)
+
+
+def _files(lake: Path, leg: Leg) -> frozenset[str]:
+    folders = [lake / leg.topic / str(number) for number in leg.targets]
+    return frozenset(f"{folder.name}/{path.name}" for folder in folders if folder.is_dir() for path in folder.iterdir())

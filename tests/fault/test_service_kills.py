@@ -1,0 +1,164 @@
+"""``mirrorlake run`` under load, killed and killed again: the copies come out equal, and nothing stays behind."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.copies import (
+    archive_position,
+    assert_equal_in_archive,
+    assert_equal_in_kafka,
+    create_topic,
+    log_end,
+    wait_until,
+)
+from support.load import Load
+from support.mirrors import write_config
+from support.service_process import ServiceProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PARTITIONS = 2
+
+
+class Scene:
+    """A source topic, and a configuration that copies it to Kafka and to an archive."""
+
+    def __init__(self, source: EmbeddedKafka, destination: EmbeddedKafka, topic: str, folder: Path) -> None:
+        self.source, self.destination = source.bootstrap_servers, destination.bootstrap_servers
+        self.topic, self.folder, self.lake = topic, folder, folder / "lake"
+        self.config = self.write_config("mirror", max_records=500)
+        create_topic(self.source, topic, PARTITIONS)
+
+    def write_config(self, name: str, *, max_records: int = 1_000_000, max_time: str = "1s") -> Path:
+        return write_config(
+            self.folder / f"{name}.yaml",
+            source=self.source,
+            topic=self.topic,
+            destination=self.destination,
+            lake=self.lake,
+            max_records=max_records,
+            max_time=max_time,
+        )
+
+    def load(self) -> Load:
+        return Load(self.source, self.topic, partitions=PARTITIONS)
+
+    def run(self, *more: str, config: Path | None = None) -> ServiceProcess:
+        return ServiceProcess("run", "-c", str(config or self.config), *more, folder=self.folder)
+
+    def positions(self) -> tuple[int, int]:
+        """Sums over the partitions of what the Kafka destination and the archive hold."""
+        return (
+            sum(log_end(self.destination, self.topic, n) for n in range(PARTITIONS)),
+            sum(archive_position(self.lake, self.topic, n) for n in range(PARTITIONS)),
+        )
+
+    def await_progress(self, service: ServiceProcess) -> None:
+        """Waits until both destinations have grown."""
+        before = self.positions()
+        wait_until(
+            lambda: not service.is_running or all(new > old for new, old in zip(self.positions(), before, strict=True)),
+            f"progress: {service.said()}",
+        )
+        assert service.is_running, service.said()
+
+    def complete(self) -> None:
+        """A bounded run ends with everything equal."""
+        with self.run("--once") as service:
+            assert service.exit_code() == 0, service.said()
+        self.assert_equal()
+
+    def assert_equal(self) -> None:
+        assert assert_equal_in_kafka(self.source, self.destination, self.topic, PARTITIONS) > 0
+        assert assert_equal_in_archive(self.source, self.lake, self.topic, PARTITIONS) > 0
+
+
+@pytest.fixture
+def scene(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Scene:
+    return Scene(source_kafka, destination_kafka, topic_name, tmp_path)
+
+
+def kill_again_and_again(scene: Scene, *, lives: int, chance: random.Random) -> None:
+    with scene.load():
+        for _ in range(lives):
+            with scene.run() as service:
+                scene.await_progress(service)
+                time.sleep(chance.uniform(0.0, 1.5))
+                service.kill()
+                service.assert_nothing_left()
+    scene.complete()
+
+
+def test_a_service_killed_again_and_again_under_load_leaves_nothing_running_and_no_record_twice_or_lost(
+    scene: Scene,
+) -> None:
+    kill_again_and_again(scene, lives=3, chance=random.Random(2))
+
+
+@pytest.mark.soak
+def test_a_service_killed_again_and_again_for_a_long_time(scene: Scene) -> None:
+    chance = random.Random(int(os.environ.get("SOAK_SEED", "2")))
+    give_up_at = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "300"))
+    while time.monotonic() < give_up_at:
+        kill_again_and_again(scene, lives=10, chance=chance)
+
+
+def race(scene: Scene, *, seconds: float) -> None:
+    """Two processes with different flush settings serve the same destinations for so long under load."""
+    small = scene.write_config("small", max_records=70, max_time="1s")
+    large = scene.write_config("large", max_records=333, max_time="3s")
+    with scene.load(), scene.run(config=small) as first, scene.run(config=large) as second:
+        for service in (first, second):
+            scene.await_progress(service)
+        time.sleep(seconds)
+        for service in (first, second):
+            service.signal(signal.SIGTERM)
+        assert [service.exit_code() for service in (first, second)] == [0, 0], first.said() + second.said()
+        for service in (first, second):
+            service.assert_nothing_left()
+            assert "parked" not in service.said()
+    scene.complete()
+
+
+def test_two_services_on_the_same_destinations_make_one_copy(scene: Scene) -> None:
+    race(scene, seconds=6.0)
+
+
+@pytest.mark.soak
+def test_two_services_on_the_same_destinations_for_a_long_time(scene: Scene) -> None:
+    race(scene, seconds=float(os.environ.get("SOAK_SECONDS", "300")))
+
+
+def test_a_killed_python_worker_is_replaced_and_its_lease_is_done_again(scene: Scene) -> None:
+    with scene.load(), scene.run() as service:
+        scene.await_progress(service)
+        for _ in range(3):
+            victims = service.python_workers()
+            assert victims
+            for worker in victims:
+                worker.kill()
+            scene.await_progress(service)
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        assert "parked" not in service.said()
+    scene.complete()
+
+
+def test_a_killed_jvm_makes_the_service_start_again_by_itself(scene: Scene) -> None:
+    with scene.load(), scene.run() as service:
+        scene.await_progress(service)
+        jvm = service.jvm()
+        jvm.kill()
+        service.await_words("Spark's JVM died: starting again")
+        scene.await_progress(service)
+        assert service.jvm().pid != jvm.pid
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+    scene.complete()

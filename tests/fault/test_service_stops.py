@@ -1,0 +1,119 @@
+"""The end of ``mirrorlake run`` as asked for, and the flush that belongs to it."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import RunAsync
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.copies import (
+    archive_position,
+    archived_records,
+    assert_equal_in_archive,
+    create_topic,
+    source_end,
+    wait_until,
+)
+from support.mirrors import write_config
+from support.records import in_batches, produce, simple_records
+from support.service_process import ServiceProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+class Lake:
+    """A source topic, and a service that archives it and has no reason to flush by itself."""
+
+    def __init__(self, source: EmbeddedKafka, topic: str, folder: Path, run_async: RunAsync) -> None:
+        self.source, self.topic, self.folder, self.root = source.bootstrap_servers, topic, folder, folder / "lake"
+        self.written = 0
+        self._run_async = run_async
+        create_topic(self.source, topic)
+
+    def write(self, count: int) -> None:
+        records = simple_records(count, start=self.written, timestamp=int(time.time() * 1000))
+        self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 50))))
+        self.written += count
+
+    def run(self, *, max_time: str = "1h") -> ServiceProcess:
+        config = write_config(
+            self.folder / "mirror.yaml", source=self.source, topic=self.topic, lake=self.root, max_time=max_time
+        )
+        return ServiceProcess("run", "-c", str(config), folder=self.folder)
+
+    def await_serving(self, service: ServiceProcess) -> None:
+        """Waits until the first heartbeat: Spark is up, and the lanes ask for leases."""
+        service.await_words("heartbeat")
+
+    @property
+    def position(self) -> int:
+        return archive_position(self.root, self.topic)
+
+
+@pytest.fixture
+def lake(source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync) -> Lake:
+    return Lake(source_kafka, topic_name, tmp_path, run_async)
+
+
+def to_process(service: ServiceProcess, number: int) -> None:
+    service.signal(number)
+
+
+def to_group(service: ServiceProcess, number: int) -> None:
+    service.signal_group(number)
+
+
+def to_everyone(service: ServiceProcess, number: int) -> None:
+    for process in service.processes():
+        process.send_signal(number)
+
+
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        (signal.SIGTERM, to_process),
+        (signal.SIGTERM, to_group),  # a terminal, or a shell that ends
+        (signal.SIGTERM, to_everyone),  # systemd
+        (signal.SIGINT, to_group),  # Ctrl-C
+    ],
+)
+def test_a_graceful_stop_archives_everything_the_source_had_when_the_signal_came(
+    lake: Lake, number: signal.Signals, send: Callable[[ServiceProcess, int], None]
+) -> None:
+    lake.write(200)
+    with lake.run() as service:
+        lake.await_serving(service)
+        assert lake.position == 0
+        lake.write(150)  # the last of them a moment before the signal
+        send(service, number)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+    assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 350
+    assert lake.position == source_end(lake.source, lake.topic) == 350
+
+
+def test_a_second_signal_ends_the_service_at_once_and_leaves_nothing_running_and_nothing_broken(lake: Lake) -> None:
+    lake.write(300)
+    with lake.run() as service:
+        lake.await_serving(service)
+        service.signal(signal.SIGTERM)
+        service.signal(signal.SIGTERM)
+        # The graceful end may have been quicker than the second signal.
+        assert service.exit_code() in (128 + signal.SIGTERM, 0), service.said()
+        service.assert_nothing_left()
+    position = lake.position
+    assert sorted(archived_records(lake.root, lake.topic)) == list(range(position))
+
+
+def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
+    lake.write(30)
+    with lake.run(max_time="2s") as service:
+        wait_until(lambda: lake.position == 30, f"the first flush: {service.said()}")
+        lake.write(12)
+        wait_until(lambda: lake.position == 42, f"the second flush: {service.said()}")
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+    assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 42
