@@ -123,6 +123,8 @@ def _run(executable: Path, argument: str, *, source: str) -> subprocess.Complete
             errors="replace",
             timeout=_PROBE_TIMEOUT_SECONDS,
             check=False,
+            # A signal to our process group must not kill the probe: it would look like an unusable Java.
+            start_new_session=True,
         )
     except (OSError, subprocess.TimeoutExpired) as cause:
         raise _unusable(f"{executable} ({source}) cannot be started: {cause}", source=source) from cause

@@ -90,7 +90,7 @@ def assert_equal_in_kafka(source: str, destination: str, topic: str, partitions:
     count = 0
     for partition in range(partitions):
         end = source_end(source, topic, partition)
-        assert log_end(destination, topic, partition) == end
+        assert (found := log_end(destination, topic, partition)) == end, f"log end {found}, the source's is {end}"
         expected = consume(source, topic, partition)
         assert_same_records(expected, consume(destination, topic, partition))
         count += len(expected)
@@ -101,7 +101,8 @@ def assert_equal_in_archive(source: str, root: Path, topic: str, partitions: int
     """One chain that ends where the source does and holds every record once; returns how many there are."""
     count = 0
     for partition in range(partitions):
-        assert archive_position(root, topic, partition) == source_end(source, topic, partition)
+        end = source_end(source, topic, partition)
+        assert (found := archive_position(root, topic, partition)) == end, f"position {found}, the source's is {end}"
         expected = consume(source, topic, partition)
         assert_same_records(expected, archived_records(root, topic, partition))
         count += len(expected)

@@ -1,5 +1,6 @@
 """A producer that never stops, in a thread: every record says its own number."""
 
+import asyncio
 import itertools
 import threading
 import time
@@ -9,8 +10,6 @@ from typing import Self
 
 from mirrorlake.errors import MirrorlakeError
 from support.records import build_batch, produce, simple_records
-
-import asyncio
 
 
 class Load:

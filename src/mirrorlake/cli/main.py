@@ -21,8 +21,11 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    epilog="Example: `mirrorlake validate -c mirror.yaml`, then `plan`, `run` and `status` with the same file.",
 )
-config_app = typer.Typer(help="The configuration itself.", no_args_is_help=True)
+config_app = typer.Typer(
+    help="The configuration itself.", no_args_is_help=True, epilog="Example: `mirrorlake config schema`"
+)
 app.add_typer(config_app, name="config")
 
 

@@ -3,16 +3,18 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 Cell = str | int | float | bool | None
 Row = Mapping[str, Cell]
 
-PLAIN_WIDTH = 240
-"""Columns where nobody looks at a screen: wide enough that nothing is cut."""
+PLAIN_WIDTH = 10_000
+"""Columns where nobody looks at a screen: wide enough that no name is cut and no line folded."""
 
 _STYLES = {
     "parked": "red",
@@ -23,6 +25,24 @@ _STYLES = {
     "equal": "green",
     "unknown": "yellow",
 }
+_STYLED = frozenset({"state", "result", "action", "verified"})
+
+_GAP = 2
+FOLDED_WIDTH_MIN = 16
+"""A folded text gets at least this many columns: narrower ones cannot be read."""
+
+_SHORT_HEADINGS = {
+    "partition": "PART",
+    "partitions": "PARTS",
+    "destination": "DEST",
+    "source_low": "SOURCE\nLOW",
+    "source_high": "SOURCE\nHIGH",
+    "dest_next": "DEST\nNEXT",
+    "first_difference": "FIRST\nDIFFERENCE",
+}
+_FOLDABLE = frozenset({"name", "topic", "destination", "to", "note", "what it shows"})
+_EXPENDABLE = ("to", "offsets", "lag")
+"""What other columns say too, in the order in which it is left out."""
 
 
 def console() -> Console:
@@ -41,31 +61,102 @@ def print_json(value: object) -> None:
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> None:
-    """Prints rows under upper-case headings; numbers to the right, nothing for null, errors on lines of their own.
+    """Prints rows under upper-case headings; numbers to the right, a dash for null, errors on lines of their own.
+
+    Where the screen is too narrow for all of it the table gives way, see `fit`; nothing is ever cut off in
+    silence.
 
     Args:
         rows: one mapping per row; a key ``error`` is shown below its row.
         columns: which keys, in which order; ``_`` in a name becomes ``-``.
         title: shown above.
     """
+    out = console()
+    layout = fit(rows, columns, width=out.width)
     table = Table(title=title or None, box=None, pad_edge=False, title_justify="left", header_style="bold")
-    for column in columns:
-        is_number = any(isinstance(row.get(column), int | float) for row in rows)
+    for column in layout.columns:
+        is_folded = column in layout.folded
         table.add_column(
-            column.upper().replace("_", "-"),
-            justify="right" if is_number else "left",
-            no_wrap=True,
-            overflow="fold" if column == "error" else "ellipsis",
+            layout.headings[column],
+            justify="right" if _is_number(rows, column) else "left",
+            no_wrap=not is_folded,
+            overflow="fold",
+            min_width=FOLDED_WIDTH_MIN if is_folded else None,
         )
     for row in rows:
-        table.add_row(*(_text(column, row.get(column)) for column in columns))
-    out = console()
+        table.add_row(*(_text(column, row.get(column)) for column in layout.columns))
+    if layout.common:
+        out.print(", ".join(f"{column.replace('_', ' ')}: {escape(text)}" for column, text in layout.common.items()))
     out.print(table)
     for row in rows:
         if row.get("error"):
-            where = f"{row.get('topic')}-{row.get('partition')}"
-            error = escape(str(row["error"]))
-            out.print(f"[red]error[/] {row.get('name')} {where} → {row.get('destination')}: {error}")
+            partition = "" if row.get("partition") is None else f"-{row['partition']}"
+            where = escape(f"{row.get('name')} {row.get('topic')}{partition} → {row.get('destination')}")
+            out.print(f"[red]error[/] {where}: {escape(str(row['error']))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a table is shown.
+
+    Attributes:
+        columns: those that are shown, in their order.
+        headings: of each of them.
+        common: what is the same in all rows, said once above the table instead.
+        folded: columns whose texts may take several lines.
+    """
+
+    columns: tuple[str, ...]
+    headings: Mapping[str, str]
+    common: Mapping[str, str] = field(default_factory=dict)
+    folded: frozenset[str] = frozenset()
+
+
+def fit(rows: Sequence[Row], columns: Sequence[str], *, width: int) -> Layout:
+    """Returns how rows are shown in ``width`` columns of a screen. Pure.
+
+    Whatever fits is shown as it is. Otherwise, one after the other until it fits: headings become short and
+    columns without a value go; what is the same in every row is said once; long texts may be folded; columns
+    that repeat what others say are left out.
+    """
+    shown = tuple(columns)
+    headings = {column: column.upper().replace("_", "-") for column in columns}
+    if _width(rows, shown, headings) <= width:
+        return Layout(columns=shown, headings=headings)
+    headings = {column: _SHORT_HEADINGS.get(column, heading) for column, heading in headings.items()}
+    shown = tuple(column for column in shown if any(row.get(column) is not None for row in rows))
+    common: dict[str, str] = {}
+    if _width(rows, shown, headings) > width:
+        common = {column: str(rows[0][column]) for column in shown if _is_common(rows, column)}
+        shown = tuple(column for column in shown if column not in common)
+    folded = frozenset(_FOLDABLE & set(shown)) if _width(rows, shown, headings) > width else frozenset()
+    for column in _EXPENDABLE:
+        if _width(rows, shown, headings, folded=folded) > width:
+            shown = tuple(other for other in shown if other != column)
+    return Layout(columns=shown, headings=headings, common=common, folded=folded & set(shown))
+
+
+def _width(
+    rows: Sequence[Row], columns: Sequence[str], headings: Mapping[str, str], *, folded: frozenset[str] = frozenset()
+) -> int:
+    """Returns how wide the table is, at the least; columns are two spaces apart."""
+    widths = []
+    for column in columns:
+        texts = (Text.from_markup(_text(column, row.get(column))).cell_len for row in rows)
+        natural = max([*map(len, headings[column].split("\n")), *texts])
+        widths.append(min(natural, FOLDED_WIDTH_MIN) if column in folded else natural)
+    return sum(widths) + _GAP * max(0, len(widths) - 1)
+
+
+def _is_number(rows: Sequence[Row], column: str) -> bool:
+    return any(isinstance(row.get(column), int | float) for row in rows)
+
+
+def _is_common(rows: Sequence[Row], column: str) -> bool:
+    """Tells whether all rows, several of them, say the same in a column that is not what one looks for."""
+    if len(rows) < 2 or column in _STYLED or _is_number(rows, column):
+        return False
+    return len({row.get(column) for row in rows}) == 1
 
 
 def _text(column: str, value: Cell) -> str:
@@ -75,6 +166,8 @@ def _text(column: str, value: Cell) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 100_000 else str(value)
-    text = str(value)
-    style = _STYLES.get(text) if column in {"state", "result", "action"} else None
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    style = _STYLES.get(str(value)) if column in _STYLED else None
+    text = escape(str(value))
     return f"[{style}]{text}[/]" if style else text

@@ -52,7 +52,8 @@ def compare(config: "Configuration", rows: Sequence["StatusRow"], *, level: str)
         return verification.verify_names(rows)
     from rich.progress import Progress
 
-    with Progress(console=error_console(), transient=True) as progress:
+    bars = error_console()
+    with Progress(console=bars, transient=True, disable=not bars.is_terminal) as progress:
         if level == "checksums":
             bar = progress.add_task("checking files", total=len(rows))
             return verification.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))

@@ -67,7 +67,7 @@ VARIABLES: Mapping[str, tuple[str, str, str]] = {
     "MIRRORLAKE_CACHE": (
         "absolute path",
         "the user's cache folder",
-        "Where compiled kernels and fetched jars are kept.",
+        "Where compiled kernels, Spark's class archives and fetched jars are kept.",
     ),
     "MIRRORLAKE_METRICS": ("`host:port` or `off`", "", "Goes before `service.metrics`, in both forms."),
     "MIRRORLAKE_HEARTBEAT": ("duration or `off`", "", "Goes before `service.heartbeat`, in both forms."),

@@ -97,7 +97,9 @@ def prepare(shop: Shop, amounts: Amounts, *, recent_customers: int, old_customer
     }
     return Prepared(
         batches=batches,
-        contents={name: found + Content(wire_bytes=_wire_bytes(batches.get(name, ()))) for name, found in contents.items()},
+        contents={
+            name: found + Content(wire_bytes=_wire_bytes(batches.get(name, ()))) for name, found in contents.items()
+        },
         transactions=transactions,
         kept_customers=kept,
         looked_at=[len(columns) for columns in old],
@@ -107,9 +109,7 @@ def prepare(shop: Shop, amounts: Amounts, *, recent_customers: int, old_customer
 async def create_topics(client: ClusterClient) -> None:
     """Creates the four topics on a cluster of one broker."""
     for shape in TOPICS:
-        await client.create_topic(
-            shape.name, partitions=shape.partitions, replication_factor=1, configs=shape.configs
-        )
+        await client.create_topic(shape.name, partitions=shape.partitions, replication_factor=1, configs=shape.configs)
 
 
 async def fill(client: ClusterClient, prepared: Prepared) -> None:
@@ -153,9 +153,7 @@ def _wire_bytes(batches: Batches) -> int:
     return sum(len(batch) for of_partition in batches for batch in of_partition)
 
 
-async def _append(
-    client: ClusterClient, topic: str, batches: Batches, *, transactional_id: str | None = None
-) -> None:
+async def _append(client: ClusterClient, topic: str, batches: Batches, *, transactional_id: str | None = None) -> None:
     """Appends the batches of all partitions side by side, those of each in their order."""
     metadata = await client.metadata([topic])
     connection = await client.connection(metadata.topics[topic].partitions[0].leader)

@@ -121,8 +121,11 @@ class Watch:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _look_at_kafka(self, client: ClusterClient) -> None:
+        topics = [leg.topic for leg in self._to_kafka]
         try:
-            there = (await client.metadata([leg.topic for leg in self._to_kafka], refresh=True)).topics
+            there = (await client.metadata(topics)).topics
+            if len(there) < len(topics):
+                there = (await client.metadata(topics, refresh=True)).topics
             legs = [leg for leg in self._to_kafka if leg.topic in there]
             ends = await client.log_ends([TopicPartition(leg.topic, n) for leg in legs for n in leg.targets])
         except MirrorlakeError:

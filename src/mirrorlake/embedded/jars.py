@@ -6,19 +6,20 @@ whoever finds it may use it.
 
 import fcntl
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mirrorlake.cache_folder import user_cache_folder
 from mirrorlake.errors import ServerUnusableError
 from mirrorlake.java import find_java
 
 KAFKA_VERSION = "4.3.0"
 
+_CACHE_HINT = "let MIRRORLAKE_CACHE name a folder you can write to, with 150 MB free"
 _FETCH_TIMEOUT_SECONDS = 900.0  # 44 MB; a line of 1 Mbit/s needs six minutes.
 _FETCH_ATTEMPTS = 3  # Ivy gives up at the first refused file; what it already has is kept between attempts.
 # Kafka logs through SLF4J 1.7 and brings no back end; without one a broker dies in silence.
@@ -33,11 +34,12 @@ def kafka_libs(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
 
     Args:
         version: Kafka's version, 4.0 or newer.
-        cache: where to keep the folder; `default_cache()` by default.
+        cache: where to keep the folder; the user's cache folder by default.
 
     Raises:
         JavaUnusableError: Ivy has to run and Java cannot.
         ServerUnusableError: the jars could not be fetched, or the cache cannot be written.
+        ConfigurationError: as `user_cache_folder`.
     """
     modules = [("org.apache.kafka", "kafka_2.13", version)]
     return _libs(f"kafka-{version}", modules, cache=cache)
@@ -50,18 +52,11 @@ def mirror_maker_libs(version: str = KAFKA_VERSION, *, cache: Path | None = None
     return _libs(f"kafka-{version}-mirror-maker", modules, cache=cache)
 
 
-def default_cache(environ: Mapping[str, str] | None = None) -> Path:
-    """Returns ``$MIRRORLAKE_CACHE``, else ``mirrorlake`` in ``$XDG_CACHE_HOME``, else in ``~/.cache``."""
-    environ = os.environ if environ is None else environ
-    if own := environ.get("MIRRORLAKE_CACHE"):
-        return Path(own).expanduser()
-    if shared := environ.get("XDG_CACHE_HOME"):
-        return Path(shared) / "mirrorlake"
-    return Path.home() / ".cache" / "mirrorlake"
-
-
 def _libs(name: str, modules: list[tuple[str, str, str]], *, cache: Path | None) -> Path:
-    cache = default_cache() if cache is None else cache
+    try:
+        cache = user_cache_folder() if cache is None else cache
+    except RuntimeError as cause:
+        raise ServerUnusableError(f"nowhere to keep Kafka's jars: {cause}", hint=_CACHE_HINT) from cause
     folder = cache / name
     if folder.is_dir():
         return folder
@@ -73,7 +68,7 @@ def _libs(name: str, modules: list[tuple[str, str, str]], *, cache: Path | None)
     except OSError as cause:
         raise ServerUnusableError(
             f"the cache of Kafka's jars cannot be written: {cause}",
-            hint="let MIRRORLAKE_CACHE name a folder you can write to, with 150 MB free",
+            hint=_CACHE_HINT,
         ) from cause
     return folder
 

@@ -35,7 +35,11 @@ async def dial(host: str, port: int, *, timeout_seconds: float) -> socket.socket
         reasons.append(f"no answer within {timeout_seconds:g} s")
     except socket.gaierror as error:
         reasons.append(f"the name could not be resolved: {error.strerror}")
-    raise BrokerUnreachableError(f"{peer} could not be reached: {'; '.join(reasons)}", address=peer)
+    raise BrokerUnreachableError(
+        f"{peer} could not be reached: {'; '.join(reasons)}",
+        hint="check host and port, and that the broker runs and can be reached from here",
+        address=peer,
+    )
 
 
 async def _addresses(host: str, port: int) -> list[_Address]:

@@ -9,16 +9,21 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
+from mirrorlake.cache_folder import user_cache_folder
+
 _VARIABLE = "NUMBA_CACHE_DIR"
 
 
 def prepare_kernel_cache() -> Path:
     """Points numba at a folder this user can write, and returns it; to be called before numba is imported.
 
-    ``NUMBA_CACHE_DIR`` where it is set; else ``$XDG_CACHE_HOME`` or ``~/.cache`` / ``mirrorlake/numba/<digest
-    of the kernels>``; else, where that cannot be written, the like in a folder for temporary files. numba
-    tells stale kernels by the time stamp of their file alone, and wheels may all carry the same one: hence
-    the digest. Without a folder numba refuses to import a kernel that is to be cached.
+    ``NUMBA_CACHE_DIR`` where it is set; else ``numba/<digest of the kernels>`` in the user's cache folder;
+    else, where that cannot be written, the like in a folder for temporary files. numba tells stale kernels by
+    the time stamp of their file alone, and wheels may all carry the same one: hence the digest. Without a
+    folder numba refuses to import a kernel that is to be cached.
+
+    Raises:
+        ConfigurationError: as `user_cache_folder`.
     """
     if chosen := os.environ.get(_VARIABLE):
         return Path(chosen)
@@ -41,9 +46,7 @@ def _digest() -> str:
 
 def _writable_folder(digest: str) -> Path:
     try:
-        # No home is known of a user without an entry in the user database, as containers run them.
-        cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(cache_home) / "mirrorlake" / "numba" / digest
+        folder = user_cache_folder() / "numba" / digest
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder

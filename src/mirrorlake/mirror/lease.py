@@ -186,11 +186,8 @@ class PartitionJob:
             for _, sink in self._slots:
                 self._errors.setdefault(id(sink), error)
         except asyncio.CancelledError:
-            unknown = OutcomeUnknownError(
-                f"the lease ended before all that was taken of source {self._work.source} was known to be safe"
-            )
-            for _, sink in self._slots:
-                self._errors.setdefault(id(sink), unknown)
+            for destination, sink in self._slots:
+                self._errors.setdefault(id(sink), self._cut_short(destination, sink))
             raise
         finally:
             for copy in self._copies:
@@ -198,6 +195,21 @@ class PartitionJob:
                 self._errors.update(copy.errors)
             for _, sink in self._slots:
                 sink.abandon()
+
+    def _cut_short(self, destination: KafkaWork | ArchiveWork, sink: PartitionSink) -> MirrorlakeError:
+        """Returns what it means that the lease ended here: who did not answer, or an unknown outcome."""
+        if id(sink) not in self._opened:
+            return RequestTimeoutError(
+                f"destination {destination.destination} of source {self._work.source} did not answer within the lease"
+            )
+        if not self._copies:
+            return RequestTimeoutError(
+                f"cluster {self._work.cluster.name} did not answer for source {self._work.source} within the lease"
+            )
+        return OutcomeUnknownError(
+            f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
+            f"{destination.destination}"
+        )
 
     async def _run(self) -> None:
         self._slots = [(d, self._lease.make_sink(self._work, d)) for d in self._work.destinations]

@@ -218,7 +218,7 @@ class PartitionCopy:
                 self._reader_changed()
 
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
-        self.errors[id(sink)] = error
+        self.errors[id(sink)] = self._placed(error)
         self._sinks.remove(sink)
         sink.abandon()
         if not self._sinks:
@@ -230,29 +230,48 @@ class PartitionCopy:
         for sink in list(self._sinks):
             self._end(sink, error)
 
+    def _placed(self, error: MirrorlakeError) -> MirrorlakeError:
+        """Names the source in an error of its bytes, which know no more than their offset."""
+        if not isinstance(error, CorruptBatchError) or "code" in error.facts:
+            return error
+        return CorruptBatchError(
+            f"source {self.source}: {error.message}",
+            hint="nothing was copied from there on; let kafka-dump-log.sh show the segment, then bring the batch back "
+            "from another replica, or delete the records up to it (kafka-delete-records.sh)",
+            **{"topic": self.source.topic, "partition": self.source.partition, **error.facts},
+        )
+
+    def _old_format(self, header: BatchHeader) -> UnsupportedError:
+        return UnsupportedError(
+            f"source {self.source} holds message format v{header.magic} at offset {header.base_offset}, which this "
+            "version does not read",
+            hint="Kafka 0.11 and newer write format v2; old segments vanish with the topic's retention",
+            offset=header.base_offset,
+        )
+
     def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer) -> Delivery:
         what = f"fetch of source {self.source} at offset {self._next_offset}"
         if answer.error_code:
             raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
         aborted = AbortedTransactions(answer.aborted)
-        batches = []
+        batches: list[ClassifiedBatch] = []
         position = self._next_offset
-        for batch in walk(answer.records):
-            if batch.header.base_offset >= self._end_offset:
-                break
-            verify_crc(batch)
-            found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
-            if batch.header.last_offset < position:
-                continue
-            if found.reason == OLD_FORMAT.reason:
-                raise UnsupportedError(
-                    f"source {self.source} holds message format v{batch.header.magic} at offset "
-                    f"{batch.header.base_offset}, which this version does not read",
-                    hint="Kafka 0.11 and newer write format v2; old segments vanish with the topic's retention",
-                    offset=batch.header.base_offset,
-                )
-            batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
-            position = batch.header.next_offset
+        try:
+            for batch in walk(answer.records):
+                if batch.header.base_offset >= self._end_offset:
+                    break
+                verify_crc(batch)
+                found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+                if batch.header.last_offset < position:
+                    continue
+                if found.reason == OLD_FORMAT.reason:
+                    raise self._old_format(batch.header)
+                batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
+                position = batch.header.next_offset
+        except PermanentError:
+            # What comes before it is right: it is delivered, and the next fetch begins with what is wrong.
+            if not batches:
+                raise
         return Delivery(
             covered=OffsetRange(start_offset=self._next_offset, end_offset=max(position, self._next_offset)),
             batches=batches,

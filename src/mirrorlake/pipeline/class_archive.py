@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mirrorlake.cache_folder import user_cache_folder
+
 # An archive that no longer fits is a warning, on stdout, and of no use to anybody: the JVM goes on without.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -20,14 +22,18 @@ _RETRY_SECONDS = 86_400.0  # A JVM that could not write an archive will hardly d
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Returns where this user's archives lie: ``mirrorlake/class-archive`` below the user's cache folder.
+    """Returns where this user's archives lie: ``class-archive`` in the user's cache folder.
 
-    That is ``$XDG_CACHE_HOME``, else ``~/.cache``, else the system's temporary folder.
+    For a user without a home that is ``mirrorlake`` in the system's temporary folder.
+
+    Raises:
+        ConfigurationError: as `user_cache_folder`.
     """
-    environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CACHE_HOME")
-    home = Path(environ.get("HOME") or tempfile.gettempdir())
-    return (Path(base) if base else home / ".cache") / "mirrorlake" / "class-archive"
+    try:
+        folder = user_cache_folder(environ)
+    except RuntimeError:
+        folder = Path(tempfile.gettempdir()) / "mirrorlake"
+    return folder / "class-archive"
 
 
 def archive_path(folder: Path, *, java: Path, jars: Path, flags: Sequence[str]) -> Path:

@@ -1,7 +1,7 @@
 """Finds the targets of a configuration by asking the clusters; reads only."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mirrorlake.config.resolved import ArchiveDestination, Configuration, KafkaDestination, Mirror
 from mirrorlake.errors import (
@@ -33,12 +33,20 @@ NOT_COPIED_CONFIGS = frozenset(
 TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
 
 
-async def find_targets(config: Configuration, clients: WorkerCache) -> list[Target]:
+async def find_targets(
+    config: Configuration, clients: WorkerCache, *, only: Collection[str] | None = None
+) -> list[Target]:
     """Returns every target of every enabled mirror, in the configuration's order, partitions ascending.
 
     What cannot be found out becomes the target's error; one mirror's trouble does not hide another's.
+
+    Args:
+        config: says what to look for.
+        clients: of the clusters.
+        only: names of mirrors; None for all.
     """
-    found = await asyncio.gather(*(_MirrorDiscovery(m, clients).targets() for m in config.enabled_mirrors))
+    mirrors = [m for m in config.enabled_mirrors if only is None or m.name in only]
+    found = await asyncio.gather(*(_MirrorDiscovery(m, clients).targets() for m in mirrors))
     return [target for targets in found for target in targets]
 
 
@@ -170,7 +178,7 @@ class _MirrorDiscovery:
         if held is None:
             creation = _creation(destination, topic, configs)
             values = dict(creation.configs)
-            error = None if destination.creates_topics else _not_created(name, destination)
+            error = None if destination.creates_topics else _not_created(topic, destination)
         else:
             error = self._count_error(topic, held, destination)
         error = error or _not_dense(topic, configs) or _keeps_no_times(name, values)
@@ -248,10 +256,12 @@ def _creation(destination: KafkaDestination, topic: TopicMetadata, configs: Topi
     )
 
 
-def _not_created(name: str, destination: KafkaDestination) -> MirrorlakeError:
+def _not_created(source: TopicMetadata, destination: KafkaDestination) -> MirrorlakeError:
+    name = destination.name_for(source.name)
     return TopicMissingError(
         f"destination topic {name} does not exist on cluster {destination.cluster.name}",
-        hint="create it with as many partitions as the source, or set create-topics: true",
+        hint=f"create it like the source: kafka-topics.sh --create --topic {name} --partitions {len(source.partitions)}; "
+        "the native form does so itself with `create-topics: true`",
         topic=name,
     )
 

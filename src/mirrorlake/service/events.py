@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import structlog
 
 from mirrorlake.clock import Clock
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.targets import UNKNOWN_PARTITION
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -29,25 +31,24 @@ class Events:
 
     def began(self, state: PartitionState) -> None:
         """A partition joins the service; its position is known for archives, else read by its first lease."""
-        facts = {
-            "mirror": state.mirror,
-            "topic": state.source.topic,
-            "partition": state.source.partition,
-            "destination": state.destination,
-        }
+        self._metrics.began(state, is_first=self._first.get(state.mirror) == state.destination)
+        facts = _facts(state)
         if state.error is None:
             _log.info("starting mirror", **facts, start_offset=state.position)
+        elif state.is_parked:
+            _log.error("partition parked", **facts, **_trouble(state.error))
         else:
-            _log.error("partition parked", **facts, error=state.error.message, hint=state.error.hint)
+            _log.warning("partition failed, trying again", **facts, **_trouble(state.error))
+
+    def not_ready(self, mirror: str, topic: str, destination: str, error: MirrorlakeError) -> None:
+        """A topic could not be asked for; it will be asked again."""
+        _log.warning(
+            "target not ready, trying again", mirror=mirror, topic=topic, destination=destination, **_trouble(error)
+        )
 
     def lease_ended(self, lane: int, state: PartitionState, row: LeaseRow | None, decision: Decision | None) -> None:
         """A lease ended for one partition at one destination; ``decision`` is what its error means."""
-        facts = {
-            "mirror": state.mirror,
-            "topic": state.source.topic,
-            "partition": state.source.partition,
-            "destination": state.destination,
-        }
+        facts = _facts(state)
         self._metrics.lease_ended(
             state,
             row,
@@ -67,9 +68,7 @@ class Events:
             )
         if state.error is None:
             return
-        facts |= {"error": state.error.message, "kind": type(state.error).__name__}
-        if state.error.hint:
-            facts["hint"] = state.error.hint
+        facts |= _trouble(state.error)
         if decision is Decision.PARK:
             _log.error("partition parked", **facts, position=state.position, lane=lane)
         else:
@@ -96,3 +95,20 @@ class Events:
             parked=sum(state.is_parked for state in states),
             records=sum(state.records for state in states),
         )
+
+
+def _facts(state: PartitionState) -> dict[str, str | int]:
+    """Returns what every line about a partition says: which one, and where it goes."""
+    facts: dict[str, str | int] = {"mirror": state.mirror, "topic": state.source.topic}
+    if state.source.partition != UNKNOWN_PARTITION:
+        facts["partition"] = state.source.partition
+    facts["destination"] = state.destination
+    return facts
+
+
+def _trouble(error: MirrorlakeError) -> dict[str, str]:
+    """Returns what a line about a failure says more."""
+    trouble = {"error": error.message, "kind": type(error).__name__}
+    if error.hint:
+        trouble["hint"] = error.hint
+    return trouble

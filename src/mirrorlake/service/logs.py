@@ -28,12 +28,22 @@ def configure_logs(*, level: str, as_json: bool) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: _StderrLogger(),
         cache_logger_on_first_use=True,
     )
     # py4j and PySpark log through the standard library; their chatter is not ours to show.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+class _StderrLogger:
+    """Writes to whatever ``sys.stderr`` is at the moment: a progress bar puts itself in between."""
+
+    def msg(self, message: str) -> None:
+        """Writes one line."""
+        print(message, file=sys.stderr, flush=True)
+
+    debug = info = warning = error = critical = exception = msg
 
 
 def _short_exceptions(_: Any, __: str, event: Any) -> Any:

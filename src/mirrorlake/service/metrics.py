@@ -14,6 +14,7 @@ from mirrorlake import __version__
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.partition_state import PartitionState, StateName
+from mirrorlake.service.targets import UNKNOWN_PARTITION
 
 STREAM = ("topic", "partition")
 COPY = ("mirror", "topic", "partition", "destination")
@@ -90,16 +91,26 @@ class Metrics:
         )
         Gauge("mirrorlake_build_info", "Always 1", ("version",), registry=r).labels(__version__).set(1)
 
-    def lease_ended(self, state: PartitionState, row: LeaseRow | None, *, is_first: bool, now_seconds: float) -> None:
-        """Takes what one lease did for one partition at one destination."""
-        copy = _copy(state)
+    def began(self, state: PartitionState, *, is_first: bool) -> None:
+        """A partition joins the service; an archive that is up to date may not see a lease for hours."""
+        if state.source.partition == UNKNOWN_PARTITION:
+            return
+        self._positions(state, is_first=is_first)
+
+    def _positions(self, state: PartitionState, *, is_first: bool) -> None:
         stream = (state.source.topic, str(state.source.partition))
         if state.position is not None:
-            self._position.labels(*copy).set(state.position)
+            self._position.labels(*_copy(state)).set(state.position)
             if is_first:
                 self._verified.labels(*stream).set(state.position)
         if is_first:
             self._inflight_retry.labels(*stream).set(state.failures)
+
+    def lease_ended(self, state: PartitionState, row: LeaseRow | None, *, is_first: bool, now_seconds: float) -> None:
+        """Takes what one lease did for one partition at one destination."""
+        copy = _copy(state)
+        stream = (state.source.topic, str(state.source.partition))
+        self._positions(state, is_first=is_first)
         if row is None:
             return
         self._records.labels(*copy).inc(row.records)
@@ -127,6 +138,8 @@ class Metrics:
     def observed(self, states: Sequence[PartitionState], *, elapsed_seconds: float) -> None:
         """Takes the state of everything after the sources' ends were read."""
         for state in states:
+            if state.source.partition == UNKNOWN_PARTITION:
+                continue  # a topic that could not be asked for its partitions has no series
             copy = _copy(state)
             if state.source_end is not None:
                 self._source_end.labels(*copy).set(state.source_end)

@@ -46,11 +46,34 @@ async def read_ends(
 async def observe(supervisor: Supervisor, clients: WorkerCache, *, changed: Callable[[], None]) -> None:
     """Tells the supervisor the ends of every source, until cancelled; a source that does not answer delays no other."""
     failing: set[str] = set()
-    while True:
-        groups = _by_mirror(supervisor.states)
-        await asyncio.gather(*(_observe_mirror(supervisor, clients, m, tps, failing) for m, tps in groups.items()))
-        changed()
-        await asyncio.sleep(OBSERVE_SECONDS)
+    looking: dict[str, asyncio.Task[None]] = {}
+    try:
+        while True:
+            for mirror, partitions in _by_mirror(supervisor.states).items():
+                if mirror not in looking or looking[mirror].done():
+                    look = _observe_mirror(supervisor, clients, mirror, partitions, failing, changed)
+                    looking[mirror] = asyncio.create_task(look)
+            await asyncio.sleep(OBSERVE_SECONDS)
+    finally:
+        for task in looking.values():
+            task.cancel()
+
+
+async def observe_once(supervisor: Supervisor, clients: WorkerCache, *, timeout_seconds: float) -> None:
+    """Tells the supervisor the ends of every source as they are now; those that do not answer in time are left out."""
+    groups = _by_mirror(supervisor.states)
+    looks = [
+        asyncio.create_task(_observe_mirror(supervisor, clients, mirror, partitions, set(), _nobody_waits))
+        for mirror, partitions in groups.items()
+    ]
+    if looks:
+        _, late = await asyncio.wait(looks, timeout=timeout_seconds)
+        for task in late:
+            task.cancel()
+
+
+def _nobody_waits() -> None:
+    """Tells nobody."""
 
 
 async def _observe_mirror(
@@ -59,12 +82,14 @@ async def _observe_mirror(
     mirror: str,
     partitions: Sequence[TopicPartition],
     failing: set[str],
+    changed: Callable[[], None],
 ) -> None:
     try:
         ends, errors = await read_ends(clients.client(supervisor.source_cluster(mirror)), partitions)
     except MirrorlakeError as error:
         ends, errors = {}, dict.fromkeys(partitions, error)
     supervisor.observed(mirror, ends)
+    changed()
     if errors and mirror not in failing:
         failing.add(mirror)
         _log.warning("source cannot be read", mirror=mirror, error=str(next(iter(errors.values()))))

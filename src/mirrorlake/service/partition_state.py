@@ -46,6 +46,7 @@ class PartitionState:
     topic_id: str
     rule: FlushRule | None
     position: int | None = None
+    first_position: int | None = None
     source_start: int | None = None
     source_end: int | None = None
     once_end: int | None = None
@@ -88,6 +89,15 @@ class PartitionState:
         return StateName.CAUGHT_UP if self.lag == 0 else StateName.RUNNING
 
     @property
+    def span(self) -> tuple[int, int] | None:
+        """Offsets done and to do of a bounded run; None where it is not bounded, parked, or not yet known."""
+        if self.once_end is None or self.is_parked:
+            return None
+        first = self.first_position or 0
+        total = max(0, self.once_end - first)
+        return min(total, max(0, (self.position or 0) - first)), total
+
+    @property
     def gave_up(self) -> bool:
         """True where a bounded run has tried often enough."""
         return self.failures >= ONCE_FAILURES_MAX
@@ -123,6 +133,8 @@ class PartitionState:
         moved = row.position is not None and row.position != self.position
         if row.position is not None:
             self.position = row.position
+            if self.first_position is None:
+                self.first_position = row.start_offset
         if row.source_end is not None:
             self.source_start, self.source_end = row.source_start, row.source_end
         self.records += row.records

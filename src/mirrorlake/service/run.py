@@ -6,7 +6,8 @@ At the end: live leases end, what is archived is flushed, lanes stop, Spark stop
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import structlog
@@ -23,7 +24,7 @@ from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.discovery import create_topics, find_targets
 from mirrorlake.service.events import Events
 from mirrorlake.service.metrics import Metrics, MetricsServer
-from mirrorlake.service.observer import observe
+from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import read_archive_positions, state_of, writer_name
@@ -37,15 +38,22 @@ EXIT_DONE, EXIT_FAILED, EXIT_PARKED, EXIT_SUPERSEDED = 0, 1, 3, 4
 STOP_SECONDS_MAX = 60.0
 """A graceful stop may take this long before it gives up on what does not end."""
 
+LAST_LOOK_SECONDS_MAX = 5.0
+"""A source that does not answer for so long is flushed as far as it was seen before."""
+
 DISCOVER_AGAIN_SECONDS = 5.0
 PRELOAD = ("mirrorlake.mirror.lease_worker", "mirrorlake.kafka.codec:warm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line adds to the configuration."""
+    """What the command line adds to the configuration.
+
+    ``progressed`` is called now and then, with offsets copied and offsets to copy of a bounded run.
+    """
 
     once: bool = False
+    progressed: Callable[[int, int], None] | None = None
 
 
 def run(config: Configuration, options: RunOptions) -> int:
@@ -77,6 +85,9 @@ class _Service:
         self._owners = Owners(self._clients, owner=self._writer, clock=self._clock)
         self._engine_died = False
         self._waiting_targets: list[Target] = []
+        self._discovering: Future[list[Target]] | None = None
+        self._discover_at_seconds = 0.0
+        self._rediscoveries = 0
         self._metrics = Metrics()
         self._events = Events(
             self._metrics, self._clock, {m.name: m.destinations[0].label for m in config.enabled_mirrors}
@@ -145,24 +156,17 @@ class _Service:
         self._waiting_targets = [t for t in targets if isinstance(t.error, TransientError)]
         for target in self._waiting_targets:
             assert target.error is not None
-            _log.warning(
-                "target not ready, trying again",
-                mirror=target.mirror.name,
-                topic=target.source.topic,
-                destination=target.destination.label,
-                error=target.error.message,
-                hint=target.error.hint,
-            )
+            self._events.not_ready(target.mirror.name, target.source.topic, target.destination.label, target.error)
         ready = [t for t in targets if not isinstance(t.error, TransientError)]
         refused = control.call(create_topics(ready, self._clients))
-        for topic, like in sorted({(t.destination_topic, t.source.topic) for t in ready if t.creation and not t.error}):
+        made = [t for t in ready if t.creation and not t.error and _topic_at(t) not in refused]
+        for topic, like in sorted({(t.destination_topic, t.source.topic) for t in made}):
             _log.info("destination topic created", topic=topic, like=like)
         pairs = [(t, state_of(t, writer=self._writer)) for t in ready]
         for target, state in pairs:
-            if isinstance(target.destination, KafkaDestination):
-                key = (target.destination.cluster.name, target.destination_topic)
-                if target.creation is not None and key in refused and state.error is None:
-                    state.failed(refused[key], self._clock.elapsed_seconds())
+            key = _topic_at(target)
+            if target.creation is not None and key in refused and state.error is None:
+                state.failed(refused[key], self._clock.elapsed_seconds())
         for index, error in control.call(self._owners.take([t for t, _ in pairs])).items():
             pairs[index][1].failed(error, self._clock.elapsed_seconds())
         read_archive_positions([(t, s) for t, s in pairs if t.is_archive], writes=True)
@@ -171,9 +175,23 @@ class _Service:
         return [state for _, state in pairs]
 
     def _discover_again(self, supervisor: Supervisor, control: ControlLoop) -> None:
-        """Asks again for what could not be asked before; only the mirrors concerned are asked."""
+        """Asks again for what could not be asked before; only the mirrors concerned are asked.
+
+        Returns at once; what was asked is taken by a later call. A silent broker takes its time to fail, and must
+        hold up neither the end of the others nor a stop.
+        """
+        if self._discovering is None:
+            if self._waiting_targets and self._clock.elapsed_seconds() >= self._discover_at_seconds:
+                names = {target.mirror.name for target in self._waiting_targets}
+                self._discovering = control.start(find_targets(self._config, self._clients, only=names))
+                self._discovering.add_done_callback(lambda _: self._wake.set())
+            return
+        if not self._discovering.done():
+            return
+        targets, self._discovering = self._discovering.result(), None
+        self._discover_at_seconds = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
+        self._rediscoveries += 1
         waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
-        targets = control.call(find_targets(self._config, self._clients))
         fresh = [t for t in targets if (t.mirror.name, t.destination.label) in waiting]
         known = {(s.mirror, s.source, s.destination) for s in supervisor.states}
         fresh = [t for t in fresh if (t.mirror.name, t.source, t.destination.label) not in known]
@@ -195,6 +213,9 @@ class _Service:
         pool.start()
         try:
             self._wait_for_end(supervisor, pool, control, stop)
+            if stop.requested.is_set():
+                # What a source got since it was last looked at was there when the signal came.
+                control.call(observe_once(supervisor, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
             supervisor.stop()
             ended = pool.stop(STOP_SECONDS_MAX)
         finally:
@@ -214,9 +235,12 @@ class _Service:
         """Returns when the service should end; wakes lanes, retries discovery and beats the heart meanwhile."""
         heartbeat = self._config.service.heartbeat_seconds
         next_beat = self._clock.elapsed_seconds()
-        next_discovery = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
+        self._discover_at_seconds = next_beat + DISCOVER_AGAIN_SECONDS
         while not stop.requested.is_set() and not self._engine_died:
-            if supervisor.is_finished and not self._waiting_targets:
+            # A bounded run asks once more for what could not be asked at the start, and does all the rest meanwhile.
+            if supervisor.is_finished and (not self._waiting_targets or (self._options.once and self._rediscoveries)):
+                if self._options.progressed is not None:
+                    self._options.progressed(*supervisor.progress)
                 return
             if self._must_exit(supervisor):
                 return
@@ -225,11 +249,9 @@ class _Service:
             if heartbeat is not None and now >= next_beat:
                 self._events.heartbeat(supervisor.states)
                 next_beat = now + heartbeat
-            if self._waiting_targets and now >= next_discovery:
-                self._discover_again(supervisor, control)
-                next_discovery = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
-                if self._options.once and self._waiting_targets:
-                    return
+            self._discover_again(supervisor, control)
+            if self._options.progressed is not None:
+                self._options.progressed(*supervisor.progress)
             self._wake.wait(0.5)
             self._wake.clear()
 
@@ -251,3 +273,9 @@ class _Service:
         if parked and (self._options.once or self._config.on_park is OnPark.EXIT):
             return EXIT_PARKED
         return EXIT_DONE
+
+
+def _topic_at(target: Target) -> tuple[str, str]:
+    """Returns cluster and topic of a Kafka target; an archive has no cluster."""
+    destination = target.destination
+    return (destination.cluster.name if isinstance(destination, KafkaDestination) else "", target.destination_topic)

@@ -161,7 +161,7 @@ def _read_position(
             archived.sweep(chain)
         if chain.tail is not None:
             check_source_of(target, archived, chain.tail)
-        state.position = chain.position
+        state.position = state.first_position = chain.position
     except MirrorlakeError as error:
         state.error = error
         state.is_parked = between_leases(error) is Decision.PARK

@@ -107,6 +107,13 @@ class Supervisor:
                 return not any(s.is_leased or self._has_rest(s) for s in self._states)
             return self._once and all(s.is_finished and not s.is_leased for s in self._states)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Offsets copied and offsets to copy of a bounded run, over all destinations; both 0 until they are known."""
+        with self._lock:
+            spans = [state.span for state in self._states if state.span is not None]
+        return sum(done for done, _ in spans), sum(total for _, total in spans)
+
     def source_cluster(self, mirror: str) -> ClusterSettings:
         """Returns how to reach the source of ``mirror``."""
         return self._source_clusters[mirror]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.embedded.jars import default_cache, kafka_libs, mirror_maker_libs
+from mirrorlake.embedded.jars import kafka_libs, mirror_maker_libs
 from mirrorlake.errors import JavaUnusableError, ServerUnusableError
 
 # Plays `java -jar ivy.jar … -ivy FILE … -retrieve PATTERN`: counts its runs, brings one jar per dependency.
@@ -130,16 +130,3 @@ def test_a_cache_that_cannot_be_made_names_the_variable_to_set(tmp_path: Path) -
 
     with pytest.raises(ServerUnusableError, match="MIRRORLAKE_CACHE"):
         kafka_libs(cache=tmp_path / "file" / "cache")
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"MIRRORLAKE_CACHE": "/big/disk", "XDG_CACHE_HOME": "/xdg"}, Path("/big/disk")),
-        ({"XDG_CACHE_HOME": "/xdg"}, Path("/xdg/mirrorlake")),
-        ({}, Path.home() / ".cache" / "mirrorlake"),
-        ({"MIRRORLAKE_CACHE": "", "XDG_CACHE_HOME": ""}, Path.home() / ".cache" / "mirrorlake"),
-    ],
-)
-def test_the_cache_is_where_the_environment_says(environ: dict[str, str], expected: Path) -> None:
-    assert default_cache(environ) == expected

@@ -17,7 +17,9 @@ print(numba.config.CACHE_DIR)
 def folders_printed(*, before: str = "", **variables: str) -> tuple[Path, Path]:
     """Runs a fresh interpreter; returns the folder it was told, and the one numba has."""
     environment = {
-        key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("NUMBA_CACHE_DIR", "MIRRORLAKE_CACHE", "XDG_CACHE_HOME", "HOME")
     }
     run = subprocess.run(
         [sys.executable, "-c", before + PRINT_FOLDER],
@@ -41,6 +43,19 @@ def test_folder_follows_xdg(tmp_path: Path) -> None:
     told, numbas = folders_printed(HOME=str(tmp_path / "home"), XDG_CACHE_HOME=str(tmp_path / "xdg"))
     assert told == numbas
     assert told.parent == tmp_path / "xdg" / "mirrorlake" / "numba"
+
+
+def test_folder_follows_mirrorlakes_own_variable(tmp_path: Path) -> None:
+    told, numbas = folders_printed(XDG_CACHE_HOME=str(tmp_path / "xdg"), MIRRORLAKE_CACHE=str(tmp_path / "own"))
+    assert told == numbas
+    assert told.parent == tmp_path / "own" / "numba"
+
+
+def test_own_folder_that_cannot_be_written_gives_way_to_a_temporary_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder should be")
+    told, numbas = folders_printed(MIRRORLAKE_CACHE=str(tmp_path / "file"), TMPDIR=str(tmp_path))
+    assert told == numbas
+    assert told.parent == tmp_path / f"mirrorlake-numba-{os.getuid()}"
 
 
 def test_folder_that_was_chosen_is_left_alone(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def jars(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
+        ({"MIRRORLAKE_CACHE": "/m", "XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/m/class-archive"),
         ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/c/mirrorlake/class-archive"),
         ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/mirrorlake/class-archive"),
         ({"HOME": "/h"}, "/h/.cache/mirrorlake/class-archive"),

@@ -1,0 +1,152 @@
+"""``mirrorlake demo``: the screen it is told on, its signals, and its end."""
+
+import math
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mirrorlake.cli.output import Row, console, error_console, print_table
+from mirrorlake.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirrorlake.demo.clusters import Clusters
+
+EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
+
+SCALE_VARIABLE = "MIRRORLAKE_DEMO_SCALE"
+"""Scales the amounts of data; for tests, so no documentation names it."""
+
+PROSE_WIDTH_MAX = 100
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+class TerminalScreen:
+    """Tells the demo on stdout, and its progress on stderr."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def step(self, title: str) -> None:
+        """Begins a step."""
+        self._steps += 1
+        self.show("")
+        console().print(f"[bold cyan]{self._steps}  {escape(title)}[/]")
+
+    def say(self, text: str) -> None:
+        """Shows prose, in lines that can be read."""
+        out = console()
+        out.print(escape(text), width=min(out.width, PROSE_WIDTH_MAX))
+
+    def show(self, text: str) -> None:
+        """Shows text as it is."""
+        console().print(text, markup=False, soft_wrap=True)
+
+    def table(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
+        """Shows a table."""
+        print_table(rows, columns)
+
+    @contextmanager
+    def bars(self, totals: Mapping[str, int]) -> Iterator[Callable[[Mapping[str, int]], None]]:
+        """Shows a bar per name on a terminal, and nothing elsewhere; they are gone afterwards."""
+        err = error_console()
+        look = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*look, console=err, transient=True, disable=not err.is_terminal) as progress:
+            bars = {name: progress.add_task(name, total=total) for name, total in totals.items()}
+
+            def move(done: Mapping[str, int]) -> None:
+                for name, count in done.items():
+                    progress.update(bars[name], completed=count)
+
+            yield move
+
+
+def demo(*, keep: bool, scale: float | None = None) -> int:
+    """Shows the whole program at work on two clusters of its own; leaves nothing running.
+
+    Args:
+        keep: whether the clusters stay up, with what to try on them, until Ctrl-C.
+        scale: of the amounts of data; None for the environment's, else 1.
+
+    Returns:
+        0 where every copied record was found equal, 130 where a signal ended it before, else 1.
+
+    Raises:
+        ConfigurationError: the environment's scale is not a number above zero.
+        JavaUnusableError: there is no usable Java.
+        ServerUnusableError: Kafka could not be downloaded, or does not start.
+    """
+    scale = _scale(os.environ) if scale is None else scale
+    screen = TerminalScreen()
+    _interrupt_on_signals()
+    try:
+        return _tell(screen, keep=keep, scale=scale)
+    except KeyboardInterrupt:
+        screen.say("Interrupted; everything the demo had started is stopped and removed.")
+        return EXIT_INTERRUPTED
+
+
+def _tell(screen: TerminalScreen, *, keep: bool, scale: float) -> int:
+    from mirrorlake.demo.clusters import two_clusters
+    from mirrorlake.demo.story import Story, things_to_try
+    from mirrorlake.embedded.jars import kafka_libs
+
+    libs = kafka_libs()
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-demo-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with two_clusters(folder, libs=libs) as clusters:
+            is_equal = Story(screen, folder, clusters, scale=scale).tell()
+            if keep:
+                screen.step("Yours to try")
+                screen.show(things_to_try(folder))
+                _wait_for_interrupt(screen, clusters)
+    if is_equal and not keep:
+        screen.step("What to try next")
+        screen.say(
+            "mirrorlake demo --keep leaves the clusters up and says what to type; examples/ has configurations to "
+            "start from, docs/quickstart.md the way from there."
+        )
+    return EXIT_DONE if is_equal else EXIT_FAILED
+
+
+def _wait_for_interrupt(screen: TerminalScreen, clusters: "Clusters") -> None:
+    """Returns at a signal, or when a cluster is gone."""
+    screen.say("Both clusters stay up until Ctrl-C; then everything is removed.")
+    try:
+        while clusters.are_running:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        screen.say("One of the clusters is gone, so the demo ends.")
+    except KeyboardInterrupt:
+        screen.say("Stopping.")
+
+
+def _interrupt_on_signals() -> None:
+    """Makes each signal that asks for an end a KeyboardInterrupt, once: what cleans up is not interrupted again."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in _SIGNALS:
+        signal.signal(number, interrupt)
+
+
+def _scale(environ: Mapping[str, str]) -> float:
+    text = environ.get(SCALE_VARIABLE, "1")
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not 0 < scale <= 100:
+        raise ConfigurationError(f"{SCALE_VARIABLE} is {text!r}, not a number above 0 and up to 100")
+    return scale

@@ -1,0 +1,231 @@
+"""Brokers that restart, freeze, or lose answers: a mirror goes on by itself and its copies stay equal."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import NewKafka, RunAsync
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.mirror.lease_worker import Worker
+from mirrorlake.mirror.work import LeasePlan
+from mirrorlake.offsets import TopicPartition
+from support.copies import (
+    archive_position,
+    assert_equal_in_archive,
+    assert_equal_in_kafka,
+    create_topic,
+    log_end,
+    source_end,
+    wait_until,
+)
+from support.leases import kafka_work, lease_plan
+from support.load import Load
+from support.mirrors import write_config
+from support.proxy import PRODUCE, Proxy
+from support.records import in_batches, produce, simple_records
+from support.service_process import ServiceProcess
+
+pytestmark = [pytest.mark.kafka]
+
+FROZEN_SECONDS = 4.0
+
+
+def restarted(server: EmbeddedKafka) -> None:
+    server.restart()
+
+
+def crashed(server: EmbeddedKafka) -> None:
+    server.kill()
+    server.start()
+
+
+def frozen(server: EmbeddedKafka) -> None:
+    server.pause()
+    time.sleep(FROZEN_SECONDS)
+    server.resume()
+
+
+@pytest.mark.spark
+def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers(
+    new_kafka: NewKafka, topic_name: str, tmp_path: Path
+) -> None:
+    source, destination = new_kafka(), new_kafka()
+    east, west, lake = source.bootstrap_servers, destination.bootstrap_servers, tmp_path / "lake"
+    create_topic(east, topic_name)
+    config = write_config(
+        tmp_path / "mirror.yaml", source=east, topic=topic_name, destination=west, lake=lake, max_time="1s"
+    )
+
+    def await_caught_up(service: ServiceProcess) -> None:
+        """Both copies get what the source has now."""
+        end = source_end(east, topic_name)
+        wait_until(
+            lambda: (
+                not service.is_running
+                or (log_end(west, topic_name) >= end and archive_position(lake, topic_name) >= end)
+            ),
+            f"{end} at both destinations: {service.said()}",
+        )
+        assert service.is_running, service.said()
+
+    faults: list[tuple[EmbeddedKafka, Callable[[EmbeddedKafka], None]]] = [
+        (server, fault) for fault in (restarted, crashed, frozen) for server in (source, destination)
+    ]
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+        for server, fault in faults:
+            with Load(east, topic_name):
+                await_caught_up(service)
+                fault(server)
+                time.sleep(0.5)
+            await_caught_up(service)
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        assert "partition parked" not in service.said()
+        service.assert_nothing_left()
+    assert assert_equal_in_kafka(east, west, topic_name) > 0
+    assert assert_equal_in_archive(east, lake, topic_name) > 0
+
+
+@pytest.mark.spark
+def test_a_destination_that_hangs_does_not_keep_records_from_another_mirrors_destinations(
+    new_kafka: NewKafka, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    stuck = new_kafka()
+    east, west, lake = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path / "lake"
+    # So many that every lane has partitions of both mirrors.
+    partitions = 4
+    other = f"{topic_name}-healthy"
+    for topic in (topic_name, other):
+        create_topic(east, topic, partitions)
+    config = write_config(
+        tmp_path / "mirror.yaml",
+        source=east,
+        topic=topic_name,
+        destination=stuck.bootstrap_servers,
+        lake=lake,
+        max_time="1s",
+        more_clusters=f'  south: {{bootstrap-servers: "{west}"}}',
+        more_mirrors=f"""  - name: {other}
+    source: {{cluster: east, topics: [{other}]}}
+    destinations:
+      - {{type: kafka, cluster: south}}
+      - {{type: archive, store: lake, flush: {{max-time: 1s}}}}""",
+    )
+
+    def held(servers: str, topic: str) -> int:
+        return sum(log_end(servers, topic, n) for n in range(partitions))
+
+    def archived(topic: str) -> int:
+        return sum(archive_position(lake, topic, n) for n in range(partitions))
+
+    with (
+        Load(east, topic_name, partitions=partitions),
+        Load(east, other, partitions=partitions) as load,
+        ServiceProcess("run", "-c", str(config), folder=tmp_path) as service,
+    ):
+        wait_until(lambda: held(stuck.bootstrap_servers, topic_name) and held(west, other), "a start")
+        stuck.pause()
+        try:
+            for _ in range(3):
+                end = sum(source_end(east, other, n) for n in range(partitions))
+                patience = {"patience_seconds": 30.0}
+                wait_until(lambda end=end: held(west, other) >= end, f"{end} in Kafka: {service.said()}", **patience)
+                wait_until(lambda end=end: archived(other) >= end, f"{end} archived: {service.said()}", **patience)
+            # The archive of the mirror whose Kafka destination hangs goes on too.
+            end = sum(source_end(east, topic_name, n) for n in range(partitions))
+            wait_until(lambda: archived(topic_name) >= end, f"{end} archived beside the stuck: {service.said()}")
+        finally:
+            stuck.resume()
+        load.stop()
+        end = sum(source_end(east, topic_name, n) for n in range(partitions))
+        wait_until(lambda: held(stuck.bootstrap_servers, topic_name) >= end, f"{end} after all: {service.said()}")
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        assert "partition parked" not in service.said()
+    assert assert_equal_in_kafka(east, west, other, partitions) > 0
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy() as made:
+        yield made
+
+
+class Lossy:
+    """A source topic, and its copy behind a proxy; leases run in this process."""
+
+    def __init__(
+        self, source: EmbeddedKafka, destination: EmbeddedKafka, proxy: Proxy, topic: str, run_async: RunAsync
+    ) -> None:
+        self.source, self.proxy, self.topic, self._run_async = source.bootstrap_servers, proxy, topic, run_async
+        proxy.target_port = destination.port
+        create_topic(self.source, topic)
+        create_topic(proxy.address, topic)
+        self.where = TopicPartition(topic, 0)
+        self.written = 0
+        self.worker = Worker()
+
+    def write(self, count: int) -> None:
+        records = simple_records(count, start=self.written, timestamp=int(time.time() * 1000))
+        self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 10))))
+        self.written += count
+
+    def plan(self, seconds: float) -> LeasePlan:
+        work = kafka_work(self.proxy.address, self.where)
+        return lease_plan(self.source, [(self.where, [work])], end=self.written, seconds=seconds)
+
+    def copy(self, *, patience_seconds: float = 120.0) -> None:
+        """Leases on one worker until one brings the position to the end."""
+        give_up_at = time.monotonic() + patience_seconds
+        while True:
+            (row,) = self.worker.run(self.plan(5.0))
+            if row.position == self.written and row.error is None:
+                return
+            assert time.monotonic() < give_up_at, row
+
+    def assert_equal(self) -> None:
+        assert assert_equal_in_kafka(self.source, self.proxy.address, self.topic) == self.written
+
+
+@pytest.fixture
+def lossy(
+    new_kafka: NewKafka, source_kafka: EmbeddedKafka, proxy: Proxy, topic_name: str, run_async: RunAsync
+) -> Iterator[Lossy]:
+    destination = new_kafka(advertised_listeners=f"PLAINTEXT://{proxy.address}")
+    made = Lossy(source_kafka, destination, proxy, topic_name, run_async)
+    yield made
+    made.worker.close()
+
+
+def test_answers_lost_with_their_connection_after_an_append_double_nothing_and_lose_nothing(lossy: Lossy) -> None:
+    for round_number, requests in enumerate((1, 2, 4, 7), start=1):
+        lossy.write(200)
+        lossy.proxy.cut_before_answer(PRODUCE, after_requests=requests)
+        lossy.copy()
+        assert lossy.proxy.cuts == round_number
+        lossy.assert_equal()
+
+
+def test_late_answers_change_nothing(lossy: Lossy) -> None:
+    lossy.write(300)
+    lossy.proxy.answer_delay_seconds = 0.2
+    lossy.copy()
+    lossy.proxy.answer_delay_seconds = 0.0
+    lossy.assert_equal()
+
+
+@pytest.mark.parametrize("lose_connections", [False, True], ids=["and-comes-back", "and-forgets-its-connections"])
+def test_a_network_that_falls_silent_in_the_middle_is_survived(lossy: Lossy, lose_connections: bool) -> None:
+    lossy.write(200)
+    lossy.copy()
+    lossy.write(400)
+    lossy.proxy.fall_silent()
+    for _ in range(2):
+        (row,) = lossy.worker.run(lossy.plan(1.0))
+        assert row.error is not None
+    lossy.proxy.wake(lose_connections=lose_connections)
+    lossy.copy()
+    lossy.assert_equal()
