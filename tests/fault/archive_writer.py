@@ -15,6 +15,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -154,4 +155,5 @@ def die_at_random(root: str, source_end: str, length: str, seed: str, probabilit
 
 
 if __name__ == "__main__":
-    sys.exit({"random": die_at_random, "each": die_at_each}[sys.argv[1]](*sys.argv[2:]))
+    programs: dict[str, Callable[..., int]] = {"random": die_at_random, "each": die_at_each}
+    sys.exit(programs[sys.argv[1]](*sys.argv[2:]))

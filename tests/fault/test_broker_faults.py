@@ -1,8 +1,10 @@
 """Brokers that restart, freeze, or lose answers: a mirror goes on by itself and its copies stay equal."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import LeasePlan
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import (
     archive_position,
@@ -229,3 +231,25 @@ def test_a_network_that_falls_silent_in_the_middle_is_survived(lossy: Lossy, los
     lossy.proxy.wake(lose_connections=lose_connections)
     lossy.copy()
     lossy.assert_equal()
+
+
+def test_a_source_that_falls_silent_does_not_hold_a_lease_past_its_end(
+    lossy: Lossy, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    where, silent, other = TopicPartition(f"{topic_name}-back", 0), lossy.proxy.address, source_kafka.bootstrap_servers
+    for servers in (silent, other):
+        create_topic(servers, where.topic)
+    run_async(produce(silent, where.topic, 0, list(in_batches(simple_records(50), 10))))
+    plan = lease_plan(silent, [(where, [kafka_work(other, where)])], end=None, seconds=2.0)
+    (partition,) = plan.partitions
+    patient = replace(partition.cluster, request_timeout_seconds=600.0)
+    plan = replace(plan, partitions=(replace(partition, cluster=patient),))
+    rows: list[LeaseRow] = []
+    lease = threading.Thread(target=lambda: rows.extend(lossy.worker.run(plan)))
+    lease.start()
+    wait_until(lambda: log_end(other, where.topic) == 50, "the first records")
+    lossy.proxy.fall_silent()
+    lease.join(30)
+    assert not lease.is_alive(), "waits for the answer of a source that is silent"
+    assert [row.position for row in rows] == [50]
+    lossy.proxy.wake()

@@ -133,7 +133,7 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
             assert second.exit_code() == 0, second.said()
             for service in (first, second):
                 service.assert_nothing_left()
-                assert "parked" not in service.said()
+                assert "partition parked" not in service.said()
     scene.complete()
 
 
@@ -158,7 +158,7 @@ def test_a_killed_python_worker_is_replaced_and_its_lease_is_done_again(scene: S
             scene.await_progress(service)
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
-        assert "parked" not in service.said()
+        assert "partition parked" not in service.said()
     scene.complete()
 
 

@@ -24,9 +24,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mirror": {"core", "kafka", "stores", "config", "archive", "destinations"},
     "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
     "service": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline"},
+    "demo": {"core", "kafka", "archive", "embedded"},
     "cli": {
         *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "service"),
-        "embedded",
+        *("embedded", "demo"),
     },
 }
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from mirrorlake.cli.output import Row, console, error_console, print_table
 from mirrorlake.errors import ConfigurationError
@@ -59,7 +59,7 @@ class TerminalScreen:
     def bars(self, totals: Mapping[str, int]) -> Iterator[Callable[[Mapping[str, int]], None]]:
         """Shows a bar per name on a terminal, and nothing elsewhere; they are gone afterwards."""
         err = error_console()
-        look = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        look = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.completed:>11,} offsets"))
         with Progress(*look, console=err, transient=True, disable=not err.is_terminal) as progress:
             bars = {name: progress.add_task(name, total=total) for name, total in totals.items()}
 

@@ -1,5 +1,6 @@
 """The ``mirrorlake`` command. Only light modules are imported here; each verb imports what it needs."""
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -143,7 +144,10 @@ def config_schema() -> None:
 def main() -> None:
     """Runs the command line; errors a user can cause end as one line on stderr and exit code 1."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except MirrorlakeError as error:
         sys.stdout.flush()
         print(f"error: {error.message}", file=sys.stderr)
@@ -152,8 +156,19 @@ def main() -> None:
         sys.exit(EXIT_SUPERSEDED if isinstance(error, SupersededError) else EXIT_FAILED)
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing is left to say to it.
-        sys.stderr.close()
+        _drop_stdout()
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _drop_stdout()
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+
+
+def _drop_stdout() -> None:
+    """Lets go of what could not be written, or the interpreter tries once more at its end and complains."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "")
             justify="right" if _is_number(rows, column) else "left",
             no_wrap=not is_folded,
             overflow="fold",
-            min_width=FOLDED_WIDTH_MIN if is_folded else None,
+            min_width=_column_width(rows, column, layout.headings[column], is_folded=is_folded),
         )
     for row in rows:
         table.add_row(*(_text(column, row.get(column)) for column in layout.columns))
@@ -140,12 +140,15 @@ def _width(
     rows: Sequence[Row], columns: Sequence[str], headings: Mapping[str, str], *, folded: frozenset[str] = frozenset()
 ) -> int:
     """Returns how wide the table is, at the least; columns are two spaces apart."""
-    widths = []
-    for column in columns:
-        texts = (Text.from_markup(_text(column, row.get(column))).cell_len for row in rows)
-        natural = max([*map(len, headings[column].split("\n")), *texts])
-        widths.append(min(natural, FOLDED_WIDTH_MIN) if column in folded else natural)
+    widths = [_column_width(rows, column, headings[column], is_folded=column in folded) for column in columns]
     return sum(widths) + _GAP * max(0, len(widths) - 1)
+
+
+def _column_width(rows: Sequence[Row], column: str, heading: str, *, is_folded: bool) -> int:
+    """Returns how wide a column must be."""
+    texts = (Text.from_markup(_text(column, row.get(column))).cell_len for row in rows)
+    natural = max([*map(len, heading.split("\n")), *texts])
+    return min(natural, FOLDED_WIDTH_MIN) if is_folded else natural
 
 
 def _is_number(rows: Sequence[Row], column: str) -> bool:
@@ -165,7 +168,7 @@ def _text(column: str, value: Cell) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 100_000 else str(value)
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, float):
         return f"{value:,.1f}"
     style = _STYLES.get(str(value)) if column in _STYLED else None

@@ -31,7 +31,10 @@ TUNING: Mapping[str, Tuning] = {
     "socket.connection.setup.timeout.ms": Tuning(
         minimum=100, maximum=600_000, meaning="Longest wait for a connection; 10000 where not set."
     ),
-    "fetch.max.bytes": Tuning(minimum=1024, maximum=_INT32_MAX, meaning="Bytes of one answer to a fetch."),
+    # A connection takes no frame above 128 MiB for Kafka's (kafka/buffers.py); brokers send headers beside the bytes.
+    "fetch.max.bytes": Tuning(
+        minimum=1024, maximum=64 << 20, meaning="Bytes of one answer to a fetch; every lane needs memory for one."
+    ),
     "max.partition.fetch.bytes": Tuning(
         minimum=1024, maximum=_INT32_MAX, meaning="Bytes of one partition in one answer to a fetch."
     ),
@@ -49,6 +52,9 @@ TEXTS: Mapping[str, str] = {
     "security.protocol": "`PLAINTEXT`.",
 }
 """Properties of text, by Kafka's name, with what they do."""
+
+CLIENT_ID_LENGTH_MAX = 249
+"""Longest ``client.id``, as ``kafka.settings`` has it: quotas and metrics are kept by this name."""
 
 SECURITY = frozenset(
     [
@@ -234,5 +240,8 @@ def _read_plain(name: str, value: Tree, place: Place, read: PropertiesRead, prob
             return
     elif not text.strip():
         problems.add(place, "is empty")
+        return
+    elif name == "client.id" and not (text.isascii() and len(text) <= CLIENT_ID_LENGTH_MAX):
+        problems.add(place, f"expected at most {CLIENT_ID_LENGTH_MAX} characters of ASCII, found {found(value)}")
         return
     read.properties[name] = text

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mirrorlake.config.native_form import CommonForm, DailyForm
-from mirrorlake.config.resolved import ArchiveFormat, Compression, TimestampMode
+from mirrorlake.config.resolved import ArchiveFormat, TimestampMode
 from mirrorlake.config.section import (
     CompactionWord,
     CompressionWord,
@@ -28,6 +28,7 @@ from mirrorlake.config.section import (
     Trigger,
     option,
 )
+from mirrorlake.page_compression import Compression
 
 
 class V3FlushForm(Section):

@@ -7,7 +7,6 @@ from pydantic import Field
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
-    Compression,
     OffsetMode,
     RecreationPolicy,
     Start,
@@ -50,6 +49,7 @@ from mirrorlake.config.section import (
     TruncationWord,
     option,
 )
+from mirrorlake.page_compression import Compression
 
 
 class ClusterForm(Section):

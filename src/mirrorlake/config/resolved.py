@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mirrorlake.config.problems import Place
 from mirrorlake.config.secret import Secret
+from mirrorlake.page_compression import Compression
 
 
 class Form(StrEnum):
@@ -57,16 +58,6 @@ class ArchiveFormat(StrEnum):
     PARQUET = "parquet"
     NDJSON = "ndjson"
     LOG = "log"
-
-
-class Compression(StrEnum):
-    """How Parquet pages are compressed."""
-
-    ZSTD_1 = "zstd-1"
-    ZSTD_3 = "zstd-3"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    UNCOMPRESSED = "uncompressed"
 
 
 class Compaction(StrEnum):

@@ -38,7 +38,6 @@ from mirrorlake.config.reading import (
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
-    Compression,
     GapFill,
     ListenAddress,
     OffsetMode,
@@ -48,6 +47,7 @@ from mirrorlake.config.resolved import (
     TimestampMode,
     TruncationPolicy,
 )
+from mirrorlake.page_compression import Compression
 
 
 @dataclass(frozen=True, slots=True)

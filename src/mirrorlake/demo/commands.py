@@ -15,7 +15,7 @@ from typing import Self
 _GUARDED_EXEC = 'exec 3<&0 </dev/null; { read -r _ <&3 || kill -KILL $$; } >/dev/null 2>&1 & exec "$@" 3<&-'
 
 _ASKED_TWICE = 2
-_STOP_SECONDS = 8.0
+_STOP_SECONDS = 3.0
 
 
 def command_line(arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None) -> str:

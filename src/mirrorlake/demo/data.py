@@ -89,7 +89,7 @@ class Shop:
         return [of_partition.columns() for of_partition in rows]
 
     def payments(self, count: int) -> list[RecordColumns]:
-        """Returns the next payments of the last two hours, by partition; one in 25 is a tombstone for an earlier one."""
+        """Returns the next payments of two hours, by partition; one in 25 withdraws an earlier one: a tombstone."""
         draw = self._random
         rows: list[_Rows] = [_Rows() for _ in range(PAYMENTS.partitions)]
         for n, time_ms in enumerate(self._times(count, hours=2.0), start=self._payments):

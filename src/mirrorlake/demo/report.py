@@ -97,9 +97,9 @@ def explanation(legs: Sequence[CopiedLeg], archive: ArchiveSize) -> list[str]:
     """Returns the lines below the table: what its numbers are, and what became of the bytes."""
     archived = sum((leg.content for leg in legs if leg.destination == "lake"), Content())
     return [
-        "records, MB and speeds are the first run's, added what the second one brought. MB are keys, values and "
-        "headers before compression; seconds run from the last look at an untouched destination to the first at "
-        "which everything stood there, ten looks a second, from outside.",
+        "Records, MB and speeds are the first run's; added is what the second one brought. MB are keys, values and "
+        "headers before compression. Seconds are those in which one of a topic's partitions was under way, seen from "
+        "outside, ten looks a second: from the last one at an untouched destination to the first at a complete one.",
         f"The archive: {archive.files} Parquet files, {archive.file_bytes / 1e6:.1f} MB, for "
         f"{archived.record_bytes / 1e6:.1f} MB of records in the first run.",
     ]

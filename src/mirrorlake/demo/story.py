@@ -6,6 +6,7 @@ records, and another run that goes on where the first one ended; 7. ``verify``, 
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,7 +29,7 @@ from mirrorlake.demo.report import (
     verdicts,
 )
 from mirrorlake.demo.topics import CUSTOMERS, LEDGER, ORDERS, PAYMENTS, TOPICS
-from mirrorlake.demo.watch import Leg, Watch
+from mirrorlake.demo.watch import Leg, Watch, seconds_under_way
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
@@ -159,7 +160,7 @@ class Story:
     def _run(self, starts: Ends, ends: Ends, legs: list[Leg]) -> bool:
         """Runs ``run --once`` under the eyes of a watch, which leaves its times in ``legs``."""
         if not self._first_legs:
-            self._screen.step("Mirror, up to where east ends now")
+            self._screen.step("Mirror, up to where east ends now; Spark takes a few seconds to start")
         arguments = ("run", "-c", CONFIG, "--once")
         log = self._folder / "run.log"
         self._screen.show(f"$ {command_line(arguments, stderr=log)}")
@@ -238,11 +239,11 @@ class Story:
     def _legs(self, starts: Ends, ends: Ends, now: float) -> tuple[list[Leg], list[Leg]]:
         def leg(topic: str, destination: str) -> Leg:
             return Leg(
-                topic=topic,
-                destination=destination,
-                targets={partition.partition: end for partition, end in ends.items() if partition.topic == topic},
+                topic,
+                destination,
                 starts={partition.partition: at for partition, at in starts.items() if partition.topic == topic},
-                idle_until=now,
+                targets={partition.partition: end for partition, end in ends.items() if partition.topic == topic},
+                now=now,
             )
 
         return [leg(shape.name, "west") for shape in (ORDERS, PAYMENTS)], [leg(s.name, LAKE) for s in TOPICS]
@@ -275,13 +276,13 @@ clusters:
 stores:
   lake: {{type: filesystem, root: "{lake}"}}
 mirrors:
-  # At the other cluster at the same offsets, and in Parquet files.
+  # The same records at the same offsets at west, and in Parquet files.
   - name: shop
     source: {{cluster: east, topics: [orders, payments]}}
     destinations:
       - {{type: kafka, cluster: west, offsets: preserve}}
       - {{type: archive, store: lake, flush: {{max-bytes: 32MiB, max-time: 1m}}}}
-  # What is compacted or transactional has holes in its offsets: into the archive.
+  # Compacted, and transactional: offsets with holes, into Parquet files.
   - name: books
     source: {{cluster: east, topics: [customers, ledger]}}
     destinations:
@@ -292,8 +293,7 @@ mirrors:
 def things_to_try(folder: Path) -> str:
     """Returns what a user can type while the clusters stay up."""
     call = program()
-    orders = folder / LAKE / ORDERS.name
-    read = f"print(pq.read_table('{orders}').slice(0, 3).to_pandas())"
+    read = f"print(pq.read_table('{LAKE}/{ORDERS.name}').slice(0, 1).to_pylist())"
     return "\n".join(
         (
             f"cd {folder}",
@@ -301,16 +301,9 @@ def things_to_try(folder: Path) -> str:
             f"{call} verify -c {CONFIG}",
             f"{call} run -c {CONFIG}      # mirrors until Ctrl-C",
             f"ls {LAKE}/{ORDERS.name}/0",
-            f'{Path(program_python())} -c "import pyarrow.parquet as pq; {read}"',
+            f'{sys.executable} -c "import pyarrow.parquet as pq; {read}"',
         )
     )
-
-
-def program_python() -> str:
-    """Returns the interpreter that has what is needed to read the archive."""
-    import sys
-
-    return sys.executable
 
 
 def _label(leg: Leg) -> str:
@@ -318,6 +311,5 @@ def _label(leg: Leg) -> str:
 
 
 def _seconds_together(legs: Sequence[Leg]) -> float:
-    """Returns the time from the first leg's beginning to the last one's end; 0 where one never ended."""
-    ends = [leg.ended_at for leg in legs if leg.ended_at is not None]
-    return max(ends) - min(leg.idle_until for leg in legs) if len(ends) == len(legs) else 0.0
+    """Returns how long one or more of the legs were under way."""
+    return seconds_under_way([interval for leg in legs for interval in leg.intervals.values()])

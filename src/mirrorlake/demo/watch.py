@@ -6,8 +6,8 @@ Times are taken by what stands at a destination, not by what the program under d
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,33 +24,41 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What stands at one destination of a topic: positions by partition, and whether anything has changed there."""
+    """What stands at one destination of a topic: positions by partition, and the partitions that have changed."""
 
     positions: Mapping[int, int]
-    has_begun: bool
+    begun: frozenset[int]
 
 
 @dataclass(slots=True, kw_only=True)
+class Interval:
+    """Readings of the clock: when a partition was last seen untouched, and when first seen complete."""
+
+    idle_until: float
+    ended_at: float | None = None
+
+
 class Leg:
     """One topic on its way to one destination, and the times seen so far.
 
-    Attributes:
+    Args:
         topic: its name.
         destination: the cluster's or the store's name.
-        targets: where the copy is to stand in the end, by partition (exclusive).
-        starts: where it stands before, by partition.
-        idle_until: reading of the clock when it was last seen untouched.
-        ended_at: when it was first seen complete; None until then.
+        starts: where the copy stands before, by partition.
+        targets: where it is to stand in the end, by partition (exclusive).
+        now: reading of the clock.
     """
 
-    topic: str
-    destination: str
-    targets: Mapping[int, int]
-    starts: Mapping[int, int]
-    idle_until: float
-    ended_at: float | None = None
-    _positions: Mapping[int, int] = field(default_factory=dict)
-    _has_begun: bool = False
+    def __init__(
+        self, topic: str, destination: str, *, starts: Mapping[int, int], targets: Mapping[int, int], now: float
+    ) -> None:
+        self.topic = topic
+        self.destination = destination
+        self.starts = starts
+        self.targets = targets
+        self.intervals = {number: Interval(idle_until=now) for number in targets}
+        self._begun: frozenset[int] = frozenset()
+        self._positions: Mapping[int, int] = {}
 
     @property
     def offsets(self) -> int:
@@ -64,17 +72,29 @@ class Leg:
 
     @property
     def seconds(self) -> float:
-        """From the last look at which nothing had begun to the first one at which all was there; 0 before that."""
-        return 0.0 if self.ended_at is None else self.ended_at - self.idle_until
+        """Time in which one or more of its partitions were under way; 0 until all were seen complete."""
+        return seconds_under_way(self.intervals.values())
 
     def saw(self, sight: Sight, now: float) -> None:
         """Takes what one look showed."""
-        self._has_begun = self._has_begun or sight.has_begun
-        if not self._has_begun:
-            self.idle_until = now
+        self._begun |= sight.begun
         self._positions = sight.positions
-        if self.ended_at is None and all(sight.positions.get(n, 0) >= end for n, end in self.targets.items()):
-            self.ended_at = now
+        for number, interval in self.intervals.items():
+            if number not in self._begun:
+                interval.idle_until = now
+            if interval.ended_at is None and sight.positions.get(number, -1) >= self.targets[number]:
+                interval.ended_at = now
+
+
+def seconds_under_way(intervals: Iterable[Interval]) -> float:
+    """Returns how long one or more of the intervals lasted; 0 where one of them has not ended."""
+    total, counted_until = 0.0, float("-inf")
+    for interval in sorted(intervals, key=lambda each: each.idle_until):
+        if interval.ended_at is None:
+            return 0.0
+        total += max(0.0, interval.ended_at - max(interval.idle_until, counted_until))
+        counted_until = max(counted_until, interval.ended_at)
+    return total
 
 
 class Watch:
@@ -133,8 +153,8 @@ class Watch:
         for leg in legs:
             found = {n: ends[TopicPartition(leg.topic, n)] for n in leg.targets}
             positions = {n: end.end_offset for n, end in found.items() if isinstance(end, LogEnd)}
-            has_begun = any(position > leg.starts[n] for n, position in positions.items())
-            leg.saw(Sight(positions=positions, has_begun=has_begun), time.monotonic())
+            begun = frozenset(n for n, position in positions.items() if position > leg.starts[n])
+            leg.saw(Sight(positions=positions, begun=begun), time.monotonic())
 
 
 def archive_sight(leg: Leg, files: frozenset[str], known: frozenset[str]) -> Sight:
@@ -151,7 +171,7 @@ def archive_sight(leg: Leg, files: frozenset[str], known: frozenset[str]) -> Sig
         segment = parse_segment_name(name)
         if segment is not None and int(partition) in positions:
             positions[int(partition)] = max(positions[int(partition)], segment.end_offset)
-    return Sight(positions=positions, has_begun=files != known)
+    return Sight(positions=positions, begun=frozenset(int(file.partition("/")[0]) for file in files - known))
 
 
 def _files(lake: Path, leg: Leg) -> frozenset[str]:

@@ -180,14 +180,18 @@ class AppendChannel:
                 return
             finally:
                 frame.release()
-            for appender, append in appends:
-                answer = answers.get((appender.topic, appender.partition))
-                if answer is None:
-                    appender.answer_lost(append, OutcomeUnknownError("the broker's answer left the partition out"))
-                else:
-                    appender.answered(append, answer)
-            if self._ready:
-                self._pump()
+            # What the answers make room for goes out from here, not a turn later.
+            self._pump_is_due = True
+            try:
+                for appender, append in appends:
+                    answer = answers.get((appender.topic, appender.partition))
+                    if answer is None:
+                        appender.answer_lost(append, OutcomeUnknownError("the broker's answer left the partition out"))
+                    else:
+                        appender.answered(append, answer)
+            finally:
+                self._pump_is_due = False
+            self._pump()
 
         return take
 

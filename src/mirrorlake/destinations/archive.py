@@ -9,6 +9,7 @@ of the same lease go on meanwhile.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -173,7 +174,10 @@ class ArchiveSink:
     def abandon(self) -> None:
         """Drops everything; a thread still at work finds out before it publishes."""
         self._is_abandoned = True
-        self._drop_segment()
+        # In the thread, behind what it is at: closed under its hands, a file's descriptor may belong to another file
+        # or a connection by the time it writes. A thread that is shut down leaves the file to the sweep.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(self._drop_segment)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         running = asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -78,7 +78,7 @@ class PreserveSink:
         channel_to: gives the produce channel to a broker of the destination cluster.
         check_tail: compares the tails at a position; raises where they differ.
         clock: the wall clock tells how old a batch is.
-        changed: called whenever ``has_room``, ``failure`` or the position changed.
+        changed: called whenever ``has_room`` or ``failure`` changed.
         crash_point: called before every step; for tests.
     """
 
@@ -346,7 +346,8 @@ class PreserveSink:
         self.progress.records += append.records
         self.progress.raw_bytes += append.size_bytes
         self.progress.batches[append.reason] += 1
-        self._changed()
+        if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
+            self._changed()
 
     def _let_go(self, append: Append) -> None:
         self._in_flight.remove(append)

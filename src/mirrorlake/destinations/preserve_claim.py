@@ -90,6 +90,12 @@ class ClaimReader:
             self._round = asyncio.create_task(self._read_waiting())
         return await future
 
+    async def cancel(self) -> None:
+        """Gives up what is being read; who waits for it is cancelled. Returns when nothing goes on any more."""
+        if self._round is not None:
+            self._round.cancel()
+            await asyncio.gather(self._round, return_exceptions=True)
+
     async def _read_waiting(self) -> None:
         while self._waiting:
             await asyncio.sleep(0)

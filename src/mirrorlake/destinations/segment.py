@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.parquet import Compression, ParquetSegmentWriter
+from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Claimed, StandDown
@@ -12,6 +12,7 @@ from mirrorlake.destinations.interface import Flush
 from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
+from mirrorlake.page_compression import Compression
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 

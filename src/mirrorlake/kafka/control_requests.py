@@ -212,15 +212,20 @@ def list_offsets_request(
         )
 
     def read(answer: Any) -> dict[TopicPartition, int | Refused]:
-        return {
-            TopicPartition(topic.name, partition.partition_index): Refused(partition.error_code)
-            if partition.error_code
-            else partition.offset
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
+        return _numbers_in(answer, "offset")
 
     return ControlRequest(api=Api.LIST_OFFSETS, message=message, answer=ListOffsetsResponse, read=read)
+
+
+def _numbers_in(answer: Any, field_name: str) -> dict[TopicPartition, int | Refused]:
+    """Returns a number of each partition of an answer, or why it was refused."""
+    return {
+        TopicPartition(topic.name, partition.partition_index): Refused(partition.error_code)
+        if partition.error_code
+        else getattr(partition, field_name)
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
 
 
 Producers = tuple[ProducerState, ...]
@@ -288,12 +293,6 @@ def delete_records_request(
         )
 
     def read(answer: Any) -> dict[TopicPartition, int | Refused]:
-        return {
-            TopicPartition(topic.name, partition.partition_index): Refused(partition.error_code)
-            if partition.error_code
-            else partition.low_watermark
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
+        return _numbers_in(answer, "low_watermark")
 
     return ControlRequest(api=Api.DELETE_RECORDS, message=message, answer=DeleteRecordsResponse, read=read)

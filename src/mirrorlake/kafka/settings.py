@@ -20,6 +20,10 @@ class ClusterSettings:
         request_timeout_seconds: how long a request may stay unanswered, where the caller names no other time.
         connect_timeout_seconds: how long name look-up, TCP connect and handshake with one broker may take
             together.
+        fetch_bytes_max: bytes of one answer to a fetch; this and the next three None where the reader decides.
+        fetch_partition_bytes_max: bytes of one partition in one answer.
+        fetch_bytes_min: bytes a broker waits for before it answers.
+        fetch_wait_seconds_max: how long it waits for them; zero is not to wait.
         properties: Kafka's own client properties; see `check_properties` for those that are understood.
 
     Raises:
@@ -32,6 +36,10 @@ class ClusterSettings:
     client_id: str = "mirrorlake"
     request_timeout_seconds: float = 30.0
     connect_timeout_seconds: float = 10.0
+    fetch_bytes_max: int | None = None
+    fetch_partition_bytes_max: int | None = None
+    fetch_bytes_min: int | None = None
+    fetch_wait_seconds_max: float | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,6 +51,11 @@ class ClusterSettings:
             raise ConfigurationError(f"client id {self.client_id!r} is not ASCII or longer than 249 characters")
         if self.request_timeout_seconds <= 0 or self.connect_timeout_seconds <= 0:
             raise ConfigurationError(f"timeouts of cluster {self.name!r} must be above zero", cluster=self.name)
+        sizes = (self.fetch_bytes_max, self.fetch_partition_bytes_max, self.fetch_bytes_min)
+        if any(size is not None and not 0 < size < 2**31 for size in sizes):
+            raise ConfigurationError(f"fetch sizes of cluster {self.name!r} must be from 1 to 2³¹-1", cluster=self.name)
+        if self.fetch_wait_seconds_max is not None and self.fetch_wait_seconds_max < 0:
+            raise ConfigurationError(f"fetch wait of cluster {self.name!r} is below zero", cluster=self.name)
         check_properties(self.name, self.properties)
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.preserve_claim import ClaimReader
+from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.connection import Connection
@@ -115,18 +116,24 @@ class LeaseConnections:
         return await self._open(settings, broker)
 
     async def _open(self, settings: ClusterSettings, broker: int) -> Connection:
-        metadata = await self.client(settings).metadata([])
-        host, port = metadata.brokers[broker]
+        address = (await self.client(settings).metadata([])).brokers.get(broker)
+        if address is None:
+            raise BrokerUnreachableError(
+                f"cluster {settings.name!r} has no broker {broker} at the moment", cluster=settings.name, broker=broker
+            )
+        host, port = address
         connection = await Connection.open(host, port, settings=settings, buffers=self._buffers)
         self._connections.append(connection)
         return connection
 
-    def end_lease(self) -> None:
+    async def end_lease(self) -> None:
         """Closes the lease's own connections: an answer that comes later belongs to no claim."""
+        for claims in self._claims.values():
+            await claims.cancel()
         for task in self._channels.values():
-            if not task.done():
-                task.cancel()
-            elif not task.cancelled():
-                task.exception()  # looked at, so that the loop does not report it as lost
+            task.cancel()
+        # Waited for, or a socket being opened would be left to the next lease, or to nobody. What failed is looked
+        # at by this, so that the loop does not report it as lost.
+        await asyncio.gather(*self._channels.values(), return_exceptions=True)
         for connection in self._connections:
             connection.close("the lease ended")

@@ -17,6 +17,7 @@ from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
     OutcomeUnknownError,
+    RequestTimeoutError,
     TopicMissingError,
     TopicRecreatedError,
 )
@@ -77,9 +78,12 @@ class LeaseWork:
                 task.cancel()
         asking = [task for task in self._metadata.values() if task.cancel() or task.cancelled() or task.exception()]
         await asyncio.gather(*asking, return_exceptions=True)
+        # Nobody is left who would take an answer, and a source that is silent would hold the lease past its end.
+        for reading in self._reader_tasks:
+            reading.cancel()
         await _gone([*tasks, *self._reader_tasks])
         rows = [row for job in self._jobs.values() for row in job.rows()]
-        self.connections.end_lease()
+        await self.connections.end_lease()
         return rows
 
     def may_begin(self) -> bool:
@@ -117,7 +121,7 @@ class LeaseWork:
                 lambda: self.connections.fetch_connection(work.cluster, leader),
                 clock=self._clock,
                 read_until_seconds=until,
-                timeout_seconds=work.cluster.request_timeout_seconds,
+                settings=work.cluster,
             )
             self._readers[key] = reader
             self._reader_tasks.append(asyncio.create_task(reader.run()))

@@ -5,8 +5,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
-from mirrorlake.errors import MirrorlakeError, SourceTruncatedError, UnsupportedError
-from mirrorlake.kafka.batches import OLD_FORMAT, AbortedTransactions, classify, verify_crc, walk
+from mirrorlake.errors import (
+    CorruptBatchError,
+    MirrorlakeError,
+    PermanentError,
+    SourceTruncatedError,
+    UnsupportedError,
+)
+from mirrorlake.kafka.batches import OLD_FORMAT, AbortedTransactions, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
 from mirrorlake.mirror.policy import Decision, within_lease
@@ -51,6 +57,7 @@ class PartitionCopy:
         self._asked_offset = -1
         self._is_busy = False
         self._is_out_of_range = False
+        self._unreadable: MirrorlakeError | None = None
         self._explain_out_of_range = explain_out_of_range
         self._wake = asyncio.Event()
 
@@ -78,6 +85,7 @@ class PartitionCopy:
             bool(self._sinks)
             and not self._inbox
             and not self._is_out_of_range
+            and self._unreadable is None
             and self._next_offset < self._end_offset
             and all(sink.has_room and sink.failure is None and not sink.is_done for sink in self._sinks)
         )
@@ -98,7 +106,8 @@ class PartitionCopy:
         try:
             delivery = self._delivery(answer, frame)
         except MirrorlakeError as error:
-            self._fail_all(error)
+            self._unreadable = error
+            self._wake.set()
             return
         self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
         if delivery.batches:
@@ -131,11 +140,16 @@ class PartitionCopy:
             if self._is_out_of_range:
                 await self._settle_out_of_range()
             await self._look_after_failures()
+            if self._unreadable is not None and not self._inbox:
+                # What was read before is right where it is, and is made safe before the partition stops.
+                for sink in list(self._sinks):
+                    await self._end_after_finish(sink, self._unreadable)
+                return
             if self._next_offset >= self._end_offset and not self._inbox:
                 return
             if not self._inbox and self._active():
                 self._wake.clear()
-                if not any(sink.failure for sink in self._sinks):
+                if not (any(sink.failure for sink in self._sinks) or self._is_out_of_range or self._unreadable):
                     await self._wake.wait()
 
     async def drain(self) -> None:
@@ -218,6 +232,8 @@ class PartitionCopy:
                 self._reader_changed()
 
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
+        if sink not in self._sinks:
+            return  # the source failed while the sink was waited for: that came first
         self.errors[id(sink)] = self._placed(error)
         self._sinks.remove(sink)
         sink.abandon()

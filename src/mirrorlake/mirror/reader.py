@@ -6,6 +6,7 @@ and the first would starve the others.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mirrorlake.clock import Clock
@@ -14,19 +15,61 @@ from mirrorlake.kafka.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.fetch import FetchedPartition, FetchPartition, decode_fetch, encode_fetch
 from mirrorlake.kafka.frame import Frame
+from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
 FETCH_BYTES_MAX = 4 << 20
 """Bytes asked for in one answer: small enough that they are still in the cache when they are sent on."""
 
 PARTITION_BYTES_MAX = 1 << 20
-"""Bytes asked for of one partition; a larger batch comes whole when its partition is asked first (KIP-74)."""
+"""Bytes asked for of one partition, or its share of the answer where that is more: a few partitions fill it too. A
+larger batch comes whole when its partition is asked first (KIP-74)."""
+
+ANSWER_BYTES_MIN = 1
+"""Bytes the broker waits for before it answers."""
 
 WAIT_MS = 250
 """How long the broker may hold an empty answer back."""
 
 BUSY_WAIT_MS = 2
 """The same while a partition was left out of the request for want of room: it may have room again any moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """What every request asks of the broker: the constants above, where a cluster's settings say nothing else."""
+
+    answer_bytes_max: int
+    partition_bytes_max: int | None
+    answer_bytes_min: int
+    wait_ms: int
+
+    @classmethod
+    def of(cls, settings: ClusterSettings) -> "FetchLimits":
+        """Returns the limits of one cluster."""
+        wait = settings.fetch_wait_seconds_max
+        return cls(
+            answer_bytes_max=settings.fetch_bytes_max or FETCH_BYTES_MAX,
+            partition_bytes_max=settings.fetch_partition_bytes_max,
+            answer_bytes_min=settings.fetch_bytes_min or ANSWER_BYTES_MIN,
+            wait_ms=WAIT_MS if wait is None else round(wait * 1000),
+        )
+
+    def wait_ms_within(self, left_seconds: float) -> int:
+        """Returns how long the broker may hold an answer back, when reading ends in ``left_seconds``."""
+        left_ms = max(0, int(left_seconds * 1000))
+        if self.answer_bytes_min > 1:
+            # Records held back until reading ends would come too late to be copied, lease after lease.
+            left_ms //= 2
+        return min(self.wait_ms, left_ms)
+
+    def body(self, partitions: Sequence["ReadPartition"], *, wait_ms: int) -> bytes:
+        """Returns the request for these partitions, in this order, each from its next offset on."""
+        share = self.partition_bytes_max or max(PARTITION_BYTES_MAX, self.answer_bytes_max // len(partitions))
+        asked = [FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, share) for p in partitions]
+        return encode_fetch(
+            asked, max_wait_ms=wait_ms, min_bytes=self.answer_bytes_min, max_bytes=self.answer_bytes_max
+        )
 
 
 class PinnedAnswer:
@@ -83,7 +126,8 @@ class BrokerReader:
         connect: opens the fetch connection.
         clock: tells when the time is over.
         read_until_seconds: reading of ``clock.elapsed_seconds`` at which fetching ends.
-        timeout_seconds: how long the broker may take beyond the wait it was asked for.
+        settings: the broker's cluster: the limits of fetches, and how long the broker may take beyond the wait it
+            was asked for.
     """
 
     def __init__(
@@ -92,12 +136,13 @@ class BrokerReader:
         *,
         clock: Clock,
         read_until_seconds: float,
-        timeout_seconds: float,
+        settings: ClusterSettings,
     ) -> None:
         self._connect = connect
         self._clock = clock
         self._until = read_until_seconds
-        self._timeout = timeout_seconds
+        self._timeout = settings.request_timeout_seconds
+        self._limits = FetchLimits.of(settings)
         self._partitions: list[ReadPartition] = []
         self._changed = asyncio.Event()
         self._turn = 0
@@ -153,14 +198,10 @@ class BrokerReader:
         self._turn += 1
         turn = self._turn % len(wanted)
         rotated = [*wanted[turn:], *wanted[:turn]]
-        wait_ms = WAIT_MS if len(wanted) == len(self._partitions) else BUSY_WAIT_MS
-        wait_ms = min(wait_ms, max(0, int(left_seconds * 1000)))
-        body = encode_fetch(
-            [FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, PARTITION_BYTES_MAX) for p in rotated],
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES_MAX,
-        )
+        wait_ms = self._limits.wait_ms_within(left_seconds)
+        if len(wanted) < len(self._partitions):
+            wait_ms = min(wait_ms, BUSY_WAIT_MS)
+        body = self._limits.body(rotated, wait_ms=wait_ms)
         frame = await connection.request(
             Api.FETCH, FETCH_VERSION, [body], timeout_seconds=wait_ms / 1000 + self._timeout
         )

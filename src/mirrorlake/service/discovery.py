@@ -260,8 +260,8 @@ def _not_created(source: TopicMetadata, destination: KafkaDestination) -> Mirror
     name = destination.name_for(source.name)
     return TopicMissingError(
         f"destination topic {name} does not exist on cluster {destination.cluster.name}",
-        hint=f"create it like the source: kafka-topics.sh --create --topic {name} --partitions {len(source.partitions)}; "
-        "the native form does so itself with `create-topics: true`",
+        hint=f"create it like the source: kafka-topics.sh --create --topic {name} --partitions "
+        f"{len(source.partitions)}; the native form does so itself with `create-topics: true`",
         topic=name,
     )
 

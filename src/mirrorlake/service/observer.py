@@ -2,16 +2,16 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.fetch import READ_COMMITTED
+from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
 
 _log = structlog.get_logger("mirrorlake")
@@ -49,10 +49,10 @@ async def observe(supervisor: Supervisor, clients: WorkerCache, *, changed: Call
     looking: dict[str, asyncio.Task[None]] = {}
     try:
         while True:
-            for mirror, partitions in _by_mirror(supervisor.states).items():
-                if mirror not in looking or looking[mirror].done():
-                    look = _observe_mirror(supervisor, clients, mirror, partitions, failing, changed)
-                    looking[mirror] = asyncio.create_task(look)
+            for cluster, partitions in _by_cluster(supervisor).values():
+                if cluster.name not in looking or looking[cluster.name].done():
+                    look = _observe_cluster(supervisor, clients, cluster, partitions, failing, changed)
+                    looking[cluster.name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
         for task in looking.values():
@@ -61,10 +61,9 @@ async def observe(supervisor: Supervisor, clients: WorkerCache, *, changed: Call
 
 async def observe_once(supervisor: Supervisor, clients: WorkerCache, *, timeout_seconds: float) -> None:
     """Tells the supervisor the ends of every source as they are now; those that do not answer in time are left out."""
-    groups = _by_mirror(supervisor.states)
     looks = [
-        asyncio.create_task(_observe_mirror(supervisor, clients, mirror, partitions, set(), _nobody_waits))
-        for mirror, partitions in groups.items()
+        asyncio.create_task(_observe_cluster(supervisor, clients, cluster, partitions, set(), _nobody_waits))
+        for cluster, partitions in _by_cluster(supervisor).values()
     ]
     if looks:
         _, late = await asyncio.wait(looks, timeout=timeout_seconds)
@@ -76,31 +75,35 @@ def _nobody_waits() -> None:
     """Tells nobody."""
 
 
-async def _observe_mirror(
+async def _observe_cluster(
     supervisor: Supervisor,
     clients: WorkerCache,
-    mirror: str,
+    cluster: ClusterSettings,
     partitions: Sequence[TopicPartition],
     failing: set[str],
     changed: Callable[[], None],
 ) -> None:
     try:
-        ends, errors = await read_ends(clients.client(supervisor.source_cluster(mirror)), partitions)
+        ends, errors = await read_ends(clients.client(cluster), partitions)
     except MirrorlakeError as error:
         ends, errors = {}, dict.fromkeys(partitions, error)
-    supervisor.observed(mirror, ends)
+    supervisor.observed(cluster.name, ends)
     changed()
-    if errors and mirror not in failing:
-        failing.add(mirror)
-        _log.warning("source cannot be read", mirror=mirror, error=str(next(iter(errors.values()))))
-    elif not errors and mirror in failing:
-        failing.discard(mirror)
-        _log.info("source can be read again", mirror=mirror)
+    if errors and cluster.name not in failing:
+        failing.add(cluster.name)
+        _log.warning("source cannot be read", cluster=cluster.name, error=str(next(iter(errors.values()))))
+    elif not errors and cluster.name in failing:
+        failing.discard(cluster.name)
+        _log.info("source can be read again", cluster=cluster.name)
 
 
-def _by_mirror(states: Iterable[PartitionState]) -> Mapping[str, Sequence[TopicPartition]]:
+def _by_cluster(supervisor: Supervisor) -> dict[str, tuple[ClusterSettings, Sequence[TopicPartition]]]:
+    """Returns each source cluster with the partitions to ask it for; several mirrors of one source ask once."""
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
-    for state in states:
+    settings: dict[str, ClusterSettings] = {}
+    for state in supervisor.states:
         if not state.is_parked:
-            groups[state.mirror].add(state.source)
-    return {mirror: sorted(partitions) for mirror, partitions in groups.items()}
+            cluster = supervisor.source_cluster(state.mirror)
+            settings[cluster.name] = cluster
+            groups[cluster.name].add(state.source)
+    return {name: (settings[name], sorted(partitions)) for name, partitions in groups.items()}

@@ -9,7 +9,6 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.states import store_root
 from mirrorlake.service.status import StatusRow, read_rows
-from mirrorlake.service.targets import UNKNOWN_PARTITION
 
 
 class Action(StrEnum):
@@ -34,13 +33,8 @@ class PlanRow:
 
     def as_json(self) -> dict[str, str | int | None]:
         """Returns the row of ``plan --format json``; ``error`` is present exactly when it would be refused."""
-        target = self.status.target
-        partition = target.source.partition
         row: dict[str, str | int | None] = {
-            "name": target.mirror.name,
-            "topic": target.source.topic,
-            "partition": None if partition == UNKNOWN_PARTITION else partition,
-            "destination": target.destination.label,
+            **self.status.target.as_json(),
             "to": _where(self.status),
             "action": self.action.value,
             "start": self.start,

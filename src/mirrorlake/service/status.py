@@ -48,12 +48,8 @@ class StatusRow:
 
     def as_json(self) -> dict[str, str | int | None]:
         """Returns the row of ``status --format json``; ``error`` is present exactly when the row failed."""
-        source = self.target.source
         row: dict[str, str | int | None] = {
-            "name": self.target.mirror.name,
-            "topic": source.topic,
-            "partition": None if source.partition == UNKNOWN_PARTITION else source.partition,
-            "destination": self.target.destination.label,
+            **self.target.as_json(),
             "source_low": self.source_start,
             "source_high": self.source_end,
             "dest_next": self.position,

@@ -145,12 +145,12 @@ class Supervisor:
                     state.once_end = state.source_end
         self._changed()
 
-    def observed(self, mirror: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Takes log start and last stable offset of source partitions of ``mirror``."""
+    def observed(self, cluster: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Takes log start and last stable offset of partitions of the source cluster of that name."""
         now = self._clock.elapsed_seconds()
         with self._lock:
             for state in self._states:
-                if state.mirror == mirror and state.source in ends:
+                if state.source in ends and self._source_clusters[state.mirror].name == cluster:
                     state.saw_source(*ends[state.source], now)
                     if self._once and state.once_end is None:
                         state.once_end = state.source_end

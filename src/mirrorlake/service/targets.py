@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.config.resolved import ArchiveDestination, Destination, KafkaDestination, Mirror
+from mirrorlake.config.resolved import ArchiveDestination, Cluster, Destination, KafkaDestination, Mirror
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
@@ -60,6 +60,15 @@ class Target:
         """The destination topic with the source's partition number."""
         return TopicPartition(self.destination_topic, self.source.partition)
 
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the fields every row of a report begins with; ``partition`` is null where it is unknown."""
+        return {
+            "name": self.mirror.name,
+            "topic": self.source.topic,
+            "partition": None if self.source.partition == UNKNOWN_PARTITION else self.source.partition,
+            "destination": self.destination.label,
+        }
+
     @property
     def shard(self) -> str:
         """The unit of scheduling: partitions of one shard are served by one lane and write under one identity."""
@@ -76,17 +85,18 @@ def shard_of(partition: TopicPartition) -> int:
     return (zlib.crc32(partition.topic.encode()) + partition.partition) % SHARDS_PER_MIRROR
 
 
-def cluster_settings(cluster: object) -> ClusterSettings:
+def cluster_settings(cluster: Cluster) -> ClusterSettings:
     """Returns the wire client's settings of a configured cluster."""
-    from mirrorlake.config.resolved import Cluster
-
-    assert isinstance(cluster, Cluster)
     return ClusterSettings(
         name=cluster.name,
         bootstrap_servers=cluster.bootstrap_servers,
         client_id=cluster.client_id,
         request_timeout_seconds=cluster.request_timeout_seconds,
         connect_timeout_seconds=cluster.connect_timeout_seconds,
+        fetch_bytes_max=cluster.fetch_bytes_max,
+        fetch_partition_bytes_max=cluster.fetch_partition_bytes_max,
+        fetch_bytes_min=cluster.fetch_bytes_min,
+        fetch_wait_seconds_max=cluster.fetch_wait_seconds_max,
     )
 
 

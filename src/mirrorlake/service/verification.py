@@ -13,14 +13,14 @@ from enum import StrEnum
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.errors import DestinationAheadError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.mirror.digest import BLOCK_OFFSETS, Block, first_differing_block, first_differing_offset
 from mirrorlake.mirror.verify_worker import ArchiveSide, DigestResult, DigestTask, KafkaSide
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.states import archived_partition, store_root
 from mirrorlake.service.status import StatusRow
-from mirrorlake.service.targets import UNKNOWN_PARTITION, cluster_settings
+from mirrorlake.service.targets import cluster_settings
 
 WORK = "mirrorlake.mirror.verify_worker:work"
 
@@ -59,13 +59,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, str | int | None]:
         """Returns the row of ``verify --format json``; ``error`` is present exactly when it could not be compared."""
-        target = self.row.target
-        partition = target.source.partition
         row: dict[str, str | int | None] = {
-            "name": target.mirror.name,
-            "topic": target.source.topic,
-            "partition": None if partition == UNKNOWN_PARTITION else partition,
-            "destination": target.destination.label,
+            **self.row.target.as_json(),
             "start": None if self.offsets is None else self.offsets.start_offset,
             "end": None if self.offsets is None else self.offsets.end_offset,
             "records": self.records,
@@ -95,10 +90,7 @@ class _Side:
 
 def verify_names(rows: Sequence[StatusRow]) -> list[Verdict]:
     """Compares positions only: chains hold together and copies stand within their source. Reads no record."""
-    return [
-        Verdict(row=row, result=Result.FAILED if row.error else Result.EQUAL, offsets=_range(row), error=row.error)
-        for row in rows
-    ]
+    return [_by_position(row) for row in rows]
 
 
 def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], None]) -> list[Verdict]:
@@ -184,6 +176,8 @@ class RecordVerification:
         if error := source.error or copy.error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         block = first_differing_block(source.blocks, copy.blocks)
+        if block is None and row.error is not None:
+            return _by_position(row)
         if block is None and not len(offsets) and row.lag:
             return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
         if block is None:
@@ -201,14 +195,41 @@ class RecordVerification:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         found = first_differing_offset(source.pairs, copy.pairs)
         offset, how = found if found is not None else (part.start_offset, "different")
-        return Verdict(row=row, result=Result.DIFFERS, offsets=offsets, first_difference=offset, difference=how)
+        return Verdict(
+            row=row,
+            result=Result.DIFFERS,
+            offsets=offsets,
+            first_difference=offset,
+            difference=how,
+            error=row.error,
+        )
+
+
+def _by_position(row: StatusRow) -> Verdict:
+    """Returns what the ends alone say: a copy that goes on where its source ends holds records it should not."""
+    offsets = _range(row)
+    if row.error is None:
+        return Verdict(row=row, result=Result.EQUAL, offsets=offsets)
+    if offsets is None:
+        return Verdict(row=row, result=Result.FAILED, error=row.error)
+    return Verdict(
+        row=row,
+        result=Result.DIFFERS,
+        offsets=offsets,
+        first_difference=offsets.end_offset,
+        difference="extra",
+        error=row.error,
+    )
 
 
 def _range(row: StatusRow) -> OffsetRange | None:
-    """Returns what both sides should hold: from the source's log start to the copy's position."""
-    if row.error is not None or row.position is None or row.source_start is None:
+    """Returns what both sides should hold: from the source's log start to the copy's position, or the source's end."""
+    if row.position is None or row.source_start is None or row.source_end is None:
         return None
-    return OffsetRange(start_offset=min(row.source_start, row.position), end_offset=row.position)
+    if row.error is not None and not isinstance(row.error, DestinationAheadError):
+        return None
+    end = min(row.position, row.source_end)
+    return OffsetRange(start_offset=min(row.source_start, end), end_offset=end)
 
 
 def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:

@@ -50,6 +50,18 @@ def test_properties_may_come_from_the_environment() -> None:
             "request.timeout.ms: 5",
             'clusters.east.properties["request.timeout.ms"]: expected a whole number from 100 to 600000, found the',
         ),
+        (
+            "client.id: größe",
+            'clusters.east.properties["client.id"]: expected at most 249 characters of ASCII, found `größe`',
+        ),
+        (
+            f"client.id: {'x' * 250}",
+            'clusters.east.properties["client.id"]: expected at most 249 characters of ASCII, found `xxx',
+        ),
+        (
+            "fetch.max.bytes: 67108865",
+            'clusters.east.properties["fetch.max.bytes"]: expected a whole number from 1024 to 67108864, found the',
+        ),
         ("client.id: ''", 'clusters.east.properties["client.id"]: is empty'),
         ("client.id: [a]", 'clusters.east.properties["client.id"]: expected text or a number, found a list'),
         ("client.id:", 'clusters.east.properties["client.id"]: expected text or a number, found nothing'),

@@ -5,7 +5,6 @@ import pytest
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
-    Compression,
     Flush,
     Form,
     KafkaDestination,
@@ -14,6 +13,7 @@ from mirrorlake.config.resolved import (
     StoreFilesystem,
     TopicSelection,
 )
+from mirrorlake.page_compression import Compression
 from unit.config.config_texts import load, messages, v3
 
 KAFKA = "{type: kafka, bootstrap-servers: west}"

@@ -10,7 +10,6 @@ from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
     Compaction,
-    Compression,
     Flush,
     Form,
     GapFill,
@@ -26,6 +25,7 @@ from mirrorlake.config.resolved import (
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section
+from mirrorlake.page_compression import Compression
 from unit.config.config_texts import archive, kafka, load, messages, native, refusals
 
 FULL = """

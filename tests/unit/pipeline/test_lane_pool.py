@@ -71,6 +71,21 @@ def pool(source: ListedSource, run: Callable[[Lease], list[LeaseRow]] = succeed,
     return LanePool(source=source, run=run, **settings)  # type: ignore[arg-type]
 
 
+def pool_in_a_lease(source: ListedSource) -> tuple[LanePool, threading.Event]:
+    """Starts one lane, waits until it runs a lease, and returns what lets its leases end."""
+    is_running, may_end = threading.Event(), threading.Event()
+
+    def run(lease: Lease) -> list[LeaseRow]:
+        is_running.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        return succeed(lease)
+
+    lanes = pool(source, run, lanes=1)
+    lanes.start()
+    assert is_running.wait(PATIENCE_SECONDS)
+    return lanes, may_end
+
+
 def test_each_lane_runs_its_leases_one_after_another() -> None:
     source = ListedSource(lane0=["a", "b", "c"], lane1=["x", "y"])
     lanes = pool(source)
@@ -222,17 +237,8 @@ def test_stop_drains_what_the_source_still_has() -> None:
 
 
 def test_stop_without_draining_lets_the_running_lease_end_and_begins_no_other() -> None:
-    is_running, may_end = threading.Event(), threading.Event()
-
-    def run(lease: Lease) -> list[LeaseRow]:
-        is_running.set()
-        assert may_end.wait(PATIENCE_SECONDS)
-        return succeed(lease)
-
     source = ListedSource(lane0=["a", "b"])
-    lanes = pool(source, run, lanes=1)
-    lanes.start()
-    assert is_running.wait(PATIENCE_SECONDS)
+    lanes, may_end = pool_in_a_lease(source)
     assert not lanes.stop(0.0, drain=False)
     may_end.set()
 
@@ -241,17 +247,8 @@ def test_stop_without_draining_lets_the_running_lease_end_and_begins_no_other() 
 
 
 def test_a_lane_that_outlives_the_deadline_is_told_of() -> None:
-    is_running, may_end = threading.Event(), threading.Event()
-
-    def run(lease: Lease) -> list[LeaseRow]:
-        is_running.set()
-        assert may_end.wait(PATIENCE_SECONDS)
-        return succeed(lease)
-
     source = ListedSource(lane0=["a", "b"])
-    lanes = pool(source, run, lanes=1)
-    lanes.start()
-    assert is_running.wait(PATIENCE_SECONDS)
+    lanes, may_end = pool_in_a_lease(source)
 
     assert not lanes.stop(0.01)
     may_end.set()

@@ -81,7 +81,8 @@ class Bench:
         )
 
     def observe(self, **ends: int) -> None:
-        self.supervisor.observed("m", {TopicPartition("orders", int(name[1:])): (0, end) for name, end in ends.items()})
+        found = {TopicPartition("orders", int(name[1:])): (0, end) for name, end in ends.items()}
+        self.supervisor.observed("east", found)
 
     def next(self, lane: int) -> tuple[Lease, LeasePlan] | None:
         lease = self.supervisor.next_lease(lane)

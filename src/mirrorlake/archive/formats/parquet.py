@@ -1,7 +1,6 @@
 """Writing a segment as Parquet: streaming, row group by row group, within a bounded memory."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import BinaryIO
 
 import numpy as np
@@ -19,22 +18,13 @@ from mirrorlake.archive.formats.parquet_schema import (
 from mirrorlake.archive.gaps import GapFinder
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap
+from mirrorlake.page_compression import Compression
 
 ROW_GROUP_BYTES_MAX = 16 << 20
 """Record bytes, and 32 for every record, in a row group: what a writer or reader holds in memory at a time."""
 
 ROW_BYTES = 32
 """What a record weighs in a row group beside its bytes, so that empty records fill one too."""
-
-
-class Compression(StrEnum):
-    """Compression of the pages, by mirror-v3's names."""
-
-    ZSTD_1 = "zstd-1"
-    ZSTD_3 = "zstd-3"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    UNCOMPRESSED = "uncompressed"
 
 
 _CODECS: dict[Compression, tuple[str, int | None]] = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX, Compression, ParquetSegmentWriter
+from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX, ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import (
     ParquetSegmentReader,
     confirm_same_range,
@@ -19,6 +19,7 @@ from mirrorlake.archive.formats.parquet_reader import (
 from mirrorlake.archive.formats.parquet_schema import as_java_shows
 from mirrorlake.errors import ChainBrokenError, StoreUnavailableError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from mirrorlake.page_compression import Compression
 from mirrorlake.stores.memory import MemoryStore
 from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope, records_in
 
