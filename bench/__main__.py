@@ -1,82 +1,168 @@
-"""Runs the comparison: per input and contender two fresh brokers, filled, copied, measured."""
+"""Runs the comparison: for everything that is measured two fresh brokers, filled, copied, looked at."""
 
 import argparse
 import asyncio
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from bench import results
+from bench import goals, results
 from bench.contender import Contender, Measured, measure
+from bench.help_time import measure_help
 from bench.inputs import INPUTS, Input, fill
+from bench.latency import LATENCY_INPUT, Latency, measure_latency
+from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive
 from mirrorlake.embedded.jars import kafka_libs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
-CONTENDERS: dict[str, Callable[[], Contender]] = {
-    "mm2": MirrorMaker,
-    "mirrorlake": Mirrorlake,
-    "mirrorlake-archive": MirrorlakeArchive,
+# With how many times the input each is measured by default: as many as twenty seconds of copying need. MirrorMaker
+# needs no more than one for that.
+CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
+    "mm2": (MirrorMaker, {"k1": 1, "b100": 1}),
+    "mirrorlake": (Mirrorlake, {"k1": 6, "b100": 10}),
+    "mirrorlake-archive": (MirrorlakeArchive, {"k1": 8, "b100": 14}),
 }
+PARTS = ("help", "copy", "latency", "many")
 BROKER_HEAP_MB = 1024
 # Room for everything an input holds without a roll in the middle of a small run.
 BROKER_PROPERTIES = {"log.segment.bytes": str(512 << 20)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Brokers:
+    source: EmbeddedKafka
+    destination: EmbeddedKafka
+    contender_folder: Path
+
+
 def main() -> None:
-    """Measures what the command line names, prints a table and writes the results."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--input", action="append", choices=[*INPUTS], help="again for more; all by default")
-    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="again for more; all by default")
-    parser.add_argument("--records", type=int, help="instead of the input's own number, for a quick look")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each is measured")
-    arguments = parser.parse_args()
+    """Measures what the command line names, prints tables and writes the results."""
+    arguments = _arguments()
     # As Ctrl-C does: the brokers are stopped and their folders removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    measured: list[Measured] = []
+    found = results.Results()
+    parts = arguments.part or PARTS
+    if "help" in parts:
+        found.help_seconds = measure_help()
+        print(f"mirrorlake --help: {found.help_seconds:.2f} s\n", flush=True)
+    if "copy" in parts:
+        _copy(arguments, found)
+    if "latency" in parts:
+        for contender in (Mirrorlake(), MirrorMaker(linger_ms=0)):
+            found.latencies.append(asyncio.run(_run_latency(contender, arguments.latency_seconds)))
+            print(results.latency_table(found.latencies) + "\n", flush=True)
+    if "many" in parts:
+        found.many_mirrors = asyncio.run(_run_many(arguments.many_seconds))
+        print(results.many_mirrors_table(found.many_mirrors) + "\n", flush=True)
+    print(f"{_summary(found)}\n\nwritten to {results.write(found, arguments.results)}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--part", action="append", choices=PARTS, help="again for more; all by default")
+    parser.add_argument("--input", action="append", choices=[*INPUTS], help="of copies; again for more")
+    parser.add_argument("--contender", action="append", choices=[*CONTENDERS], help="of copies; again for more")
+    parser.add_argument("--times", type=int, help="how often each input is repeated, instead of each one's own number")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each copy is measured")
+    parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
+    parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
+    parser.add_argument("--results", type=Path, default=results.RESULTS, help="folder for the results")
+    return parser.parse_args()
+
+
+def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
     for name in arguments.input or INPUTS:
-        wanted = INPUTS[name]
-        if arguments.records:
-            wanted = replace(wanted, records=arguments.records)
         for contender in arguments.contender or CONTENDERS:
+            make, times = CONTENDERS[contender]
+            wanted = INPUTS[name].repeated(arguments.times or times[name])
             for _round in range(arguments.rounds):
-                measured.append(asyncio.run(_run(CONTENDERS[contender](), wanted)))
-                print(results.table(measured[-1:]), flush=True)
-    print(f"\n{results.table(measured)}\n\nwritten to {results.write(measured)}")
+                found.copies.append(asyncio.run(_run_copy(make(), wanted)))
+                print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
 
 
-async def _run(contender: Contender, wanted: Input) -> Measured:
+def _summary(found: results.Results) -> str:
+    tables = []
+    if found.copies:
+        tables.append(results.copy_table(found.copies))
+    if found.latencies:
+        tables.append(results.latency_table(found.latencies))
+    if found.many_mirrors:
+        tables.append(results.many_mirrors_table(found.many_mirrors))
+    rows = [("goal", "", "wanted", "measured")]
+    for goal in goals.judge(found):
+        rows.append(
+            (
+                goal.name,
+                "reached" if goal.is_reached else "MISSED",
+                f"{goal.bound} {goal.wanted:g}",
+                f"{goal.measured:.4g}",
+            )
+        )
+    tables.append(results.text_table(rows, words=2))
+    return "\n\n".join(tables)
+
+
+async def _run_copy(contender: Contender, wanted: Input) -> Measured:
+    # Made on both sides, so that the watcher has something to ask for and nobody is charged for it.
+    async with _brokers({wanted.name: wanted.partitions}) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
+        return await measure(
+            contender,
+            source=brokers.source,
+            destination=brokers.destination,
+            wanted=wanted,
+            filled=filled,
+            folder=brokers.contender_folder,
+        )
+
+
+async def _run_latency(contender: Contender, seconds: float) -> Latency:
+    async with _brokers({LATENCY_INPUT.name: LATENCY_INPUT.partitions}) as brokers:
+        return await measure_latency(
+            contender,
+            source=brokers.source,
+            destination=brokers.destination,
+            folder=brokers.contender_folder,
+            seconds=seconds,
+        )
+
+
+async def _run_many(seconds: float) -> ManyMirrors:
+    async with _brokers(dict.fromkeys(TOPICS, PARTITIONS_PER_TOPIC)) as brokers:
+        return await measure_many_mirrors(
+            source=brokers.source, destination=brokers.destination, folder=brokers.contender_folder, seconds=seconds
+        )
+
+
+@asynccontextmanager
+async def _brokers(topics: dict[str, int]) -> AsyncIterator[_Brokers]:
+    """Starts two brokers with these topics (by name, with their partitions) on both."""
     libs = kafka_libs()
     with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-") as name:
         folder = Path(name)
         new_broker = partial(EmbeddedKafka, libs=libs, heap_mb=BROKER_HEAP_MB, properties=BROKER_PROPERTIES)
         own = folder / "contender"
         own.mkdir()
-        with (
-            new_broker(folder / "source") as source,
-            new_broker(folder / "destination") as destination,
-        ):
-            # Made on both sides, so that the watcher has something to ask for and nobody is charged for it.
+        with new_broker(folder / "source") as source, new_broker(folder / "destination") as destination:
             for server in (source, destination):
-                await _create_topic(server, wanted)
-            filled = await asyncio.to_thread(fill, source.port, wanted)
-            return await measure(
-                contender, source=source, destination=destination, wanted=wanted, filled=filled, folder=own
-            )
+                await _create_topics(server, topics)
+            yield _Brokers(source=source, destination=destination, contender_folder=own)
 
 
-async def _create_topic(server: EmbeddedKafka, wanted: Input) -> None:
+async def _create_topics(server: EmbeddedKafka, topics: dict[str, int]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(wanted.name, wanted.partitions, 1)])
+        await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
     finally:
         await admin.close()
 

@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -39,6 +39,10 @@ class Input:
     codec: str
     batch_bytes: int = 128 * 1024
     partitions: int = 4
+
+    def repeated(self, times: int) -> "Input":
+        """Returns the same input with so many times the records."""
+        return replace(self, records=self.records * times)
 
 
 INPUTS = {

@@ -16,11 +16,18 @@ _JVM_FLAGS = (
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
 )
 
+THROUGHPUT_LINGER_MS = 20
+
 
 class MirrorMaker:
-    """At-least-once, its cheapest mode: the exactly-once one costs a tenth more."""
+    """At-least-once, its cheapest mode: the exactly-once one costs a tenth more.
 
-    def __init__(self) -> None:
+    Args:
+        linger_ms: how long its producer waits for more records; 0 for the shortest latency.
+    """
+
+    def __init__(self, *, linger_ms: int = THROUGHPUT_LINGER_MS) -> None:
+        self._linger_ms = linger_ms
         self.name = f"MirrorMaker 2 {KAFKA_VERSION}"
         self.kind = Kind.KAFKA
         self._libs = mirror_maker_libs()
@@ -29,7 +36,7 @@ class MirrorMaker:
     def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
         properties = folder / "mm2.properties"
-        properties.write_text(_properties(source, destination, wanted), encoding="utf-8")
+        properties.write_text(_properties(source, destination, wanted, self._linger_ms), encoding="utf-8")
         command = [
             *(str(find_java().executable), *_JVM_FLAGS, f"-Djava.io.tmpdir={folder}"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",  # it lists every setting of every client otherwise
@@ -50,7 +57,7 @@ class MirrorMaker:
         return TopicWatch(destination, wanted)
 
 
-def _properties(source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input) -> str:
+def _properties(source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, linger_ms: int) -> str:
     values = {
         "clusters": "source, destination",
         "source.bootstrap.servers": source.bootstrap_servers,
@@ -77,7 +84,7 @@ def _properties(source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input
         "source.consumer.fetch.max.bytes": str(64 << 20),
         "source.consumer.max.poll.records": "5000",
         "destination.producer.batch.size": str(128 << 10),
-        "destination.producer.linger.ms": "20",
+        "destination.producer.linger.ms": str(linger_ms),
         "destination.producer.compression.type": wanted.codec,
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())

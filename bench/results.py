@@ -1,4 +1,4 @@
-"""Results as JSON, one file per run of the comparison, and as a table."""
+"""Results as JSON, one file per run of the comparison, and as tables."""
 
 import json
 import os
@@ -6,20 +6,33 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench.contender import Measured
+from bench.latency import Latency
+from bench.many_mirrors import ManyMirrors
 from mirrorlake.embedded.jars import KAFKA_VERSION
 from mirrorlake.java import find_java
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def write(measured: Sequence[Measured], folder: Path = RESULTS) -> Path:
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """Everything one run of the comparison has measured so far."""
+
+    copies: list[Measured] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+    many_mirrors: ManyMirrors | None = None
+    help_seconds: float | None = None
+    load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
+
+
+def write(results: Results, folder: Path = RESULTS) -> Path:
     """Writes the figures with the commit and the machine they were seen on, and returns the new file."""
     folder.mkdir(parents=True, exist_ok=True)
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -27,45 +40,81 @@ def write(measured: Sequence[Measured], folder: Path = RESULTS) -> Path:
         "at": moment,
         "commit": _commit(),
         "machine": _machine(),
+        "load": {"before": results.load_before, "after": os.getloadavg()},
         "kafka": KAFKA_VERSION,
         "runs": [
-            {**asdict(run), "megabytes_per_cpu_second": round(run.megabytes_per_cpu_second, 1)} for run in measured
+            {
+                **asdict(run),
+                "megabytes_per_cpu_second": round(run.megabytes_per_cpu_second, 1),
+                "megabytes_per_cpu_second_overall": round(run.megabytes_per_cpu_second_overall, 1),
+                "megabytes_per_second": round(run.megabytes_per_second, 1),
+                "records_per_cpu_second": round(run.records_per_cpu_second),
+            }
+            for run in results.copies
         ],
+        "latencies": [asdict(run) for run in results.latencies],
+        "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
+        "help_seconds": results.help_seconds,
     }
     path = folder / f"{moment}.json"
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return path
 
 
-def table(measured: Sequence[Measured]) -> str:
-    """Returns the runs as text, one line each; ratios are to the first contender of the same input."""
-    head = (
-        "input",
-        "contender",
-        "start s",
-        "start CPU s",
-        "copy s",
-        "copy CPU s",
-        "MB/CPU s",
-        "MB max",
-        "× CPU",
-    )
-    rows = [head]
+_COPY_HEAD = (
+    *("input", "contender", "GB", "start s", "start CPU s", "copy s", "copy CPU s", "MB/s", "MB/CPU s"),
+    *("k records/CPU s", "MB max", "× wall", "× CPU", "× CPU with start"),
+)
+
+
+def copy_table(measured: Sequence[Measured]) -> str:
+    """Returns the runs as text, one line each; the ratios are to the first run of the same input and kind."""
+    rows: list[Sequence[str]] = [_COPY_HEAD]
     for run in measured:
-        first = next(other for other in measured if other.input == run.input)
+        first = next(other for other in measured if (other.input, other.kind) == (run.input, run.kind))
         rows.append(
             (
-                *(run.input, run.contender, f"{run.start_wall_seconds:.1f}", f"{run.start_cpu_seconds:.1f}"),
-                *(f"{run.copy_wall_seconds:.1f}", f"{run.copy_cpu_seconds:.2f}"),
-                *(f"{run.megabytes_per_cpu_second:.0f}", f"{run.memory_bytes_max / 1e6:.0f}"),
+                *(run.input, run.contender, f"{run.copied_bytes / 1e9:.2f}", f"{run.start_wall_seconds:.1f}"),
+                *(f"{run.start_cpu_seconds:.1f}", f"{run.copy_wall_seconds:.1f}", f"{run.copy_cpu_seconds:.2f}"),
+                *(f"{run.megabytes_per_second:.0f}", f"{run.megabytes_per_cpu_second:.0f}"),
+                *(f"{run.records_per_cpu_second / 1e3:.0f}", f"{run.memory_bytes_max / 1e6:.0f}"),
+                f"{run.megabytes_per_second / first.megabytes_per_second:.1f}",
                 f"{run.megabytes_per_cpu_second / first.megabytes_per_cpu_second:.1f}",
+                f"{run.megabytes_per_cpu_second_overall / first.megabytes_per_cpu_second_overall:.1f}",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return text_table(rows, words=2)
+
+
+def latency_table(latencies: Sequence[Latency]) -> str:
+    """Returns the latencies as text; the last two columns are the same records consumed at the source."""
+    rows: list[Sequence[str]] = [
+        ("latency at 200 records/s", "records", "p50 ms", "p99 ms", "max ms", "floor p50", "floor p99")
+    ]
+    for run in latencies:
+        figures = (run.p50_ms, run.p99_ms, run.max_ms, run.floor_p50_ms, run.floor_p99_ms)
+        rows.append((run.contender, str(run.records), *(f"{figure:.1f}" for figure in figures)))
+    return text_table(rows, words=1)
+
+
+def many_mirrors_table(run: ManyMirrors) -> str:
+    """Returns one line of text about the many mirrors."""
+    head = ("mirrors", "not moved", "records/s", "start s", "lag median", "lag max", "lag max s", "CPU s/s", "MB max")
+    row = (
+        *(str(run.mirrors), str(run.late_mirrors), f"{run.records_per_second:.0f}", f"{run.start_seconds:.1f}"),
+        *(str(run.lag_records_median), str(run.lag_records_max), f"{run.lag_seconds_max:.2f}"),
+        *(f"{run.cpu_seconds_per_second:.2f}", f"{run.memory_bytes_max / 1e6:.0f}"),
+    )
+    return text_table([head, row], words=0)
+
+
+def text_table(rows: Sequence[Sequence[str]], *, words: int) -> str:
+    """Returns rows as aligned text: the first ``words`` columns to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
         texts = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
+            cell.ljust(width) if column < words else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(texts).rstrip())

@@ -69,7 +69,8 @@ def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers
                 not service.is_running
                 or (log_end(west, topic_name) >= end and archive_position(lake, topic_name) >= end)
             ),
-            f"{end} at both destinations: {service.said()}",
+            f"{end} at both destinations",
+            log=service.said,
         )
         assert service.is_running, service.said()
 
@@ -92,30 +93,41 @@ def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers
 
 
 @pytest.mark.spark
-def test_a_destination_that_hangs_does_not_keep_records_from_another_mirrors_destinations(
-    new_kafka: NewKafka, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+@pytest.mark.parametrize("hanging", ["destination", "source"])
+def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_destinations(
+    hanging: str,
+    new_kafka: NewKafka,
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
 ) -> None:
     stuck = new_kafka()
     east, west, lake = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path / "lake"
-    # So many that every lane has partitions of both mirrors.
-    partitions = 4
-    other = f"{topic_name}-healthy"
-    for topic in (topic_name, other):
-        create_topic(east, topic, partitions)
+    from_servers, to_servers = stuck.bootstrap_servers, west
+    if hanging == "destination":
+        from_servers, to_servers = east, stuck.bootstrap_servers
+    partitions = 4  # so many that every lane has partitions of both mirrors
+    healthy = f"{topic_name}-healthy"
+    create_topic(from_servers, topic_name, partitions)
+    create_topic(east, healthy, partitions)
     config = write_config(
         tmp_path / "mirror.yaml",
-        source=east,
+        source=from_servers,
         topic=topic_name,
-        destination=stuck.bootstrap_servers,
+        destination=to_servers,
         lake=lake,
         max_time="1s",
-        more_clusters=f'  south: {{bootstrap-servers: "{west}"}}',
-        more_mirrors=f"""  - name: {other}
-    source: {{cluster: east, topics: [{other}]}}
+        more_clusters=f'  north: {{bootstrap-servers: "{east}"}}\n  south: {{bootstrap-servers: "{west}"}}',
+        more_mirrors=f"""  - name: {healthy}
+    source: {{cluster: north, topics: [{healthy}]}}
     destinations:
       - {{type: kafka, cluster: south}}
       - {{type: archive, store: lake, flush: {{max-time: 1s}}}}""",
     )
+
+    def ends(servers: str, topic: str) -> int:
+        return sum(source_end(servers, topic, n) for n in range(partitions))
 
     def held(servers: str, topic: str) -> int:
         return sum(log_end(servers, topic, n) for n in range(partitions))
@@ -123,31 +135,32 @@ def test_a_destination_that_hangs_does_not_keep_records_from_another_mirrors_des
     def archived(topic: str) -> int:
         return sum(archive_position(lake, topic, n) for n in range(partitions))
 
+    def reaches(found: Callable[[], int], end: int, where: str) -> None:
+        wait_until(lambda: found() >= end, f"{end} {where}", log=service.said, patience_seconds=45.0)
+
     with (
-        Load(east, topic_name, partitions=partitions),
-        Load(east, other, partitions=partitions) as load,
+        Load(from_servers, topic_name, partitions=partitions) as load,
+        Load(east, healthy, partitions=partitions),
         ServiceProcess("run", "-c", str(config), folder=tmp_path) as service,
     ):
-        wait_until(lambda: held(stuck.bootstrap_servers, topic_name) and held(west, other), "a start")
+        wait_until(lambda: held(to_servers, topic_name) and held(west, healthy), "a start", log=service.said)
         stuck.pause()
         try:
             for _ in range(3):
-                end = sum(source_end(east, other, n) for n in range(partitions))
-                patience = {"patience_seconds": 30.0}
-                wait_until(lambda end=end: held(west, other) >= end, f"{end} in Kafka: {service.said()}", **patience)
-                wait_until(lambda end=end: archived(other) >= end, f"{end} archived: {service.said()}", **patience)
-            # The archive of the mirror whose Kafka destination hangs goes on too.
-            end = sum(source_end(east, topic_name, n) for n in range(partitions))
-            wait_until(lambda: archived(topic_name) >= end, f"{end} archived beside the stuck: {service.said()}")
+                end = ends(east, healthy)
+                reaches(lambda: held(west, healthy), end, "in Kafka")
+                reaches(lambda: archived(healthy), end, "archived")
+            if hanging == "destination":  # the archive beside it goes on too
+                reaches(lambda: archived(topic_name), ends(east, topic_name), "archived beside the hanging one")
         finally:
             stuck.resume()
         load.stop()
-        end = sum(source_end(east, topic_name, n) for n in range(partitions))
-        wait_until(lambda: held(stuck.bootstrap_servers, topic_name) >= end, f"{end} after all: {service.said()}")
+        reaches(lambda: held(to_servers, topic_name), ends(from_servers, topic_name), "after all")
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
-    assert assert_equal_in_kafka(east, west, other, partitions) > 0
+        assert "worker of the lease died" not in service.said()
+    assert assert_equal_in_kafka(from_servers, to_servers, topic_name, partitions) > 0
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RunAsync
+from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.run import EXIT_FAILED
 from support.copies import (
     archive_position,
     archived_records,
@@ -108,12 +109,29 @@ def test_a_second_signal_ends_the_service_at_once_and_leaves_nothing_running_and
     assert sorted(archived_records(lake.root, lake.topic)) == list(range(position))
 
 
+def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
+    new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    source = new_kafka()
+    lake = Lake(source, topic_name, tmp_path, run_async)
+    lake.write(40)
+    with lake.run() as service:
+        lake.await_serving(service)
+        service.await_words("lag=40")
+        source.kill()
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == EXIT_FAILED, service.said()
+        assert "the graceful stop could not archive everything" in service.said()
+        service.assert_nothing_left()
+    assert lake.position == 0
+
+
 def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
     lake.write(30)
     with lake.run(max_time="2s") as service:
-        wait_until(lambda: lake.position == 30, f"the first flush: {service.said()}")
+        wait_until(lambda: lake.position == 30, "the first flush", log=service.said)
         lake.write(12)
-        wait_until(lambda: lake.position == 42, f"the second flush: {service.said()}")
+        wait_until(lambda: lake.position == 42, "the second flush", log=service.said)
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
     assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 42

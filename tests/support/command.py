@@ -39,9 +39,10 @@ class Ended:
         assert len(found) == 1, self.out
         return found[0]
 
-    def log_lines(self, mirror: str) -> list[str]:
-        """The log lines that speak of a mirror."""
-        return [line for line in self.err.splitlines() if f" mirror={mirror} " in f"{line} "]
+    def troubles(self, mirror: str) -> list[str]:
+        """The log lines that say what is wrong with a mirror."""
+        lines = [line for line in self.err.splitlines() if f" mirror={mirror} " in f"{line} "]
+        return [line for line in lines if "[error]" in line or "[warning]" in line]
 
 
 def mirrorlake(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Ended:

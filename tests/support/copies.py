@@ -17,12 +17,18 @@ from support.segments import records_of
 PATIENCE_SECONDS = 120.0
 
 
-def wait_until(condition: Callable[[], object], what: str, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-    """Polls until the condition holds; fails after a time far beyond any real one."""
+def wait_until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+    log: Callable[[], str] = str,
+) -> None:
+    """Polls until the condition holds; fails after a time far beyond any real one, with what ``log`` says then."""
     give_up_at = time.monotonic() + patience_seconds
     while not condition():
-        assert time.monotonic() < give_up_at, f"waited in vain for {what}"
-        time.sleep(0.05)
+        assert time.monotonic() < give_up_at, f"waited in vain for {what}: {log()}"
+        time.sleep(0.2)
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int = 1, **configs: str) -> None:

@@ -51,7 +51,5 @@ def write_mirror_v3_segment(folder: Path, topic: str, partition: int, first: int
     ]
     path = folder / segment_name(first, first + len(records) - 1)
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        pa.Table.from_pylist(rows, schema=MIRROR_V3_SCHEMA), path, compression="zstd", compression_level=1
-    )
+    pq.write_table(pa.Table.from_pylist(rows, schema=MIRROR_V3_SCHEMA), path, compression="zstd", compression_level=1)
     return path

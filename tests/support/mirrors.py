@@ -37,6 +37,7 @@ def write_config(
                 f"    source: {{cluster: east, topics: [{topic}]}}",
                 f"    destinations: [{', '.join(destinations)}]",
                 *([more_mirrors] if more_mirrors else []),
+                "service: {heartbeat: 1s}",
                 f"engine: {{lanes: 2, lease: {lease}, memory: 512MiB}}",
             ]
         )

@@ -130,7 +130,10 @@ def _wait_for_interrupt(screen: TerminalScreen, clusters: "Clusters") -> None:
 
 
 def _interrupt_on_signals() -> None:
-    """Makes each signal that asks for an end a KeyboardInterrupt, once: what cleans up is not interrupted again."""
+    """Makes each signal that asks for an end a KeyboardInterrupt, once: what cleans up is not interrupted again.
+
+    A signal that whoever started us wants ignored, as ``nohup`` does, stays so.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for number in _SIGNALS:
@@ -138,7 +141,8 @@ def _interrupt_on_signals() -> None:
         raise KeyboardInterrupt
 
     for number in _SIGNALS:
-        signal.signal(number, interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
 def _scale(environ: Mapping[str, str]) -> float:

@@ -207,7 +207,8 @@ class Story:
         with RunningCommand(arguments, folder=self._folder, stdout=result) as command:
             code = command.wait()
         if not result.stat().st_size:
-            return self._has_ended_well(code)
+            self._screen.say(f"It said nothing and ended with exit code {code}.")
+            return False
         compared = json.loads(result.read_text(encoding="utf-8"))
         found = verdicts(compared, {topic: first[topic].records + more[topic].records for topic in first})
         self._screen.say(
@@ -231,7 +232,8 @@ class Story:
             self._screen.say(line)
         is_equal = code == 0 and all(leg.verdict == EQUAL for leg in legs)
         if not is_equal:
-            self._screen.show(result.read_text(encoding="utf-8"))
+            unequal = [row for row in compared if row["result"] != EQUAL]
+            self._screen.show(json.dumps(unequal, indent=2, ensure_ascii=False))
         return is_equal
 
     # --- within -------------------------------------------------------------------------------------------

@@ -167,7 +167,8 @@ class ArchiveSink:
         Raises:
             MirrorlakeError: an earlier failure.
         """
-        self._drop_segment()
+        # In the thread, which may still be at work for a delivery that was cut short.
+        await self._in_thread(self._drop_segment)
         if self.failure is not None:
             raise self.failure
 

@@ -7,7 +7,7 @@ leaves: it becomes part of its row (law 6). At the hard end everything is droppe
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mirrorlake.clock import Clock
@@ -33,6 +33,12 @@ from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, 
 
 DRAIN_SECONDS = 0.4
 """Between the end of reading and the hard end: the answers still outstanding get this long."""
+
+LIVE_END_SECONDS = 0.5
+"""After the live time: answers that are outstanding then are unknown, whatever archives the lease goes on with."""
+
+STALL_SECONDS = 3.0
+"""An archive that got nothing from its source for so long, after the live time, does not hold the lease any more."""
 
 LOOK_AGAIN_SECONDS = 0.05
 
@@ -71,11 +77,11 @@ class LeaseWork:
 
     async def run(self) -> list[LeaseRow]:
         """Returns one row per partition and destination of the plan; never raises an error of ours."""
-        tasks = [asyncio.create_task(job.run()) for job in self._jobs.values()]
+        tasks = {asyncio.create_task(job.run()): job for job in self._jobs.values()}
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=max(0.0, self.hard_until - self._clock.elapsed_seconds()))
-            for task in late:
-                task.cancel()
+            live_end = min(self.hard_until, self.live_until + LIVE_END_SECONDS)
+            _, late = await asyncio.wait(tasks, timeout=max(0.0, live_end - self._clock.elapsed_seconds()))
+            await self._await_archives({task: job for task, job in tasks.items() if task in late})
         asking = [task for task in self._metadata.values() if task.cancel() or task.cancelled() or task.exception()]
         await asyncio.gather(*asking, return_exceptions=True)
         # Nobody is left who would take an answer, and a source that is silent would hold the lease past its end.
@@ -86,9 +92,39 @@ class LeaseWork:
         await self.connections.end_lease()
         return rows
 
+    async def _await_archives(self, late: "Mapping[asyncio.Task[None], PartitionJob]") -> None:
+        """Waits for archives that get on, at most until the hard end; everything else is cancelled now.
+
+        What waits for a broker that is silent must not hold the lease: the partitions of others are part of it.
+        """
+        pace = {task: (job.archive_steps, self._clock.elapsed_seconds()) for task, job in late.items()}
+        while pace:
+            now = self._clock.elapsed_seconds()
+            for task, (steps, since) in list(pace.items()):
+                job = late[task]
+                if job.archive_steps != steps or job.is_encoding:
+                    pace[task] = (job.archive_steps, since := now)
+                if task.done() or now >= self.hard_until or not job.archive_steps or now - since >= STALL_SECONDS:
+                    task.cancel()
+                    del pace[task]
+            if pace:
+                await asyncio.wait(pace, timeout=LOOK_AGAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+
     def may_begin(self) -> bool:
         """True while a further segment may be begun: within the live time, so that live partitions soon get theirs."""
         return self._clock.elapsed_seconds() < self.live_until
+
+    async def take_encoder(self) -> bool:
+        """Waits for the encoder as long as a segment may be begun; returns whether it was taken."""
+        try:
+            async with asyncio.timeout(max(0.0, self.live_until - self._clock.elapsed_seconds())):
+                await self.encoder.acquire()
+        except TimeoutError:
+            return False
+        if not self.may_begin():
+            self.encoder.release()
+            return False
+        return True
 
     def live_seconds_left(self) -> float:
         """Seconds until live reading ends; afterwards a short while, to look again."""
@@ -177,6 +213,16 @@ class PartitionJob:
         self._errors: dict[int, MirrorlakeError] = {}
         self._opened: set[int] = set()
 
+    @property
+    def archive_steps(self) -> int:
+        """Grows while an archive gets on; 0 where none is being read for."""
+        return sum(1 + copy.steps for copy in self._copies if copy.has_archive)
+
+    @property
+    def is_encoding(self) -> bool:
+        """True while records are being written to an archive's segment."""
+        return any(copy.is_busy for copy in self._copies if copy.has_archive)
+
     def sink_changed(self) -> None:
         """Passes on that a sink has room again, or failed."""
         for copy in self._copies:
@@ -191,7 +237,8 @@ class PartitionJob:
                 self._errors.setdefault(id(sink), error)
         except asyncio.CancelledError:
             for destination, sink in self._slots:
-                self._errors.setdefault(id(sink), self._cut_short(destination, sink))
+                if not sink.is_done:
+                    self._errors.setdefault(id(sink), self._cut_short(destination, sink))
             raise
         finally:
             for copy in self._copies:
@@ -223,12 +270,13 @@ class PartitionJob:
 
     async def _serve(self, sinks: list[PartitionSink]) -> None:
         """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
-        if any(isinstance(sink, ArchiveSink) for sink in sinks):
-            async with self._lease.encoder:
-                if self._lease.may_begin():
-                    await self._copy(sinks, is_live=False)
-        else:
+        if not any(isinstance(sink, ArchiveSink) for sink in sinks):
             await self._copy(sinks, is_live=True)
+        elif await self._lease.take_encoder():
+            try:
+                await self._copy(sinks, is_live=False)
+            finally:
+                self._lease.encoder.release()
 
     async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
         client = self._lease.connections.client(self._work.cluster)

@@ -49,6 +49,7 @@ class PartitionCopy:
         self.source_start: int | None = None
         self.source_end: int | None = None
         self.errors: dict[int, MirrorlakeError] = {}
+        self.steps = 0  # deliveries handed over
         self._sinks = list(sinks)
         self._end_offset = NO_LIMIT if end_offset is None else end_offset
         self._reader_changed = changed
@@ -56,6 +57,7 @@ class PartitionCopy:
         self._next_offset = sinks[0].next_offset
         self._asked_offset = -1
         self._is_busy = False
+        self._is_handing_over = False
         self._is_out_of_range = False
         self._unreadable: MirrorlakeError | None = None
         self._explain_out_of_range = explain_out_of_range
@@ -65,6 +67,16 @@ class PartitionCopy:
     def is_live_only(self) -> bool:
         """True where every sink that is left would go on for ever."""
         return all(sink.is_endless for sink in self._sinks if not sink.is_done)
+
+    @property
+    def has_archive(self) -> bool:
+        """True where a sink is left that has an end."""
+        return any(not sink.is_endless and not sink.is_done for sink in self._sinks)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a delivery is being handed over."""
+        return self._is_handing_over
 
     def end_reading(self) -> None:
         """Asks for no more; what was fetched is still handed over by ``drain``."""
@@ -174,9 +186,12 @@ class PartitionCopy:
         """Hands the oldest delivery over; the pin goes after the views, or its buffer would never be used again."""
         delivery, frame = self._inbox.popleft()
         self._reader_changed()  # one delivery ahead may be fetched while this one is taken
+        self._is_handing_over = True
         try:
             await self._hand_over(delivery)
         finally:
+            self._is_handing_over = False
+            self.steps += 1
             del delivery
             frame.unpin()
 

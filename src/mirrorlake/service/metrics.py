@@ -101,6 +101,8 @@ class Metrics:
         stream = (state.source.topic, str(state.source.partition))
         if state.position is not None:
             self._position.labels(*_copy(state)).set(state.position)
+            if state.lag is not None:
+                self._lag.labels(*_copy(state)).set(state.lag)
             if is_first:
                 self._verified.labels(*stream).set(state.position)
         if is_first:

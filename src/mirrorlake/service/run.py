@@ -268,6 +268,14 @@ class _Service:
             return EXIT_SUPERSEDED
         parked = [state for state in supervisor.states if state.is_parked]
         failed = [state for state in supervisor.states if state.gave_up] if self._options.once else []
+        if unflushed := supervisor.unflushed:
+            _log.error(
+                "the graceful stop could not archive everything",
+                partitions=len(unflushed),
+                offsets=sum((s.once_end or 0) - (s.position or 0) for s in unflushed),
+                hint="nothing is lost: the next start goes on from there",
+            )
+            return EXIT_FAILED
         if failed or not ended or (self._options.once and self._waiting_targets):
             return EXIT_FAILED
         if parked and (self._options.once or self._config.on_park is OnPark.EXIT):

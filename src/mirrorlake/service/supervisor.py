@@ -108,6 +108,16 @@ class Supervisor:
             return self._once and all(s.is_finished and not s.is_leased for s in self._states)
 
     @property
+    def unflushed(self) -> Sequence[PartitionState]:
+        """Archived partitions that a stop should have brought further, and could not; parked ones are left out."""
+        with self._lock:
+            return [
+                s
+                for s in self._states
+                if s.is_archive and not s.is_parked and s.position is not None and s.position < (s.once_end or 0)
+            ]
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Offsets copied and offsets to copy of a bounded run, over all destinations; both 0 until they are known."""
         with self._lock:

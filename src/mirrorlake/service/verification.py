@@ -6,7 +6,7 @@ for one block in detail where two differ.
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -140,18 +140,17 @@ class RecordVerification:
         """Returns one verdict per row."""
         sides: dict[tuple[int, str], _Side] = {}
         with ThreadPoolExecutor(self._tasks_at_once, thread_name_prefix="verify") as pool:
-            running = []
+            running: dict[Future[DigestResult], tuple[tuple[int, str], OffsetRange]] = {}
             for index, row in enumerate(self._rows):
                 offsets = _range(row)
                 if offsets is None:
                     continue
                 for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
                     sides[index, name] = _Side()
-                    running += [
-                        ((index, name), part, pool.submit(self._digest, DigestTask(side=side, offsets=part)))
-                        for part in _slices(offsets)
-                    ]
-            for key, part, future in running:
+                    for part in _slices(offsets):
+                        running[pool.submit(self._digest, DigestTask(side=side, offsets=part))] = (index, name), part
+            for future in as_completed(running):
+                key, part = running[future]
                 sides[key].take(future.result())
                 self._progressed(len(part))
             return list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))

@@ -1,0 +1,101 @@
+"""The speed goals of the first release, and whether the figures of a run reach them. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from bench.contender import Kind, Measured
+from bench.results import Results
+
+CPU_RATIO_MIN = {"k1": 10.0, "b100": 25.0}
+WALL_RATIO_MIN = 2.5
+STEADY_SECONDS_MIN = 20.0
+ARCHIVE_RECORDS_PER_CPU_SECOND_MIN = {"k1": 400_000.0, "b100": 2_000_000.0}
+LATENCY_P50_MS_MAX = 5.0
+LATENCY_P99_MS_MAX = 300.0
+HELP_SECONDS_MAX = 0.3
+MEMORY_GIB_MAX = 1.2
+LAG_SECONDS_MAX = 5.0
+"""What "bounded" means for two hundred mirrors: a lease's length."""
+
+PEER = "MirrorMaker"
+OURS = "mirrorlake"
+
+
+class Bound(StrEnum):
+    """Which side of the wanted figure is good."""
+
+    AT_LEAST = "≥"
+    AT_MOST = "≤"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """One goal and what was measured."""
+
+    name: str
+    bound: Bound
+    wanted: float
+    measured: float
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the figure is on the good side; equal is good."""
+        return self.measured >= self.wanted if self.bound is Bound.AT_LEAST else self.measured <= self.wanted
+
+
+def judge(results: Results) -> list[Goal]:
+    """Returns the goals for which a run has figures; of several rounds the median counts."""
+    return [*_copies(results), *_latency(results), *_rest(results)]
+
+
+def _copies(results: Results) -> Iterator[Goal]:
+    for name, ratio in CPU_RATIO_MIN.items():
+        ours = _runs(results, name, OURS, Kind.KAFKA)
+        peers = _runs(results, name, PEER, Kind.KAFKA)
+        if ours and peers:
+            cpu = median([r.megabytes_per_cpu_second for r in ours]) / median(
+                [r.megabytes_per_cpu_second for r in peers]
+            )
+            wall = median([r.megabytes_per_second for r in ours]) / median([r.megabytes_per_second for r in peers])
+            yield _at_least(f"{name}: bytes per CPU-second, × MirrorMaker 2", ratio, cpu)
+            yield _at_least(f"{name}: bytes per second, × MirrorMaker 2", WALL_RATIO_MIN, wall)
+        if ours:
+            seconds = min(r.copy_wall_seconds for r in ours)
+            yield _at_least(f"{name}: seconds of steady copying", STEADY_SECONDS_MIN, seconds)
+    for name, rate in ARCHIVE_RECORDS_PER_CPU_SECOND_MIN.items():
+        archived = _runs(results, name, OURS, Kind.PARQUET)
+        if archived:
+            measured = median([r.records_per_cpu_second for r in archived])
+            yield _at_least(f"{name}: records per CPU-second to Parquet", rate, measured)
+    memory = [r.memory_bytes_max for r in _runs(results, "b100", OURS, Kind.KAFKA)]
+    if memory:
+        yield _at_most("b100: GiB of memory, all processes", MEMORY_GIB_MAX, max(memory) / (1 << 30))
+
+
+def _latency(results: Results) -> Iterator[Goal]:
+    ours = [latency for latency in results.latencies if latency.contender.startswith(OURS)]
+    if ours:
+        yield _at_most("latency p50, ms", LATENCY_P50_MS_MAX, median([run.p50_ms for run in ours]))
+        yield _at_most("latency p99, ms", LATENCY_P99_MS_MAX, median([run.p99_ms for run in ours]))
+
+
+def _rest(results: Results) -> Iterator[Goal]:
+    if results.help_seconds is not None:
+        yield _at_most("seconds for --help", HELP_SECONDS_MAX, results.help_seconds)
+    if results.many_mirrors is not None:
+        yield _at_most("200 mirrors: those that did not move", 0.0, results.many_mirrors.late_mirrors)
+        yield _at_most("200 mirrors: largest lag, seconds", LAG_SECONDS_MAX, results.many_mirrors.lag_seconds_max)
+
+
+def _runs(results: Results, name: str, contender: str, kind: Kind) -> list[Measured]:
+    return [r for r in results.copies if r.input == name and r.kind is kind and r.contender.startswith(contender)]
+
+
+def _at_least(name: str, wanted: float, measured: float) -> Goal:
+    return Goal(name=name, bound=Bound.AT_LEAST, wanted=wanted, measured=measured)
+
+
+def _at_most(name: str, wanted: float, measured: float) -> Goal:
+    return Goal(name=name, bound=Bound.AT_MOST, wanted=wanted, measured=measured)

@@ -1,0 +1,122 @@
+"""Goals are judged by the figures of a run, on the right side of each bound."""
+
+from bench.contender import Kind, Measured
+from bench.goals import Bound, Goal, judge
+from bench.latency import Latency
+from bench.many_mirrors import ManyMirrors
+from bench.results import Results
+
+
+def copy(
+    contender: str,
+    *,
+    name: str = "k1",
+    kind: Kind = Kind.KAFKA,
+    megabytes: int = 1000,
+    records: int = 1_000_000,
+    wall_seconds: float = 10.0,
+    cpu_seconds: float = 10.0,
+    memory_bytes_max: int = 0,
+) -> Measured:
+    return Measured(
+        contender=contender,
+        kind=kind,
+        input=name,
+        records=records,
+        wire_bytes=megabytes * 1_000_000,
+        copied_records=records,
+        copied_bytes=megabytes * 1_000_000,
+        start_wall_seconds=5.0,
+        start_cpu_seconds=5.0,
+        copy_wall_seconds=wall_seconds,
+        copy_cpu_seconds=cpu_seconds,
+        source_cpu_seconds=0.0,
+        destination_cpu_seconds=0.0,
+        memory_bytes_max=memory_bytes_max,
+    )
+
+
+def goals(results: Results) -> dict[str, tuple[float, bool]]:
+    return {goal.name: (goal.measured, goal.is_reached) for goal in judge(results)}
+
+
+def test_cpu_and_wall_are_compared_per_byte_not_per_run() -> None:
+    # Five times the bytes in 2.5 times the CPU: twice as good. In twice the time: 2.5 times as fast.
+    peer = copy("MirrorMaker 2 4.3.0", megabytes=1000, cpu_seconds=10.0, wall_seconds=10.0)
+    ours = copy("mirrorlake 0.1.0", megabytes=5000, cpu_seconds=25.0, wall_seconds=20.0)
+
+    found = goals(Results(copies=[peer, ours]))
+
+    assert found == {
+        "k1: bytes per CPU-second, × MirrorMaker 2": (2.0, False),
+        "k1: bytes per second, × MirrorMaker 2": (2.5, True),
+        "k1: seconds of steady copying": (20.0, True),
+    }
+
+
+def test_of_several_rounds_the_median_counts() -> None:
+    peer = copy("MirrorMaker 2 4.3.0", cpu_seconds=10.0)
+    rounds = [copy("mirrorlake 0.1.0", cpu_seconds=seconds) for seconds in (1.0, 0.5, 8.0)]
+
+    assert goals(Results(copies=[peer, *rounds]))["k1: bytes per CPU-second, × MirrorMaker 2"] == (10.0, True)
+
+
+def test_an_archive_is_judged_by_records_and_never_against_the_peer() -> None:
+    peer = copy("MirrorMaker 2 4.3.0", name="b100")
+    ours = copy("mirrorlake 0.1.0 to Parquet", name="b100", kind=Kind.PARQUET, records=5_000_000, cpu_seconds=2.5)
+
+    assert goals(Results(copies=[peer, ours])) == {"b100: records per CPU-second to Parquet": (2_000_000.0, True)}
+
+
+def test_memory_is_the_most_that_any_round_took() -> None:
+    rounds = [copy("mirrorlake 0.1.0", name="b100", memory_bytes_max=gib << 29) for gib in (1, 3)]
+
+    assert goals(Results(copies=rounds))["b100: GiB of memory, all processes"] == (1.5, False)
+
+
+def test_latency_is_judged_for_us_alone() -> None:
+    def latency(contender: str, p50_ms: float, p99_ms: float) -> Latency:
+        return Latency(
+            contender=contender,
+            records=100,
+            seconds=1.0,
+            p50_ms=p50_ms,
+            p99_ms=p99_ms,
+            max_ms=p99_ms,
+            floor_p50_ms=0.5,
+            floor_p99_ms=1.0,
+        )
+
+    found = goals(Results(latencies=[latency("mirrorlake 0.1.0", 5.0, 300.1), latency("MirrorMaker 2", 1.0, 2.0)]))
+
+    assert found == {"latency p50, ms": (5.0, True), "latency p99, ms": (300.1, False)}
+
+
+def test_the_lag_of_many_mirrors_is_judged_as_time() -> None:
+    run = ManyMirrors(
+        mirrors=200,
+        seconds=60.0,
+        records_per_second=2000.0,
+        start_seconds=10.0,
+        late_mirrors=1,
+        lag_records_median=3,
+        lag_records_max=20,
+        cpu_seconds_per_second=0.5,
+        memory_bytes_max=0,
+    )
+
+    # Ten records a second for each mirror, so twenty are two seconds.
+    assert goals(Results(many_mirrors=run)) == {
+        "200 mirrors: those that did not move": (1, False),
+        "200 mirrors: largest lag, seconds": (2.0, True),
+    }
+
+
+def test_a_run_without_figures_has_no_goals() -> None:
+    assert judge(Results()) == []
+
+
+def test_a_bound_is_reached_when_it_is_met_exactly() -> None:
+    assert Goal(name="x", bound=Bound.AT_MOST, wanted=1.0, measured=1.0).is_reached
+    assert Goal(name="x", bound=Bound.AT_LEAST, wanted=1.0, measured=1.0).is_reached
+    assert not Goal(name="x", bound=Bound.AT_LEAST, wanted=1.0, measured=0.9).is_reached
