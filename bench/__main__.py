@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench import goals, results
@@ -165,6 +166,13 @@ async def _create_topics(server: EmbeddedKafka, topics: dict[str, int]) -> None:
         await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
     finally:
         await admin.close()
+    # Created is not yet led: asking for the ends, again and again until it is, waits for that.
+    consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, request_timeout_ms=60_000)
+    await consumer.start()
+    try:
+        await consumer.end_offsets([TopicPartition(name, n) for name, count in topics.items() for n in range(count)])
+    finally:
+        await consumer.stop()
 
 
 if __name__ == "__main__":

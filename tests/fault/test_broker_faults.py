@@ -23,7 +23,7 @@ from support.copies import (
     source_end,
     wait_until,
 )
-from support.leases import kafka_work, lease_plan
+from support.leases import archive_work, kafka_work, lease_plan
 from support.load import Load
 from support.mirrors import write_config
 from support.proxy import PRODUCE, Proxy
@@ -246,23 +246,30 @@ def test_a_network_that_falls_silent_in_the_middle_is_survived(lossy: Lossy, los
     lossy.assert_equal()
 
 
-def test_a_source_that_falls_silent_does_not_hold_a_lease_past_its_end(
-    lossy: Lossy, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+@pytest.mark.parametrize("kind", ["kafka", "archive"])
+def test_a_source_that_falls_silent_does_not_hold_a_lease_with_other_partitions(
+    kind: str, lossy: Lossy, source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:
     where, silent, other = TopicPartition(f"{topic_name}-back", 0), lossy.proxy.address, source_kafka.bootstrap_servers
     for servers in (silent, other):
         create_topic(servers, where.topic)
     run_async(produce(silent, where.topic, 0, list(in_batches(simple_records(50), 10))))
-    plan = lease_plan(silent, [(where, [kafka_work(other, where)])], end=None, seconds=2.0)
+    # The archive is told to read more than there is, so that it still waits when its source falls silent.
+    work = kafka_work(other, where) if kind == "kafka" else archive_work(tmp_path, where, end=80, records_max=25)
+    plan = lease_plan(silent, [(where, [work])], end=None, seconds=2.0, hard_seconds=600.0)
     (partition,) = plan.partitions
     patient = replace(partition.cluster, request_timeout_seconds=600.0)
     plan = replace(plan, partitions=(replace(partition, cluster=patient),))
     rows: list[LeaseRow] = []
     lease = threading.Thread(target=lambda: rows.extend(lossy.worker.run(plan)))
     lease.start()
-    wait_until(lambda: log_end(other, where.topic) == 50, "the first records")
+
+    def position() -> int:
+        return log_end(other, where.topic) if kind == "kafka" else archive_position(tmp_path, where.topic)
+
+    wait_until(lambda: position() == 50, "the first records")
     lossy.proxy.fall_silent()
-    lease.join(30)
+    lease.join(60)
     assert not lease.is_alive(), "waits for the answer of a source that is silent"
     assert [row.position for row in rows] == [50]
     lossy.proxy.wake()

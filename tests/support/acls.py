@@ -12,7 +12,7 @@ AUTHORIZER = {
 
 
 def allow_only(servers: str, topics: Mapping[str, Sequence[str]]) -> None:
-    """Lets everyone do nothing but the named operations with these topics, and create no topic at all of these names."""
+    """Lets everyone do nothing but the named operations with these topics; nobody may create one of these names."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     try:
         rules = [

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.cluster import LATEST, ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
@@ -41,32 +42,46 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int = 1, **conf
 
 
 def source_end(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
-    """The last stable offset."""
+    """The last stable offset; a broker that is not ready yet is asked again."""
     where = TopicPartition(topic, partition)
 
-    async def ask() -> int | MirrorlakeError:
-        async with ClusterClient(settings_of(bootstrap_servers)) as client:
-            return (await client.list_offsets([where], timestamp=LATEST))[where]
+    async def ask(client: ClusterClient) -> int | MirrorlakeError:
+        return (await client.list_offsets([where], timestamp=LATEST))[where]
 
-    found = asyncio.run(ask())
-    assert isinstance(found, int), found
-    return found
+    return _ask_patiently(bootstrap_servers, ask)
 
 
 def log_end(bootstrap_servers: str, topic: str, partition: int = 0) -> int:
-    """The leader's log end; 0 where there is no such topic (yet)."""
+    """The leader's log end; 0 where there is no such topic (yet). A broker that is not ready yet is asked again."""
     where = TopicPartition(topic, partition)
 
-    async def ask() -> int:
-        async with ClusterClient(settings_of(bootstrap_servers)) as client:
-            if topic not in (await client.metadata([topic])).topics:
-                return 0
-            end = (await client.log_ends([where]))[where]
-            if isinstance(end, MirrorlakeError):
-                raise end
-            return end.end_offset
+    async def ask(client: ClusterClient) -> int | MirrorlakeError:
+        if topic not in (await client.metadata([topic])).topics:
+            return 0
+        end = (await client.log_ends([where]))[where]
+        return end if isinstance(end, MirrorlakeError) else end.end_offset
 
-    return asyncio.run(ask())
+    return _ask_patiently(bootstrap_servers, ask)
+
+
+def _ask_patiently(
+    bootstrap_servers: str, ask: Callable[[ClusterClient], Coroutine[Any, Any, int | MirrorlakeError]]
+) -> int:
+    async def attempt() -> int | MirrorlakeError:
+        async with ClusterClient(settings_of(bootstrap_servers)) as client:
+            return await ask(client)
+
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            found = asyncio.run(attempt())
+        except TransientError as error:
+            found = error
+        if isinstance(found, int):
+            return found
+        if not isinstance(found, TransientError) or time.monotonic() > give_up_at:
+            raise found
+        time.sleep(0.2)
 
 
 def archived(root: Path, topic: str, partition: int = 0) -> ArchivedPartition:

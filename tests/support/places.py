@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-import pytest
-
 
 def dead_port() -> int:
     """A port where nothing listens."""
@@ -46,14 +44,14 @@ def silent_server() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, kibibytes: int) -> Iterator[Path]:
-    """A file system in memory that is soon full; needs the right to mount, as root or by sudo without password."""
+def small_disk(folder: Path, kibibytes: int) -> Iterator[Path | None]:
+    """A file system in memory that is soon full; None where neither root nor sudo without password may mount."""
     folder.mkdir()
-    # Some systems let nobody mount; the test then has no full disk to write to, and says so.
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k,mode=777", "tmpfs", str(folder)]
     prefix = next((way for way in ([], ["sudo", "-n"]) if _succeeds([*way, *mount])), None)
     if prefix is None:
-        pytest.skip("a small file system cannot be mounted here: neither root nor sudo without password may")
+        yield None
+        return
     try:
         yield folder
     finally:

@@ -52,7 +52,7 @@ class ServiceProcess:
         return self._log.read_text(errors="replace")
 
     def await_words(self, words: str, times: int = 1) -> None:
-        wait_until(lambda: self.said().count(words) >= times or not self.is_running, f"{words!r}", log=self.said)
+        wait_until(lambda: self.said().count(words) >= times or not self.is_running, repr(words), log=self.said)
         assert self.said().count(words) >= times, self.said()
 
     def signal(self, number: int) -> None:
@@ -66,7 +66,7 @@ class ServiceProcess:
         try:
             return self._process.wait(EXIT_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            raise AssertionError("does not end", log=self.said) from None
+            raise AssertionError(f"does not end: {self.said()}") from None
 
     def processes(self) -> list[psutil.Process]:
         """All living processes that it or its children started, also those it lost."""

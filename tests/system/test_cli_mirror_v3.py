@@ -66,6 +66,14 @@ def scrape(port: int) -> dict[tuple[str, str], float]:
     return samples
 
 
+def verified(samples: dict[tuple[str, str], float], topic: str) -> list[float | None]:
+    """What is safe of each of four partitions."""
+    return [
+        samples.get(("mirror_v3_destination_offset_verified", f'partition="{partition}",topic="{topic}"'))
+        for partition in range(4)
+    ]
+
+
 def flush_triggers(log: str) -> dict[tuple[str, int, int], str]:
     """Why each file was cut, by mirror, first and last offset."""
     return {
@@ -115,9 +123,7 @@ def archived(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFacto
     with ServiceProcess("run", "-c", str(config), folder=folder, environ=environ) as service:
         service.await_words("starting mirror ", times=4)
         first_metrics = scrape(port)
-        for partition, end in enumerate((len(kinds), 25, 4)):
-            verified = ("mirror_v3_destination_offset_verified", f'partition="{partition}",topic="{topic}"')
-            wait_until(lambda at=verified, to=end: scrape(port).get(at) == to, f"{topic}-{partition} up to {end}")
+        wait_until(lambda: verified(scrape(port), topic) == [len(kinds), 25, 4, 5], f"all of {topic} to be archived")
         metrics = scrape(port)
         service.signal(signal.SIGTERM)
         exit_code = service.exit_code()
