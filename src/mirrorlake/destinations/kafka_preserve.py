@@ -294,7 +294,10 @@ class PreserveSink:
     def _in_flight_max(self) -> int:
         if not self._is_proven:
             return 1
-        oldest = min(self._queue[0].max_timestamp_ms, *(a.max_timestamp_ms for a in self._in_flight), 1 << 62)
+        # An old batch is sent alone, so of those in flight the first tells for all.
+        oldest = self._queue[0].max_timestamp_ms
+        if self._in_flight:
+            oldest = min(oldest, self._in_flight[0].max_timestamp_ms)
         if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
             return 1
         return REQUESTS_IN_FLIGHT_MAX

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.config.resolved import Configuration, KafkaDestination, OnPark
+from mirrorlake.config.resolved import Configuration, Form, KafkaDestination, OnPark
 from mirrorlake.errors import ConfigurationError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
@@ -27,7 +27,7 @@ from mirrorlake.service.metrics import Metrics, MetricsServer
 from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.states import read_archive_positions, state_of, writer_name
+from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.service.targets import Target, cluster_settings
 
@@ -42,7 +42,11 @@ LAST_LOOK_SECONDS_MAX = 5.0
 """A source that does not answer for so long is flushed as far as it was seen before."""
 
 DISCOVER_AGAIN_SECONDS = 5.0
-PRELOAD = ("mirrorlake.mirror.lease_worker", "mirrorlake.kafka.codec:warm")
+PRELOAD = (
+    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.mirror.lease_worker",
+    "mirrorlake.kafka.codec:warm",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +173,10 @@ class _Service:
                 state.failed(refused[key], self._clock.elapsed_seconds())
         for index, error in control.call(self._owners.take([t for t, _ in pairs])).items():
             pairs[index][1].failed(error, self._clock.elapsed_seconds())
-        read_archive_positions([(t, s) for t, s in pairs if t.is_archive], writes=True)
+        archives = [(t, s) for t, s in pairs if t.is_archive]
+        if self._config.form is Form.MIRROR_V3:
+            make_roots([t for t, _ in archives])
+        read_archive_positions(archives, writes=True)
         for _, state in pairs:
             self._events.began(state)
         return [state for _, state in pairs]

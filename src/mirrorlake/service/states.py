@@ -1,5 +1,6 @@
 """Turns targets into the states a supervisor serves: what a lease needs to know, and what is known at the start."""
 
+import contextlib
 import os
 import socket
 from collections.abc import Sequence
@@ -136,6 +137,18 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
                 expected=expected,
                 found=found,
             )
+
+
+def make_roots(targets: Sequence[Target]) -> None:
+    """Makes the root folders of archives that are missing, as mirror-v3 does for its users.
+
+    In the native form a missing root is refused: it is more often a disk that is not mounted than a wish. A root that
+    cannot be made is left to the probe, which says why.
+    """
+    for target in targets:
+        if isinstance(target.destination, ArchiveDestination):
+            with contextlib.suppress(OSError):
+                store_root(target.destination).mkdir(parents=True, exist_ok=True)
 
 
 def _probe(root: Path) -> MirrorlakeError | None:
