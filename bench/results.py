@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -102,7 +103,7 @@ def many_mirrors_table(run: ManyMirrors) -> str:
     head = ("mirrors", "not moved", "records/s", "start s", "lag median", "lag max", "lag max s", "CPU s/s", "MB max")
     row = (
         *(str(run.mirrors), str(run.late_mirrors), f"{run.records_per_second:.0f}", f"{run.start_seconds:.1f}"),
-        *(str(run.lag_records_median), str(run.lag_records_max), f"{run.lag_seconds_max:.2f}"),
+        *(f"{median(run.lags_records):g}", str(run.lag_records_max), f"{run.lag_seconds_max:.2f}"),
         *(f"{run.cpu_seconds_per_second:.2f}", f"{run.memory_bytes_max / 1e6:.0f}"),
     )
     return text_table([head, row], words=0)

@@ -23,13 +23,15 @@ class Waiting:
     """What waits at the source for one archived partition.
 
     ``since_seconds`` is the clock reading at which the source's end was first seen past ``position``, None where
-    nothing waits. ``bytes_per_record`` is the last segment's, None where there was none yet.
+    nothing waits. ``bytes_per_record`` is the last segment's, None where there was none yet. ``fruitless_offsets`` is
+    how many offsets waited when a read for bytes or records found too few of them; 0 where none did.
     """
 
     position: int
     source_end: int
     since_seconds: float | None
     bytes_per_record: float | None
+    fruitless_offsets: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,10 @@ class Due:
     trigger: Trigger
     end_offset: int | None
 
+
+GROWTH_BEFORE_ANOTHER_LOOK = 1.25
+"""How much more must wait than at a read that cut nothing: guesses are wrong where records are small or offsets have
+gaps, and each wrong one costs a read of all that waits."""
 
 BYTES_PER_RECORD_GUESS = 1024.0
 """Used until a first segment tells; a guess too low only delays the first segment to ``max-time``, and one too high
@@ -62,6 +68,8 @@ def due(rule: FlushRule, waiting: Waiting, *, now_seconds: float, flush_all: boo
         return Due(trigger=Trigger.EXPLICIT, end_offset=waiting.source_end)
     if waiting.since_seconds is not None and now_seconds - waiting.since_seconds >= rule.time_seconds_max:
         return Due(trigger=Trigger.TIME, end_offset=waiting.source_end)
+    if offsets < waiting.fruitless_offsets * GROWTH_BEFORE_ANOTHER_LOOK:
+        return None  # reading the same records again would find too few again
     if offsets >= rule.records_max:
         return Due(trigger=Trigger.RECORDS, end_offset=None)
     if offsets * (waiting.bytes_per_record or BYTES_PER_RECORD_GUESS) >= rule.bytes_max:

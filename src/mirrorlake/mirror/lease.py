@@ -6,6 +6,7 @@ leaves: it becomes part of its row (law 6). At the hard end everything is droppe
 
 import asyncio
 import contextlib
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -235,6 +236,10 @@ class PartitionJob:
         except MirrorlakeError as error:
             for _, sink in self._slots:
                 self._errors.setdefault(id(sink), error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours ends this partition's part, not the others' (law 6)
+            traceback.print_exc()
+            for _, sink in self._slots:
+                self._errors.setdefault(id(sink), OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         except asyncio.CancelledError:
             for destination, sink in self._slots:
                 if not sink.is_done:
@@ -300,7 +305,8 @@ class PartitionJob:
         copy = PartitionCopy(
             self._work.source,
             sinks,
-            end_offset=self._work.end_offset,
+            # An archive ends by its own orders, or where a rival's claim says, which may be further.
+            end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
             changed=reader.changed,
             explain_out_of_range=self._explain_out_of_range,
         )

@@ -5,12 +5,13 @@ and the first would starve the others.
 """
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from mirrorlake.clock import Clock
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.fetch import FetchedPartition, FetchPartition, decode_fetch, encode_fetch
@@ -177,13 +178,19 @@ class BrokerReader:
                 else:
                     await self._wait(left)
         except MirrorlakeError as error:
-            for partition in self._partitions:
-                if not partition.is_over:
-                    partition.fetch_failed(error)
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours ends these partitions' part, not the others' (law 6)
+            traceback.print_exc()
+            self._fail(OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         finally:
             self.over.set()
             if connection is not None:
                 connection.close("the lease ended")
+
+    def _fail(self, error: MirrorlakeError) -> None:
+        for partition in self._partitions:
+            if not partition.is_over:
+                partition.fetch_failed(error)
 
     async def _wait(self, seconds: float) -> None:
         self._changed.clear()

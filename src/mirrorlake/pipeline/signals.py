@@ -46,6 +46,12 @@ class StopSignal:
         if self._on_stop is not None:
             self._on_stop(reason)
 
+    def retire(self) -> None:
+        """Lets no further signal change how this process ends: what it was asked for is done, its exit code stands."""
+        for number in _SIGNALS:
+            # Not our handler: Python gives those back to the system when it shuts down, and SIGTERM would kill it.
+            signal.signal(number, signal.SIG_IGN)
+
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Waits for the first signal; returns whether it came."""
         return self.requested.wait(timeout_seconds)

@@ -53,6 +53,7 @@ class PartitionState:
     waiting_since_seconds: float | None = None
     ahead_since_seconds: float | None = None
     bytes_per_record: float | None = None
+    fruitless_offsets: int = 0
     needs_tail_check: bool = True
     is_leased: bool = False
     is_parked: bool = False
@@ -143,6 +144,9 @@ class PartitionState:
             self.bytes_per_record = row.raw_bytes / row.records
         if moved:
             self.waiting_since_seconds = None
+            self.fruitless_offsets = 0
+        elif self.is_archive and row.error is None and row.batches:
+            self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
         return self._took_outcome(row.error, now_seconds, moved=moved)
 
@@ -179,6 +183,7 @@ class PartitionState:
             return None
         end = self.source_end if self.once_end is None else min(self.once_end, self.source_end)
         waiting = Waiting(
+            fruitless_offsets=self.fruitless_offsets,
             position=self.position,
             source_end=end,
             since_seconds=self.waiting_since_seconds,

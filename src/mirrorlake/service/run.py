@@ -98,7 +98,13 @@ class _Service:
         )
 
     def run(self) -> int:
-        stop = StopSignal(lambda name: self._asked_to_stop(name)).install()
+        stop = StopSignal(self._asked_to_stop).install()
+        try:
+            return self._run(stop)
+        finally:
+            stop.retire()
+
+    def _run(self, stop: StopSignal) -> int:
         _log.info(
             "starting mirrorlake",
             config=self._config.file,
@@ -163,6 +169,12 @@ class _Service:
             self._events.not_ready(target.mirror.name, target.source.topic, target.destination.label, target.error)
         ready = [t for t in targets if not isinstance(t.error, TransientError)]
         refused = control.call(create_topics(ready, self._clients))
+        later = [t for t in ready if isinstance(refused.get(_topic_at(t)), TransientError)]
+        for target in later:
+            error = refused[_topic_at(target)]
+            self._events.not_ready(target.mirror.name, target.source.topic, target.destination.label, error)
+        self._waiting_targets += later
+        ready = [t for t in ready if t not in later]
         made = [t for t in ready if t.creation and not t.error and _topic_at(t) not in refused]
         for topic, like in sorted({(t.destination_topic, t.source.topic) for t in made}):
             _log.info("destination topic created", topic=topic, like=like)
@@ -225,6 +237,7 @@ class _Service:
                 control.call(observe_once(supervisor, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
             supervisor.stop()
             ended = pool.stop(STOP_SECONDS_MAX)
+            was_cut_short = self._options.once and stop.requested.is_set() and not supervisor.is_complete
         finally:
             for task in watching:
                 task.cancel()
@@ -232,6 +245,9 @@ class _Service:
             restart_process(session)
         if not ended:
             _log.error("graceful stop gave up", seconds=STOP_SECONDS_MAX)
+        if was_cut_short:
+            _log.error("stopped before the ends found at the start were reached", hint="run it again, it goes on there")
+            return EXIT_FAILED
         return self._exit_code(supervisor, ended=ended)
 
     def _on_engine_dead(self) -> None:

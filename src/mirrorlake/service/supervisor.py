@@ -118,6 +118,12 @@ class Supervisor:
             ]
 
     @property
+    def is_complete(self) -> bool:
+        """True where every partition of a bounded run is at its end, or nothing will get it there."""
+        with self._lock:
+            return all(state.is_finished for state in self._states)
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Offsets copied and offsets to copy of a bounded run, over all destinations; both 0 until they are known."""
         with self._lock:

@@ -99,8 +99,7 @@ def test_the_lag_of_many_mirrors_is_judged_as_time() -> None:
         records_per_second=2000.0,
         start_seconds=10.0,
         late_mirrors=1,
-        lag_records_median=3,
-        lag_records_max=20,
+        lags_records=(3, 20, 0),
         cpu_seconds_per_second=0.5,
         memory_bytes_max=0,
     )

@@ -8,8 +8,16 @@ from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 RULE = FlushRule(bytes_max=1_000, records_max=100, time_seconds_max=60.0)
 
 
-def waiting(position: int, end: int, *, since: float | None = 0.0, per_record: float | None = 1.0) -> Waiting:
-    return Waiting(position=position, source_end=end, since_seconds=since, bytes_per_record=per_record)
+def waiting(
+    position: int, end: int, *, since: float | None = 0.0, per_record: float | None = 1.0, fruitless: int = 0
+) -> Waiting:
+    return Waiting(
+        position=position,
+        source_end=end,
+        since_seconds=since,
+        bytes_per_record=per_record,
+        fruitless_offsets=fruitless,
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,6 +38,21 @@ def waiting(position: int, end: int, *, since: float | None = 0.0, per_record: f
         ),
         pytest.param(
             waiting(0, 1, per_record=None), 0.0, False, Due(trigger=Trigger.BYTES, end_offset=None), id="first guess"
+        ),
+        pytest.param(waiting(0, 124, fruitless=100), 0.0, False, None, id="a fruitless look is not repeated at once"),
+        pytest.param(
+            waiting(0, 125, fruitless=100),
+            0.0,
+            False,
+            Due(trigger=Trigger.RECORDS, end_offset=None),
+            id="a quarter more is worth another look",
+        ),
+        pytest.param(
+            waiting(0, 100, fruitless=100),
+            60.0,
+            False,
+            Due(trigger=Trigger.TIME, end_offset=100),
+            id="time does not wait for more",
         ),
         pytest.param(waiting(9, 5), 1e9, True, None, id="destination ahead is not due"),
     ],
