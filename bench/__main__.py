@@ -29,8 +29,8 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 # needs no more than one for that.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mm2": (MirrorMaker, {"k1": 1, "b100": 1}),
-    "mirrorlake": (Mirrorlake, {"k1": 6, "b100": 10}),
-    "mirrorlake-archive": (MirrorlakeArchive, {"k1": 8, "b100": 14}),
+    "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12}),
+    "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12}),
 }
 PARTS = ("help", "copy", "latency", "many")
 BROKER_HEAP_MB = 1024

@@ -337,3 +337,18 @@ def test_the_waiting_clock_starts_when_the_end_is_first_seen_past_the_position()
     assert waiting_since(state) == 20.0
     state.took(row(state, 6, end=9), 40.0)
     assert waiting_since(state) == 40.0
+
+
+def test_a_read_that_cut_nothing_is_not_repeated_until_more_waits() -> None:
+    state = archive_state(0)
+    bench = Bench(state, lanes=1)
+    bench.observe(p0=120)
+    found = bench.next(0)
+    assert found is not None
+    looked = replace(row(state, 0, end=120), batches={"raw:dense": 3})
+    bench.end(0, found[0], looked)
+    assert bench.next(0) is None
+    bench.observe(p0=149)
+    assert bench.next(0) is None
+    bench.observe(p0=150)
+    assert bench.next(0) is not None
