@@ -7,7 +7,7 @@ leaves: it becomes part of its row (law 6). At the hard end everything is droppe
 import asyncio
 import contextlib
 import traceback
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,6 +31,7 @@ from mirrorlake.mirror.reader import BrokerReader
 from mirrorlake.mirror.sinks import make_sink
 from mirrorlake.mirror.source_bounds import explain_out_of_range
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.offsets import TopicPartition
 
 DRAIN_SECONDS = 0.4
 """Between the end of reading and the hard end: the answers still outstanding get this long."""
@@ -61,7 +62,8 @@ class LeaseWork:
         self._clock = clock
         self._started = clock.elapsed_seconds()
         self.encoder = asyncio.Semaphore(1)
-        self._readers: dict[tuple[str, int, bool], BrokerReader] = {}
+        self._readers: dict[tuple[str, int, bool, int], BrokerReader] = {}
+        self._uses: Counter[tuple[str, TopicPartition, bool]] = Counter()
         self._metadata: dict[str, asyncio.Future[ClusterMetadata]] = {}
         self._reader_tasks: list[asyncio.Task[None]] = []
         self._jobs = {id(work): PartitionJob(work, self) for work in plan.partitions}
@@ -150,7 +152,10 @@ class LeaseWork:
         leader = topic.partitions[work.source.partition].leader
         if leader < 0:
             raise BrokerNotReadyError(f"source partition {work.source} has no leader at the moment")
-        key = (work.cluster.name, leader, is_live)
+        # A request names a partition once: another copy of it, for another mirror or destination, has its own reader.
+        use = (work.cluster.name, work.source, is_live)
+        key = (work.cluster.name, leader, is_live, self._uses[use])
+        self._uses[use] += 1
         reader = self._readers.get(key)
         if reader is None or reader.is_over:
             until = self.live_until if is_live else self.hard_until - DRAIN_SECONDS
@@ -361,14 +366,22 @@ class PartitionJob:
 def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> list[list[PartitionSink]]:
     """Groups sinks that stand at the same position, archives first: they decode before a header is rewritten in place.
 
-    While another partition's archive holds the encoder nobody waits for it: a live sink then reads for itself.
+    At most one Kafka destination is in a group, because each rewrites the headers for itself. While another
+    partition's archive holds the encoder nobody waits for it: a live sink then reads for itself.
     """
-    groups: dict[int, list[PartitionSink]] = defaultdict(list)
-    for sink in sinks:
-        if not sink.is_done:
-            groups[sink.next_offset].append(sink)
-    together = [sorted(group, key=lambda s: not isinstance(s, ArchiveSink)) for group in groups.values()]
-    return [[sink] for group in together for sink in group] if encoder.locked() else together
+    together: list[list[PartitionSink]] = []
+    open_groups: dict[int, list[PartitionSink]] = {}
+    for sink in sorted(sinks, key=lambda s: not isinstance(s, ArchiveSink)):
+        if sink.is_done:
+            continue
+        group = open_groups.get(sink.next_offset)
+        if group is None or encoder.locked():
+            open_groups[sink.next_offset] = group = []
+            together.append(group)
+        group.append(sink)
+        if sink.is_endless:
+            del open_groups[sink.next_offset]
+    return together
 
 
 async def _gone(tasks: Iterable["asyncio.Task[Any]"]) -> None:

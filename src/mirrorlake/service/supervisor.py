@@ -232,20 +232,24 @@ class Supervisor:
     # --- choosing -----------------------------------------------------------------------------------------
 
     def _choose(self, lane: int, now: float) -> list[tuple[PartitionState, Due | None]]:
-        chosen: list[tuple[PartitionState, Due | None]] = []
-        dues = 0
-        for state in sorted(self._states, key=lambda s: self._lane_of[s.shard] != lane):
+        """Returns the lane's own live partitions, and a share of what is due: its own first, then anybody's."""
+        live: list[tuple[PartitionState, Due | None]] = []
+        own: list[tuple[PartitionState, Due | None]] = []
+        others: list[tuple[PartitionState, Due | None]] = []
+        for state in self._states:
             if state.is_leased or state.is_parked or now < state.retry_at_seconds:
                 continue
+            is_own = self._lane_of[state.shard] == lane
             if not state.is_archive:
-                if self._lane_of[state.shard] == lane and self._is_live(state):
-                    chosen.append((state, None))
-            elif dues < DUE_PARTITIONS_PER_LEASE_MAX:
-                due = state.due_now(now, flush_all=self._once or self._is_stopping)
-                if due is not None or state.position is None:
-                    chosen.append((state, due))
-                    dues += 1
-        return chosen
+                if is_own and self._is_live(state):
+                    live.append((state, None))
+                continue
+            due = state.due_now(now, flush_all=self._once or self._is_stopping)
+            if due is not None or state.position is None:
+                (own if is_own else others).append((state, due))
+        # A share, because one task writes one segment at a time: what it leaves another lane may begin at once.
+        share = -(-(len(own) + len(others)) // self._lanes)
+        return [*live, *[*own, *others][: min(share, DUE_PARTITIONS_PER_LEASE_MAX)]]
 
     def _is_live(self, state: PartitionState) -> bool:
         if self._is_stopping or (self._once and state.once_end is None):

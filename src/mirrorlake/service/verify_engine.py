@@ -8,7 +8,11 @@ from mirrorlake.pipeline.lease_job import LeaseRow, run_lease
 from mirrorlake.pipeline.session import SessionSettings, build_session
 from mirrorlake.service.verification import RunTask
 
-PRELOAD = ("mirrorlake.mirror.verify_worker", "mirrorlake.kafka.codec:warm")
+PRELOAD = (
+    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.mirror.verify_worker",
+    "mirrorlake.kafka.codec:warm",
+)
 
 
 @contextmanager

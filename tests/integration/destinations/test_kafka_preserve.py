@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from mirrorlake.errors import (
     TopicMissingError,
 )
 from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.leases import kafka_work, lease_plan, run_lease
@@ -274,3 +276,31 @@ def test_two_writers_at_once_give_one_equal_copy(pair: Pair) -> None:
     assert [row.error for row in rows] == [None, None]
     for partition in range(2):
         assert pair.held(partition) == dict(enumerate(records))
+
+
+def test_two_kafka_destinations_and_two_mirrors_of_one_partition_are_each_copied_right(
+    pair: Pair, run_async: RunAsync
+) -> None:
+    pair.create()
+    topics = [pair.topic, f"{pair.topic}-second", f"{pair.topic}-other-mirror"]
+
+    async def create() -> None:
+        async with ClusterClient(settings_of(pair.destination.bootstrap_servers)) as client:
+            for topic in topics[1:]:
+                await client.create_topic(topic, partitions=1, replication_factor=1)
+
+    run_async(create())
+    where = TopicPartition(pair.topic, 0)
+    servers = pair.destination.bootstrap_servers
+    first = [kafka_work(servers, where, topic=topics[0], mirror="one"), kafka_work(servers, where, topic=topics[1])]
+    first[1] = replace(first[1], destination="second")
+    other = [kafka_work(servers, where, topic=topics[2], mirror="other")]
+    for end in (200, 400):
+        pair.write(simple_records(200, start=end - 200), batch=20)
+        plan = lease_plan(pair.source.bootstrap_servers, [(where, first), (where, other)], end=end)
+        worker = Worker()
+        rows = worker.run(plan)
+        worker.close()
+        assert [row.error for row in rows] == [None, None, None]
+    for topic in topics:
+        assert consume(servers, topic, 0) == dict(enumerate(simple_records(400)))

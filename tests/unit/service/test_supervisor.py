@@ -352,3 +352,14 @@ def test_a_read_that_cut_nothing_is_not_repeated_until_more_waits() -> None:
     assert bench.next(0) is None
     bench.observe(p0=150)
     assert bench.next(0) is not None
+
+
+def test_lanes_share_what_is_due() -> None:
+    bench = Bench(*(archive_state(n) for n in range(4)), lanes=2)
+    bench.observe(p0=500, p1=500, p2=500, p3=500)
+    first, second = bench.next(0), bench.next(1)
+    assert first is not None
+    assert second is not None
+    leased = [[work.source.partition for work in plan.partitions] for _, plan in (first, second)]
+    assert leased[0] == [0, 2], "its own come first"
+    assert leased[1] == [1], "a share of what is left; the rest goes to whoever asks next"
