@@ -4,14 +4,19 @@ A sink belongs to one source partition and one lease. Its position is always rea
 (law 1), moves only with the data (law 2), and is never kept between leases.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.batches import Batch
 from mirrorlake.offsets import Gap, OffsetRange
+
+LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, inf)
+"""Upper bounds of the latency histogram, inclusive: from one round trip to a backlog."""
 
 
 class PinnedFrame(Protocol):
@@ -80,11 +85,18 @@ class Progress:
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     flushes: list[Flush] = field(default_factory=list)
+    latencies: Counter[float] = field(default_factory=Counter)
+    latency_seconds_sum: float = 0.0
     claims: int = 0
 
     def add_gap(self, gap: Gap) -> None:
         """Counts the offsets of ``gap`` under its kind."""
         self.gap_offsets[gap.kind.value] += len(gap.offsets)
+
+    def saw_latency(self, seconds: float) -> None:
+        """Counts how old a batch's newest record was when it became durable, under the bound that holds it."""
+        self.latencies[LATENCY_BOUNDS_SECONDS[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)]] += 1
+        self.latency_seconds_sum += max(0.0, seconds)
 
     def saw_timestamps(self, first_ms: int, last_ms: int) -> None:
         """Widens the span of record timestamps seen (Unix milliseconds)."""

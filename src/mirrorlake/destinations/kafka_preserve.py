@@ -349,6 +349,7 @@ class PreserveSink:
         self.progress.records += append.records
         self.progress.raw_bytes += append.size_bytes
         self.progress.batches[append.reason] += 1
+        self.progress.saw_latency(self._clock.now_seconds() - append.max_timestamp_ms / 1000)
         if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
             self._changed()
 

@@ -359,6 +359,8 @@ class PartitionJob:
                 first_timestamp_ms=progress.first_timestamp_ms,
                 last_timestamp_ms=progress.last_timestamp_ms,
                 flushes=tuple(progress.flushes),
+                latencies=dict(progress.latencies),
+                latency_seconds_sum=progress.latency_seconds_sum,
                 error=self._errors.get(id(sink)),
             )
 

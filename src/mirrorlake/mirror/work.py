@@ -68,7 +68,8 @@ class LeaseRow:
 
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
-    ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind.
+    ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
+    their age in seconds.
     """
 
     mirror: str
@@ -85,4 +86,6 @@ class LeaseRow:
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     flushes: tuple[Flush, ...] = ()
+    latencies: Mapping[float, int] = field(default_factory=dict)
+    latency_seconds_sum: float = 0.0
     error: MirrorlakeError | None = None

@@ -5,12 +5,17 @@ mirror-v3, so that its dashboards go on; they speak of a mirror's first destinat
 """
 
 import threading
-from collections.abc import Sequence
+from collections import Counter as Counts
+from collections.abc import Iterator, Sequence
+from math import isinf
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 from mirrorlake import __version__
+from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.partition_state import PartitionState, StateName
@@ -18,6 +23,38 @@ from mirrorlake.service.targets import UNKNOWN_PARTITION
 
 STREAM = ("topic", "partition")
 COPY = ("mirror", "topic", "partition", "destination")
+
+
+class LatencyHistogram(Collector):
+    """``mirrorlake_latency_seconds``: how old a batch's newest record was when it became durable.
+
+    Tasks count for themselves and bring sums; the library's own histogram takes single observations only.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, ...], Counts[float]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, copy: tuple[str, ...], row: LeaseRow) -> None:
+        """Adds what one lease counted."""
+        with self._lock:
+            self._counts.setdefault(copy, Counts()).update(row.latencies)
+            self._sums[copy] = self._sums.get(copy, 0.0) + row.latency_seconds_sum
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Yields the series, one per mirror, partition and destination."""
+        family = HistogramMetricFamily(
+            "mirrorlake_latency_seconds", "Age of the newest record of a batch when it became durable", labels=COPY
+        )
+        with self._lock:
+            for copy, counts in self._counts.items():
+                buckets, total = [], 0
+                for bound in LATENCY_BOUNDS_SECONDS:
+                    total += counts[bound]
+                    buckets.append(("+Inf" if isinf(bound) else str(bound), float(total)))
+                family.add_metric(copy, buckets, sum_value=self._sums[copy])
+        yield family
 
 
 class Metrics:
@@ -75,6 +112,8 @@ class Metrics:
         )
         self._gaps = Counter("mirrorlake_gap_offsets", "Offsets without a record, by kind", (*COPY, "kind"), registry=r)
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
+        self._latencies = LatencyHistogram()
+        r.register(self._latencies)
         self._parked = Gauge("mirrorlake_parked_partitions", "Partitions that wait for somebody to act", registry=r)
         self._leases = Histogram(
             "mirrorlake_lease_seconds",
@@ -119,6 +158,7 @@ class Metrics:
         self._bytes.labels(*copy).inc(row.raw_bytes)
         if is_first:
             self._v3_records.labels(*stream).inc(row.records)
+        self._latencies.add(copy, row)
         for name, count in row.batches.items():
             path, _, reason = name.partition(":")
             self._batches.labels(*copy, path, reason).inc(count)
