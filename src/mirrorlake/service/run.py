@@ -17,6 +17,7 @@ from mirrorlake.config.resolved import Configuration, Form, KafkaDestination, On
 from mirrorlake.errors import ConfigurationError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
+from mirrorlake.pipeline.lease_job import warm_up
 from mirrorlake.pipeline.restart import restart_process
 from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
@@ -124,6 +125,7 @@ class _Service:
                     )
                 )
                 try:
+                    warm_up(session.spark)  # while the clusters are asked: the first lease of a session is a slow one
                     supervisor = self._supervisor(found.result(), control)
                     return self._serve(supervisor, session, control, stop)
                 finally:
