@@ -5,6 +5,7 @@ clusters are asked, stores are probed and chains checked, missing destination to
 At the end: live leases end, what is archived is flushed, lanes stop, Spark stops.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ import structlog
 
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.resolved import Configuration, Form, KafkaDestination, OnPark
-from mirrorlake.errors import ConfigurationError, TransientError
+from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
 from mirrorlake.pipeline.lease_job import warm_up
@@ -125,7 +126,10 @@ class _Service:
                     )
                 )
                 try:
-                    warm_up(session.spark)  # while the clusters are asked: the first lease of a session is a slow one
+                    # While the clusters are asked: the first lease of a session is a slow one. Should it fail, the
+                    # lanes find out for themselves, and know what to do.
+                    with contextlib.suppress(MirrorlakeError):
+                        warm_up(session.spark)
                     supervisor = self._supervisor(found.result(), control)
                     return self._serve(supervisor, session, control, stop)
                 finally:
