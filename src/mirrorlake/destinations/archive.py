@@ -150,15 +150,20 @@ class ArchiveSink:
             raise
         self._changed()
 
-    def starts_at(self, log_start: int) -> bool:
+    async def starts_at(self, log_start: int) -> bool:
         """Takes that the source's log begins above the position; only a new archive can begin with such a gap.
 
-        The chain starts at 0 all the same, so that a reader need not know where the source began.
+        The chain starts at 0 all the same, so that a reader need not know where the source began. Where nothing is
+        left of what was due, the gap is published at once: no delivery would come to do it.
+
+        Raises:
+            MirrorlakeError: the store refused.
         """
         if self.progress.position > 0 or self._segment is not None:
             return False
         self._next_offset = self._truncated_end = log_start
-        self._is_done = self._nothing_left() and not self._settings.flushes_rest
+        if self._nothing_left():
+            await self._in_thread(self._publish_gap)
         return True
 
     async def finish(self) -> None:
@@ -222,6 +227,15 @@ class ArchiveSink:
                 break
         if self._nothing_left():
             self._is_done = True
+
+    def _publish_gap(self) -> None:
+        end = self._claimed_end
+        if end is None and self._settings.flushes_rest:
+            end = self._truncated_end  # at or past what was due
+        if end is not None:
+            self._truncated_end = min(self._truncated_end, end)
+            self._publish(self._begin(), Cut(stop_row=0, end_offset=end, trigger=self._rule().end_trigger))
+        self._is_done = True
 
     def _rule(self) -> CutRule:
         end, trigger = None, ""

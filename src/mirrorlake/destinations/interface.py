@@ -145,7 +145,7 @@ class PartitionSink(Protocol):
         """Takes one delivery; returns when the next may be given (not when it is safe at the destination)."""
         ...
 
-    def starts_at(self, log_start: int) -> bool:
+    async def starts_at(self, log_start: int) -> bool:
         """Takes that the source has nothing below ``log_start``, which is past ``next_offset``.
 
         Returns True where the sink can go on there (``next_offset`` has moved, the gap is recorded), False where

@@ -195,7 +195,7 @@ class PreserveSink:
         finally:
             self._send()  # what came before a gap is right where it is
 
-    def starts_at(self, log_start: int) -> bool:
+    async def starts_at(self, log_start: int) -> bool:
         """Never: equal offsets would need ``[position, log_start)`` filled."""
         del log_start
         return False

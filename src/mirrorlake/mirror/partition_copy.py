@@ -218,7 +218,7 @@ class PartitionCopy:
         log_start = error.facts.get("log_start") if isinstance(error, SourceTruncatedError) else None
         if isinstance(log_start, int):
             for sink in list(self._sinks):
-                if not sink.starts_at(log_start):
+                if not await sink.starts_at(log_start):
                     self._end(sink, error)
             if self._sinks:
                 self._next_offset = log_start

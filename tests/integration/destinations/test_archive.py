@@ -271,3 +271,15 @@ def test_destinations_at_different_positions_are_each_brought_to_the_end(
         "lake": (120, 300),
     }
     assert lake.held() == dict(enumerate(simple_records(300)))
+
+
+def test_a_source_whose_records_are_all_gone_is_archived_as_a_gap_and_goes_on(lake: Lake, run_async: RunAsync) -> None:
+    lake.create().write(simple_records(20), batch=10)
+    delete_before(lake, run_async, 20)
+    row = lake.archive(end=20)
+    assert row.error is None
+    assert (row.position, row.records, row.gap_offsets) == (20, 0, {"truncated": 20})
+    lake.write(simple_records(5, start=20))
+    assert lake.archive(end=25).error is None
+    assert lake.files() == [name(0, 19), name(20, 24)]
+    assert lake.held() == dict(enumerate(simple_records(5, start=20), start=20))

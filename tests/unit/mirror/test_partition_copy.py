@@ -50,7 +50,7 @@ class RacingSink:
     async def deliver(self, delivery: Delivery) -> None:
         self.delivered.append(delivery.covered.start_offset)
 
-    def starts_at(self, log_start: int) -> bool:
+    async def starts_at(self, log_start: int) -> bool:
         return False
 
     async def finish(self) -> None: ...
