@@ -26,7 +26,6 @@ from mirrorlake.config.kinds import (
 )
 from mirrorlake.config.reading import (
     by,
-    read_any_text,
     read_boolean,
     read_choice,
     read_duration,
@@ -145,7 +144,6 @@ _PROPERTIES = WithJsonSchema(
 )
 
 Text = Annotated[str, by(read_text), Shown("text")]
-AnyText = Annotated[str, by(read_any_text), Shown("text")]
 Boolean = Annotated[
     bool,
     by(read_boolean),

@@ -15,7 +15,6 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 _REQUEST = struct.Struct(">iiiibiii")
-_REQUEST_TOPIC_END = struct.Struct(">i")
 _REQUEST_PARTITION = struct.Struct(">iiqqi")
 _NO_FORGOTTEN_TOPICS_NO_RACK = b"\0\0\0\0\0\0"
 _ANSWER = struct.Struct(">ihii")

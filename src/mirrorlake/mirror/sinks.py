@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mirrorlake.archive.formats.registry import PARQUET
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
@@ -30,7 +31,7 @@ def make_sink(
                 FilesystemStore(destination.root),
                 destination_name=destination.settings.destination_name,
                 partition=destination.settings.source.partition,
-                extension="parquet",
+                extension=PARQUET,
             ),
             executor=connections.encoder_thread,
             clock=clock,

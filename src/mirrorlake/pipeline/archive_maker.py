@@ -4,7 +4,6 @@ Not in the user's own session: recording slows its start by half, and writing ta
 """
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -42,23 +41,6 @@ def make_archive(settings: SessionSettings | None = None) -> Path | None:
             finally:
                 session.stop(_WRITE_TIMEOUT_SECONDS)
     return archive if archive.exists() else None
-
-
-def start_making() -> None:
-    """Starts :func:`make_archive` in the background at the lowest priority, and forgets it.
-
-    For the end of a first command, when the machine's memory is free again: the next one starts faster.
-    """
-    if class_archive.use_options(archive_for(SessionSettings(lanes=1), find_java().executable)):
-        return
-    subprocess.Popen(
-        [sys.executable, "-m", "mirrorlake.pipeline.archive_maker"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.config.resolved import ArchiveDestination, Cluster, Destination, KafkaDestination, Mirror
+from mirrorlake.config.resolved import ArchiveDestination, Cluster, Destination, Mirror
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
@@ -98,8 +98,3 @@ def cluster_settings(cluster: Cluster) -> ClusterSettings:
         fetch_bytes_min=cluster.fetch_bytes_min,
         fetch_wait_seconds_max=cluster.fetch_wait_seconds_max,
     )
-
-
-def kafka_destinations(mirror: Mirror) -> list[KafkaDestination]:
-    """Returns the mirror's Kafka destinations."""
-    return [d for d in mirror.destinations if isinstance(d, KafkaDestination)]
