@@ -58,3 +58,14 @@ class Gap:
 
     offsets: OffsetRange
     kind: GapKind
+
+
+class GapFill(StrEnum):
+    """How offsets without a record are closed at a destination with equal offsets."""
+
+    MARKERS = "markers"
+    """By transactions that write nothing: their markers take one offset each, and no consumer ever sees them."""
+    FILLER = "filler"
+    """By one aborted transaction of empty records: fast, and invisible to ``read_committed`` consumers only."""
+    REFUSE = "refuse"
+    """Not at all: the partition stops."""

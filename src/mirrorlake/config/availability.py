@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.problems import FieldPath, ProblemList
-from mirrorlake.config.resolved import GapFill
+from mirrorlake.offsets import GapFill
 
 GAP_FILL_DEFAULT = GapFill.REFUSE
 """What an unset ``gap-fill`` means."""

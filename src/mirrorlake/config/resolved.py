@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mirrorlake.config.problems import Place
 from mirrorlake.config.secret import Secret
+from mirrorlake.offsets import GapFill
 from mirrorlake.page_compression import Compression
 
 
@@ -35,14 +36,6 @@ class OffsetMode(StrEnum):
 
     PRESERVE = "preserve"
     MAP = "map"
-
-
-class GapFill(StrEnum):
-    """How offsets without a record are closed at a destination with equal offsets."""
-
-    MARKERS = "markers"
-    FILLER = "filler"
-    REFUSE = "refuse"
 
 
 class TimestampMode(StrEnum):

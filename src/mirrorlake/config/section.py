@@ -37,7 +37,6 @@ from mirrorlake.config.reading import (
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
-    GapFill,
     ListenAddress,
     OffsetMode,
     OnPark,
@@ -46,6 +45,7 @@ from mirrorlake.config.resolved import (
     TimestampMode,
     TruncationPolicy,
 )
+from mirrorlake.offsets import GapFill
 from mirrorlake.page_compression import Compression
 
 

@@ -6,13 +6,14 @@ A sink belongs to one source partition and one lease. Its position is always rea
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.batches import Batch
+from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.offsets import Gap, OffsetRange
 
 LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, inf)
@@ -72,6 +73,20 @@ class Flush:
     elapsed_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOn:
+    """What a lease that ended cleanly leaves to the next one of its shard, so that it need not fence itself.
+
+    A hint only: whoever uses it asks the coordinator first whether the identity still holds (law 1).
+
+    ``identity`` is the producer the shard's transactions ran under. ``sequences`` are the next ones by destination
+    topic and partition, empty where the partitions themselves are asked.
+    """
+
+    identity: ProducerIdentity
+    sequences: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Progress:
     """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination."""
@@ -88,6 +103,7 @@ class Progress:
     latencies: Counter[float] = field(default_factory=Counter)
     latency_seconds_sum: float = 0.0
     claims: int = 0
+    handed_on: HandedOn | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Counts the offsets of ``gap`` under its kind."""

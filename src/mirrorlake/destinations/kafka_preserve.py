@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, Progress
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, HandedOn, Progress
 from mirrorlake.destinations.preserve_claim import Claim, ClaimReader
 from mirrorlake.errors import (
     DestinationForeignError,
@@ -33,7 +33,7 @@ from mirrorlake.kafka.batches import Path, next_sequence, prepare_for_append
 from mirrorlake.kafka.codec import decode_batches, encode_batch
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.produce import ProducedPartition
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 QUEUE_BYTES_MAX = 4 << 20
@@ -59,7 +59,13 @@ class PreserveSettings:
 
     ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
     ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
-    ended without anything unknown.
+    ended without anything unknown, and ``handed_on`` is what that one left.
+
+    ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
+    before its transactional id was given another one. The topics' ``cleanup.policy`` says with
+    ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
+    ``fill_wait_seconds`` is how long after the lease's start the first gap may be filled: the owner before may have
+    read the source when the gap was not there yet, and is past its deadline then.
     """
 
     source: TopicPartition
@@ -67,6 +73,12 @@ class PreserveSettings:
     transactional_id: str
     batch_bytes_max: int
     needs_tail_check: bool
+    handed_on: HandedOn | None = None
+    gap_fill: GapFill = GapFill.REFUSE
+    own_producer_ids: frozenset[int] = frozenset()
+    source_is_compacted: bool = False
+    destination_is_compacted: bool = False
+    fill_wait_seconds: float = 0.0
 
 
 class PreserveSink:

@@ -361,6 +361,7 @@ class PartitionJob:
                 flushes=tuple(progress.flushes),
                 latencies=dict(progress.latencies),
                 latency_seconds_sum=progress.latency_seconds_sum,
+                handed_on=progress.handed_on,
                 error=self._errors.get(id(sink)),
             )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.interface import Flush
+from mirrorlake.destinations.interface import Flush, HandedOn
 from mirrorlake.destinations.kafka_preserve import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
@@ -69,7 +69,7 @@ class LeaseRow:
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
     ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
-    their age in seconds.
+    their age in seconds. ``handed_on`` is for the shard's next lease.
     """
 
     mirror: str
@@ -88,4 +88,5 @@ class LeaseRow:
     flushes: tuple[Flush, ...] = ()
     latencies: Mapping[float, int] = field(default_factory=dict)
     latency_seconds_sum: float = 0.0
+    handed_on: HandedOn | None = None
     error: MirrorlakeError | None = None

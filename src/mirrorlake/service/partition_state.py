@@ -6,6 +6,7 @@ Nothing here is needed after a crash: every field is read again from the cluster
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
@@ -55,6 +56,7 @@ class PartitionState:
     bytes_per_record: float | None = None
     fruitless_offsets: int = 0
     needs_tail_check: bool = True
+    handed_on: HandedOn | None = None
     is_leased: bool = False
     is_parked: bool = False
     error: MirrorlakeError | None = None
@@ -148,6 +150,7 @@ class PartitionState:
         elif self.is_archive and row.error is None and row.batches:
             self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
+        self.handed_on = row.handed_on
         return self._took_outcome(row.error, now_seconds, moved=moved)
 
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
@@ -159,6 +162,8 @@ class PartitionState:
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
         self.error = error
         self.needs_tail_check = error is not None
+        if error is not None:
+            self.handed_on = None
         if error is None:
             self.failures = 0
             return None

@@ -299,7 +299,8 @@ def _with_orders(state: PartitionState, due: Due | None) -> KafkaWork | ArchiveW
     """Returns the state's work with what only this lease needs to know."""
     work = state.work
     if isinstance(work, KafkaWork):
-        return replace(work, settings=replace(work.settings, needs_tail_check=state.needs_tail_check))
+        settings = replace(work.settings, needs_tail_check=state.needs_tail_check, handed_on=state.handed_on)
+        return replace(work, settings=settings)
     source_end = state.source_end or 0
     return replace(
         work,

@@ -12,7 +12,6 @@ from mirrorlake.config.resolved import (
     Compaction,
     Flush,
     Form,
-    GapFill,
     KafkaDestination,
     ListenAddress,
     OffsetMode,
@@ -25,6 +24,7 @@ from mirrorlake.config.resolved import (
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section
+from mirrorlake.offsets import GapFill
 from mirrorlake.page_compression import Compression
 from unit.config.config_texts import archive, kafka, load, messages, native, refusals
 
