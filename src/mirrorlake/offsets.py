@@ -69,3 +69,7 @@ class GapFill(StrEnum):
     """By one aborted transaction of empty records: fast, and invisible to ``read_committed`` consumers only."""
     REFUSE = "refuse"
     """Not at all: the partition stops."""
+
+
+GAP_FILL_OFFSETS_MAX = 100_000_000
+"""What is filled below a source's log start without being asked for: about 80 MB and 15 s at the destination."""

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.archive import publish
-from mirrorlake.destinations import kafka_preserve
+from mirrorlake.destinations import preserve_settings
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork
 from mirrorlake.offsets import TopicPartition
@@ -22,7 +22,7 @@ RECORDS = 400
 RECORDS_PER_BATCH = 10
 RECORDS_PER_SEGMENT = 90
 
-Kafka = kafka_preserve.Step
+Kafka = preserve_settings.Step
 Archive = publish.Step
 
 KAFKA_DEATHS = [

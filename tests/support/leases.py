@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import GapFill, TopicPartition
 from support.records import settings_of
 
 NEVER = 1 << 40
@@ -21,8 +22,13 @@ def kafka_work(
     mirror: str = "test",
     batch_bytes_max: int = 1_048_588,
     needs_tail_check: bool = True,
+    gap_fill: GapFill = GapFill.REFUSE,
+    **settings: Any,
 ) -> KafkaWork:
-    """A Kafka destination at the bootstrap servers ``destination``, topic like the source unless told."""
+    """A Kafka destination at the bootstrap servers ``destination``, topic like the source unless told.
+
+    ``settings`` are further ones of ``PreserveSettings``.
+    """
     return KafkaWork(
         destination="west",
         cluster=settings_of(destination, "west"),
@@ -32,6 +38,8 @@ def kafka_work(
             transactional_id=f"mirrorlake.{mirror}.{source}",
             batch_bytes_max=batch_bytes_max,
             needs_tail_check=needs_tail_check,
+            gap_fill=gap_fill,
+            **settings,
         ),
     )
 

@@ -6,7 +6,7 @@ is silent loss), keeps a bounded number of requests in flight, and hands every a
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import PinnedFrame
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.batches import BatchHeader
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.frame import Frame
 from mirrorlake.kafka.produce import ProducedPartition, decode_produce, encode_produce
@@ -29,12 +30,14 @@ _NO_DATA = memoryview(b"")
 
 @dataclass(slots=True, kw_only=True)
 class Append:
-    """One batch on its way: its bytes are ready to send, its frame is pinned until the answer is read.
+    """One batch on its way: its frame is pinned until the answer is read.
 
-    ``end_offset`` is the source position after it (exclusive). ``size_bytes`` is that of ``data``, also once it
-    was let go.
+    ``header`` is the batch's as it was read; ``data``, its bytes, is addressed to the writer when it is handed out.
+    ``end_offset`` is the source position after it (exclusive). ``size_bytes`` is that of ``data``, also once it was
+    let go. ``transactional_id`` is that of the open transaction the batch belongs to, None outside of one.
     """
 
+    header: BatchHeader
     data: memoryview
     size_bytes: int
     expected_offset: int
@@ -43,6 +46,7 @@ class Append:
     reason: str
     max_timestamp_ms: int
     frame: PinnedFrame | None
+    transactional_id: str | None = None
 
     def let_go(self) -> None:
         """Gives the bytes up: the view first, because a buffer that is still viewed is never used again."""
@@ -123,8 +127,7 @@ class AppendChannel:
     def _pump(self) -> None:
         self._pump_is_due = False
         while self._in_flight < REQUESTS_IN_FLIGHT_MAX and self._ready:
-            appends = self._collect()
-            if appends:
+            for appends in _by_transaction(self._collect()):
                 self._send(appends)
 
     def _collect(self) -> list[tuple[Appender, Append]]:
@@ -152,6 +155,7 @@ class AppendChannel:
         body = encode_produce(
             [(appender.topic, appender.partition, append.data) for appender, append in appends],
             timeout_ms=int(self._timeout * 1000),
+            transactional_id=appends[0][1].transactional_id,
         )
         try:
             future = self._connection.send(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=self._timeout)
@@ -199,6 +203,14 @@ class AppendChannel:
     def _lose(appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
         for appender, append in appends:
             appender.answer_lost(append, error)
+
+
+def _by_transaction(appends: list[tuple[Appender, Append]]) -> Iterable[list[tuple[Appender, Append]]]:
+    """Groups appends by transaction, order kept: a request belongs to one, or to none."""
+    groups: dict[str | None, list[tuple[Appender, Append]]] = {}
+    for appender, append in appends:
+        groups.setdefault(append.transactional_id, []).append((appender, append))
+    return groups.values()
 
 
 def _as_unknown(error: BaseException) -> MirrorlakeError:

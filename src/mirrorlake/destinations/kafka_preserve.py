@@ -2,10 +2,12 @@
 
 Order of effects for one partition, each step waited for:
 
-1. claim: the producer's last sequence at the leader, then the leader's log end (``preserve_claim``);
-2. tail check, at a take-over: the last records below the position are the source's own (``tail_check``);
+1. claim: the producer's last sequence at the leader, then the leader's log end (``preserve_claim``); a transaction of
+   ours that stands open is ended first (``gap_filler``);
+2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``);
 3. the first batch alone, until its answer carries the expected base offset;
-4. then up to five batches in flight, one where the partition may have forgotten the producer.
+4. then up to five batches in flight, one where the partition may have forgotten the producer;
+5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with.
 
 Every answer's base offset is checked. Anything unexpected: the answers still outstanding are read first, then the
 claim starts again from 1. Nothing is ever sent after the lease's deadline.
@@ -15,13 +17,18 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, HandedOn, Progress
+from mirrorlake.destinations.gap_cost import fill_seconds
+from mirrorlake.destinations.gap_filler import GapFiller, GapToFill
+from mirrorlake.destinations.interface import Delivery, HandedOn, Progress
+from mirrorlake.destinations.log_start import LogStart
+from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
 from mirrorlake.destinations.preserve_claim import Claim, ClaimReader
+from mirrorlake.destinations.preserve_settings import PreserveSettings, Step
 from mirrorlake.errors import (
+    BrokerNotReadyError,
     DestinationForeignError,
     MirrorlakeError,
     OutcomeUnknownError,
@@ -29,11 +36,10 @@ from mirrorlake.errors import (
     RecordTooLargeError,
     SourceGapError,
 )
-from mirrorlake.kafka.batches import Path, next_sequence, prepare_for_append
-from mirrorlake.kafka.codec import decode_batches, encode_batch
+from mirrorlake.kafka.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.produce import ProducedPartition
-from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 QUEUE_BYTES_MAX = 4 << 20
@@ -43,53 +49,30 @@ STATE_AGE_MS_MAX = 12 * 3600 * 1000
 """Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
 timestamps, so after batches older than this the state may be gone at the next check."""
 
-
-class Step(StrEnum):
-    """The steps between which a writer may die; the crash point is called with the next one before it happens."""
-
-    READ_CLAIM = "read claim"
-    CHECK_TAIL = "check tail"
-    SEND_BATCH = "send batch"
-    TAKE_ANSWER = "take answer"
+NO_LIMIT = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreserveSettings:
-    """One partition of one mirror, and where it goes.
+@dataclass(slots=True)
+class _Fill:
+    """A gap that waits in the queue; grows while further gaps follow it directly."""
 
-    ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
-    ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
-    ended without anything unknown, and ``handed_on`` is what that one left.
-
-    ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
-    before its transactional id was given another one. The topics' ``cleanup.policy`` says with
-    ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
-    ``fill_wait_seconds`` is how long after the lease's start the first gap may be filled: the owner before may have
-    read the source when the gap was not there yet, and is past its deadline then.
-    """
-
-    source: TopicPartition
-    destination: TopicPartition
-    transactional_id: str
-    batch_bytes_max: int
-    needs_tail_check: bool
-    handed_on: HandedOn | None = None
-    gap_fill: GapFill = GapFill.REFUSE
-    own_producer_ids: frozenset[int] = frozenset()
-    source_is_compacted: bool = False
-    destination_is_compacted: bool = False
-    fill_wait_seconds: float = 0.0
+    gap: Gap
+    timestamp_ms: int | None = None
+    deletes: bool = False
 
 
 class PreserveSink:
-    """Appends the batches of one source partition at their own offsets.
+    """Appends the batches of one source partition at their own offsets, and fills its gaps.
 
     Args:
         settings: what goes where.
         claims: reads claims at the destination cluster.
         channel_to: gives the produce channel to a broker of the destination cluster.
         check_tail: compares the tails at a position; raises where they differ.
+        filler: fills the gaps of the shard, shared by its partitions.
+        log_start: the beginning of the destination partition.
         clock: the wall clock tells how old a batch is.
+        fill_from_seconds: reading of ``clock.elapsed_seconds`` before which no gap is filled.
         changed: called whenever ``has_room`` or ``failure`` changed.
         crash_point: called before every step; for tests.
     """
@@ -101,7 +84,10 @@ class PreserveSink:
         claims: ClaimReader,
         channel_to: Callable[[int], Awaitable[AppendChannel]],
         check_tail: Callable[[int], Awaitable[None]],
+        filler: GapFiller,
+        log_start: LogStart,
         clock: Clock,
+        fill_from_seconds: float,
         changed: Callable[[], None],
         crash_point: CrashPoint = no_crash,
     ) -> None:
@@ -111,18 +97,26 @@ class PreserveSink:
         self._claims = claims
         self._channel_to = channel_to
         self._check_tail = check_tail
+        self._filler = filler
+        self._log_start = log_start
         self._clock = clock
+        self._fill_from = fill_from_seconds
         self._changed = changed
         self._crash_point = crash_point
         self._needs_tail_check = settings.needs_tail_check
         self._claim: Claim | None = None
         self._channel: AppendChannel | None = None
-        self._queue: deque[Append] = deque()
+        self._queue: deque[Append | _Fill] = deque()
         self._queued_bytes = 0
+        self._fills_queued = 0
         self._in_flight: deque[Append] = deque()
+        self._filling: asyncio.Task[None] | None = None
         self._is_proven = False
+        self._is_over = False
+        self._begins_with_fillers = False
         self._sequence = 0
         self._next_offset = 0
+        self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -153,8 +147,8 @@ class PreserveSink:
 
     @property
     def is_done(self) -> bool:
-        """Never by itself: a live destination takes whatever comes until the lease ends."""
-        return False
+        """Where the lease's time ended inside a gap; else never: a live destination takes whatever comes."""
+        return self._is_over
 
     async def open(self) -> None:
         """Claims the partition: reads sequence, then log end, and checks the tail where the owner is new.
@@ -165,22 +159,18 @@ class PreserveSink:
         """
         await self._idle.wait()
         self._is_proven = False
-        self._crash_point(Step.READ_CLAIM)
-        claim = await self._claims.read(self._settings.destination, self._settings.transactional_id)
-        if claim.strangers:
-            raise DestinationForeignError(
-                f"destination {self._settings.destination} has another writer: producer id {claim.strangers[0]}, "
-                f"ours is {claim.producer_id}",
-                hint="stop that producer and re-create the topic, or mirror to a topic of its own",
-                position=claim.end_offset,
-            )
+        claim = await self._read_claim()
+        if claim.has_open_transaction:
+            await self._filler.clean(self._settings.destination)
+            self._needs_tail_check = True
+            claim = await self._read_claim()
+        self._check_strangers(claim)
         if self._needs_tail_check:
             self._crash_point(Step.CHECK_TAIL)
+            self._begins_with_fillers = await self._log_start.delete_fillers(claim.end_offset)
             await self._check_tail(claim.end_offset)
             self._needs_tail_check = False
-        self._channel = await self._channel_to(claim.leader)
-        self._claim = claim
-        self._sequence = claim.next_sequence
+        await self._go_on_with(claim)
         self._next_offset = claim.end_offset
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None
@@ -189,125 +179,247 @@ class PreserveSink:
             self.progress.start_offset = claim.end_offset
         self.progress.claims += 1
 
+    async def _read_claim(self) -> Claim:
+        self._crash_point(Step.READ_CLAIM)
+        return await self._claims.read(self._settings.destination, self._settings.transactional_id)
+
+    def _check_strangers(self, claim: Claim) -> None:
+        strangers = [each for each in claim.strangers if each not in self._settings.own_producer_ids]
+        if strangers:
+            raise DestinationForeignError(
+                f"destination {self._settings.destination} has another writer: producer id {strangers[0]}, "
+                f"ours is {claim.producer_id}",
+                hint="stop that producer and re-create the topic, or mirror to a topic of its own",
+                position=claim.end_offset,
+            )
+        if claim.open_producer_ids:
+            raise BrokerNotReadyError(
+                f"a transaction stands open on destination partition {self._settings.destination}",
+                hint="it ends by itself at its time-out; kafka-transactions.sh find-hanging shows whose it is",
+            )
+
+    async def _go_on_with(self, claim: Claim) -> None:
+        self._channel = await self._channel_to(claim.leader)
+        self._claim = claim
+        self._sequence = claim.next_sequence
+
     async def deliver(self, delivery: Delivery) -> None:
-        """Queues the delivery's batches; they are sent as answers make room.
+        """Queues the delivery's batches and gaps; they are sent and filled as answers make room.
 
         Raises:
-            SourceGapError: an offset of the delivery holds no record; what came before it stays queued.
-            RecordTooLargeError: a batch is larger than the destination takes.
+            SourceGapError: an offset holds no record, and gaps are refused; what came before it stays queued.
+            RecordTooLargeError: a record is larger than the destination takes.
             MirrorlakeError: an earlier batch failed.
         """
         if self.failure is not None:
             raise self.failure
+        if self._is_over:
+            return
+        if self._begins_with_fillers:
+            # The owner before died between filling up to the source's log start and deleting the fillers.
+            await self._delete_fillers(self._next_offset)
         try:
             for item in delivery.batches:
-                self._take(item, delivery)
+                for piece in pieces_of(
+                    item,
+                    position=self._next_offset,
+                    end_offset=NO_LIMIT,
+                    batch_bytes_max=self._settings.batch_bytes_max,
+                    packs=False,
+                ):
+                    if isinstance(piece, DataPiece):
+                        self._take(piece, delivery)
+                    else:
+                        self._take_gap(piece)
             if delivery.covered.end_offset > self._next_offset:
-                raise self._gap(self._next_offset, delivery.covered.end_offset, "no batch covers them")
+                rest = OffsetRange(start_offset=self._next_offset, end_offset=delivery.covered.end_offset)
+                self._take_gap(GapPiece(offsets=rest, reason="no batch covers them"))
+        except RecordTooLargeError as error:
+            raise self._too_large(error) from error
         finally:
-            self._send()  # what came before a gap is right where it is
+            self._send()  # what came before is right where it is
+
+    def _take(self, piece: DataPiece, delivery: Delivery) -> None:
+        frame = None
+        batch = piece.batch
+        if piece.is_in_frame:
+            if self._fills_queued:
+                # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
+                batch = batch._replace(view=memoryview(bytearray(batch.view)))
+            else:
+                frame = delivery.frame
+                frame.pin()
+        if self._queue and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
+            gap.timestamp_ms = batch.header.base_timestamp
+        self._queue.append(
+            Append(
+                header=batch.header,
+                data=batch.view,
+                size_bytes=len(batch.view),
+                expected_offset=self._next_offset,
+                end_offset=piece.offsets.end_offset,
+                records=batch.header.record_count,
+                reason=f"{piece.path}:{piece.reason}",
+                max_timestamp_ms=piece.max_timestamp_ms,
+                frame=frame,
+            )
+        )
+        self._queued_bytes += len(batch.view)
+        self._next_offset = piece.offsets.end_offset
+        self._last_timestamp_ms = piece.max_timestamp_ms
+        self.progress.saw_timestamps(batch.header.base_timestamp, piece.max_timestamp_ms)
+        self._idle.clear()
+
+    def _take_gap(self, piece: GapPiece) -> None:
+        if self._settings.gap_fill is GapFill.REFUSE:
+            raise self._refused(piece)
+        self._queue_fill(_Fill(Gap(offsets=piece.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
+
+    def _queue_fill(self, fill: _Fill) -> None:
+        last = self._queue[-1] if self._queue else None
+        is_in_work = self._filling is not None and len(self._queue) == 1
+        if isinstance(last, _Fill) and last.gap.kind is fill.gap.kind and not is_in_work:
+            joined = OffsetRange(start_offset=last.gap.offsets.start_offset, end_offset=fill.gap.offsets.end_offset)
+            last.gap = Gap(offsets=joined, kind=last.gap.kind)
+        else:
+            self._queue.append(fill)
+            self._fills_queued += 1
+        self._next_offset = fill.gap.offsets.end_offset
+        self._idle.clear()
 
     async def starts_at(self, log_start: int) -> bool:
-        """Never: equal offsets would need ``[position, log_start)`` filled."""
-        del log_start
-        return False
+        """Fills ``[next_offset, log_start)``, where the copy is new or the policy says so.
 
-    async def finish(self) -> None:
-        """Waits until every queued batch is answered.
+        At the beginning of a copy by fillers that are deleted at once, so that the destination's log begins where
+        the source's does; later as ``gap_fill`` says, recorded as truncated.
 
         Raises:
-            MirrorlakeError: an append failed; ``progress.position`` is what is safe.
+            SourceGapError: that is more than may be filled.
+        """
+        if self._settings.gap_fill is GapFill.REFUSE or self.failure is not None:
+            return False
+        offsets = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
+        is_new = self._next_offset == 0 or await self._log_start.holds_only_fillers(self._next_offset)
+        if not (is_new or self._settings.skips_truncated):
+            return False
+        if len(offsets) > self._settings.gap_fill_offsets_max:
+            raise self._too_long(offsets)
+        self._begins_with_fillers = False
+        self._queue_fill(_Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
+        self._send()
+        return True
+
+    async def finish(self) -> None:
+        """Waits until every queued batch is answered and every queued gap filled.
+
+        Raises:
+            MirrorlakeError: an append or a fill failed; ``progress.position`` is what is safe.
         """
         await self._idle.wait()
         if self.failure is not None:
             raise self.failure
+        if (identity := self._filler.handed_on) is not None:
+            self.progress.handed_on = HandedOn(identity=identity)
 
     def abandon(self) -> None:
         """Drops what is queued; what is in flight is unknown."""
+        if self._filling is not None:
+            self._filling.cancel()
         self._fail(OutcomeUnknownError("the lease ended before every append was answered"))
 
-    def _take(self, item: ClassifiedBatch, delivery: Delivery) -> None:
-        header = item.batch.header
-        if item.path == Path.SKIP:
-            raise self._gap(max(header.base_offset, self._next_offset), header.next_offset, item.reason)
-        if header.base_offset > self._next_offset:
-            raise self._gap(self._next_offset, header.base_offset, "compacted or removed")
-        if item.path == Path.RAW and header.base_offset == self._next_offset:
-            data, records = item.batch.view, header.record_count
-            frame = delivery.frame
-            frame.pin()
-            self._check_size(len(data), header.base_offset, header.last_offset)
-            assert self._claim is not None
-            prepare_for_append(
-                item.batch,
-                producer_id=self._claim.producer_id,
-                producer_epoch=self._claim.producer_epoch,
-                base_sequence=self._sequence,
-            )
-        else:
-            data, records = self._encode(item)
-            frame = None
-        self._queue.append(
-            Append(
-                data=data,
-                size_bytes=len(data),
-                expected_offset=self._next_offset,
-                end_offset=header.next_offset,
-                records=records,
-                reason=f"{item.path}:{item.reason}",
-                max_timestamp_ms=header.max_timestamp,
-                frame=frame,
-            )
-        )
-        self._sequence = next_sequence(self._sequence, records)
-        self._queued_bytes += len(data)
-        self._next_offset = header.next_offset
-        self.progress.saw_timestamps(header.base_timestamp, header.max_timestamp)
-        self._idle.clear()
+    # --- gaps ---------------------------------------------------------------------------------------------
 
-    def _encode(self, item: ClassifiedBatch) -> tuple[memoryview, int]:
-        """Builds a batch anew from its records: the position lies inside it, or its times are the log's."""
-        header = item.batch.header
-        columns = decode_batches([item.batch], start_offset=self._next_offset)
-        if len(columns) != header.next_offset - self._next_offset:
-            raise self._gap(self._next_offset, header.next_offset, item.reason)
-        assert self._claim is not None
-        data = encode_batch(
-            columns,
-            codec=header.codec,
-            producer_id=self._claim.producer_id,
-            producer_epoch=self._claim.producer_epoch,
-            base_sequence=self._sequence,
-        )
-        self._check_size(len(data), self._next_offset, header.last_offset)
-        return memoryview(data), len(columns)
+    async def _fill(self, fill: _Fill) -> None:
+        """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
+        try:
+            if not await self._may_fill():
+                self._filling = None
+                self._filled(fill, fill.gap.offsets.start_offset)
+                return
+            self._crash_point(Step.FILL_GAP)
+            claim = await self._filler.fill(self._gap_to_fill(fill))
+            if fill.deletes and claim.end_offset == fill.gap.offsets.end_offset:
+                await self._delete_fillers(claim.end_offset)
+            await self._go_on_with(claim)
+        except MirrorlakeError as error:
+            self._filling = None
+            self._fail(error)
+            return
+        self._filling = None
+        self._filled(fill, claim.end_offset)
 
-    def _check_size(self, size: int, first_offset: int, last_offset: int) -> None:
-        if size > self._settings.batch_bytes_max:
-            raise RecordTooLargeError(
-                f"the batch at source {self._settings.source} offsets {first_offset}…{last_offset} has {size} bytes, "
-                f"destination topic {self.topic} takes {self._settings.batch_bytes_max}",
-                hint=f"raise max.message.bytes of {self.topic} to at least {size}",
-                offset=first_offset,
-                bytes=size,
-            )
+    async def _may_fill(self) -> bool:
+        """Waits until no owner before can still be at work; False where this lease ends before that."""
+        if self._fill_from >= self._filler.until_seconds:
+            return False
+        await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))
+        return True
+
+    async def _delete_fillers(self, before: int) -> None:
+        self._crash_point(Step.DELETE_FILLERS)
+        await self._log_start.delete_before(before)
+        self._begins_with_fillers = False
+
+    def _filled(self, fill: _Fill, end_offset: int) -> None:
+        self._is_proven = False
+        if self.failure is not None:  # abandoned meanwhile
+            self._after_answer()
+            return
+        self._queue.popleft()
+        self._fills_queued -= 1
+        if end_offset < fill.gap.offsets.end_offset:
+            # The lease's time ended inside the gap. Nothing is in flight: the next lease goes on from there.
+            self._is_over = True
+            self._drop_queue()
+            self._next_offset = end_offset
+            self._changed()
+        self._after_answer()
+
+    def _gap_to_fill(self, fill: _Fill) -> GapToFill:
+        now_ms = int(self._clock.now_seconds() * 1000)
+        return GapToFill(
+            partition=self._settings.destination,
+            offsets=fill.gap.offsets,
+            gap_fill=GapFill.FILLER if fill.deletes else self._settings.gap_fill,
+            batch_bytes_max=self._settings.batch_bytes_max,
+            timestamp_ms=now_ms if fill.timestamp_ms is None else fill.timestamp_ms,
+            has_key=self._settings.destination_is_compacted,
+            moved=lambda end: self._moved_in_gap(fill.gap.kind, end),
+        )
+
+    def _moved_in_gap(self, kind: GapKind, end_offset: int) -> None:
+        offsets = OffsetRange(start_offset=self.progress.position, end_offset=end_offset)
+        self.progress.add_gap(Gap(offsets=offsets, kind=kind))
+        self.progress.position = end_offset
 
     # --- the channel's side -------------------------------------------------------------------------------
 
     def next_append(self) -> Append | None:
-        """Hands the channel the next batch where the claim allows one more in flight."""
-        if not self._queue or self.failure is not None or len(self._in_flight) >= self._in_flight_max():
+        """Hands the channel the next batch where the claim allows one more in flight, addressed to it."""
+        if not self._queue or self.failure is not None or self._filling is not None:
+            return None
+        head = self._queue[0]
+        if isinstance(head, _Fill) or len(self._in_flight) >= self._in_flight_max(head):
             return None
         self._crash_point(Step.SEND_BATCH)
-        append = self._queue.popleft()
-        self._in_flight.append(append)
-        return append
+        self._queue.popleft()
+        assert self._claim is not None
+        # Only now: the epoch and the sequence are those of the claim, which a gap before this batch has changed.
+        prepare_for_append(
+            Batch(head.header, head.data),
+            producer_id=self._claim.producer_id,
+            producer_epoch=self._claim.producer_epoch,
+            base_sequence=self._sequence,
+        )
+        self._sequence = next_sequence(self._sequence, head.records)
+        self._in_flight.append(head)
+        return head
 
-    def _in_flight_max(self) -> int:
+    def _in_flight_max(self, head: Append) -> int:
         if not self._is_proven:
             return 1
         # An old batch is sent alone, so of those in flight the first tells for all.
-        oldest = self._queue[0].max_timestamp_ms
+        oldest = head.max_timestamp_ms
         if self._in_flight:
             oldest = min(oldest, self._in_flight[0].max_timestamp_ms)
         if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
@@ -371,33 +483,67 @@ class PreserveSink:
         append.let_go()
 
     def _after_answer(self) -> None:
-        if not self._in_flight and not self._queue:
+        if not self._in_flight and not self._queue and self._filling is None:
             self._idle.set()
         elif self.failure is None:
             self._send()
 
     def _send(self) -> None:
-        if self._queue and self._channel is not None and self.failure is None:
+        """Lets the channel send, or begins to fill where a gap is next and nothing is in flight."""
+        if not self._queue or self._channel is None or self.failure is not None or self._filling is not None:
+            return
+        head = self._queue[0]
+        if not isinstance(head, _Fill):
             self._channel.notify(self)
+        elif not self._in_flight:
+            self._filling = asyncio.create_task(self._fill(head))
 
     def _fail(self, error: MirrorlakeError) -> None:
         """Keeps the first failure, drops what was not sent; the answers still outstanding are waited for."""
         if self.failure is None:
             self.failure = error
         self._needs_tail_check = True
-        for append in self._queue:
-            self._queued_bytes -= append.size_bytes
-            append.let_go()
-        self._queue.clear()
+        self._drop_queue()
         if not self._in_flight:
             self._idle.set()
         self._changed()
 
-    def _gap(self, start: int, end: int, reason: str) -> MirrorlakeError:
+    def _drop_queue(self) -> None:
+        for item in self._queue:
+            if isinstance(item, Append):
+                self._queued_bytes -= item.size_bytes
+                item.let_go()
+        self._queue.clear()
+        self._fills_queued = 0
+
+    # --- refusals -----------------------------------------------------------------------------------------
+
+    def _refused(self, piece: GapPiece) -> MirrorlakeError:
+        start, end = piece.offsets.start_offset, piece.offsets.end_offset
         return SourceGapError(
-            f"source {self._settings.source} has no record at offsets {start}…{end - 1} ({reason}), so destination "
-            f"{self._settings.destination} cannot get equal offsets past {start}",
-            hint="send this topic to an archive destination, which records gaps; gap-fill comes with the next release",
+            f"source {self._settings.source} has no record at offsets {start}…{end - 1} ({piece.reason}), so "
+            f"destination {self._settings.destination} cannot get equal offsets past {start}",
+            hint="use `gap-fill: markers`, `gap-fill: filler` or `offsets: map`, or send this topic to an archive "
+            "destination, which records gaps",
             position=start,
             gap_end=end,
+        )
+
+    def _too_long(self, offsets: OffsetRange) -> MirrorlakeError:
+        minutes = fill_seconds(len(offsets), GapFill.FILLER) / 60
+        return SourceGapError(
+            f"source {self._settings.source} starts at offset {offsets.end_offset}: destination "
+            f"{self._settings.destination} would have to be filled by {len(offsets)} offsets from "
+            f"{offsets.start_offset} on, about {minutes:.0f} minutes",
+            hint="raise `gap-fill-max-offsets` of the destination, or use `offsets: map`",
+            position=offsets.start_offset,
+            log_start=offsets.end_offset,
+        )
+
+    def _too_large(self, error: RecordTooLargeError) -> MirrorlakeError:
+        return RecordTooLargeError(
+            f"source {self._settings.source}: {error.message}; destination topic {self.topic} takes "
+            f"{self._settings.batch_bytes_max} bytes",
+            hint=f"raise max.message.bytes of {self.topic}",
+            **error.facts,
         )

@@ -10,7 +10,7 @@ import asyncio
 from copy import copy
 from dataclasses import dataclass
 
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, TopicMissingError
+from mirrorlake.errors import MirrorlakeError, TopicMissingError
 from mirrorlake.kafka.batches import next_sequence
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import AppendState, ProducerIdentity
@@ -29,7 +29,8 @@ class Claim:
 
     ``end_offset`` is the leader's log end, the next offset the partition will give. ``state_is_known`` is False
     where the partition remembers nothing of the producer; any first sequence would then be accepted.
-    ``strangers`` are the ids of other producers the partition remembers.
+    ``strangers`` are the ids of other producers the partition remembers, ``open_producer_ids`` those of
+    transactions that stand open there.
     """
 
     leader: int
@@ -39,6 +40,12 @@ class Claim:
     state_is_known: bool
     end_offset: int
     strangers: tuple[int, ...]
+    open_producer_ids: tuple[int, ...] = ()
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """True where a transaction of the shard's own stands open: its owner died while it filled a gap."""
+        return self.producer_id in self.open_producer_ids
 
 
 def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -> Claim:
@@ -60,6 +67,7 @@ def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -
         state_is_known=known is not None,
         end_offset=state.log_end.end_offset,
         strangers=strangers,
+        open_producer_ids=tuple(p.producer_id for p in state.producers if p.transaction_start_offset is not None),
     )
 
 
@@ -131,11 +139,6 @@ class ClaimReader:
             elif led is None:
                 claims[partition] = TopicMissingError(
                     f"destination partition {partition} does not exist", topic=partition.topic
-                )
-            elif any(producer.transaction_start_offset is not None for producer in state.producers):
-                claims[partition] = BrokerNotReadyError(
-                    f"a transaction stands open on destination partition {partition}",
-                    hint="it ends by itself at its time-out; kafka-transactions.sh find-hanging shows whose it is",
                 )
             else:
                 claims[partition] = claim_from(identities[transactional_id], state, leader=led.leader)

@@ -1,19 +1,25 @@
-"""The tail check: at every take-over, the last records below the position must be the source's own.
+"""The tail check: at every take-over, what lies below the position must be what the source has there.
 
-One mechanism notices a resumed copy of another topic, a foreign write, a duplicate that displaced the rest, and a
-destination topic that was not empty. It costs one read on each side.
+One mechanism notices a resumed copy of another topic, a foreign write, a duplicate that displaced the rest, a marker
+that was written twice, and a destination topic that was not empty. It costs one read on each side.
+
+An offset holds, on either side, one of three things: a record; a batch that no consumer is shown (a transaction
+marker, aborted data, one of our fillers); or nothing, because the cleaner took it. Record stands against the same
+record, a marker or filler never against a record, and nothing is right only where a topic is compacted.
 """
 
 import asyncio
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError
-from mirrorlake.kafka.batches import walk
+from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
-from mirrorlake.kafka.fetch import READ_UNCOMMITTED
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TAIL_OFFSETS = 64
 """How far below the position the comparison begins: more than the five batches in flight of a small producer, so that
@@ -27,59 +33,111 @@ REMEDY = (
 )
 
 
-def first_difference(source: RecordColumns, destination: RecordColumns) -> int | None:
-    """Returns the first offset at which the two differ, or None where both hold the same records.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """What a range of a log holds: its records, and the ranges of batches that no consumer is shown."""
 
-    Offset, timestamp, key, value and headers count. Both must be decoded from the same range of offsets.
+    records: RecordColumns
+    unseen: tuple[OffsetRange, ...] = ()
+
+    def is_unseen(self, offset: int) -> bool:
+        """True where a marker, aborted data or a filler lies at ``offset``."""
+        return any(each.start_offset <= offset < each.end_offset for each in self.unseen)
+
+
+def first_difference(
+    source: Tail, destination: Tail, *, source_is_compacted: bool = False, destination_is_compacted: bool = False
+) -> int | None:
+    """Returns the first offset at which the two differ, or None where both hold the same. Pure.
+
+    Offset, timestamp, key, value and headers of a record count. Both must be decoded from the same range of offsets.
+    ``…_is_compacted`` says that a record may be missing on that side.
     """
-    common = min(len(source), len(destination))
-    source_hashes, destination_hashes = record_hashes(source), record_hashes(destination)
-    differing = np.nonzero(source_hashes[:common] != destination_hashes[:common])[0]
-    if len(differing):
-        row = int(differing[0])
-        return int(min(source.offsets[row], destination.offsets[row]))
-    if len(source) != len(destination):
-        longer = source if len(source) > len(destination) else destination
-        return int(longer.offsets[common])
+    expected, held = _hashes(source.records), _hashes(destination.records)
+    for offset in sorted(expected.keys() | held.keys()):
+        if offset in expected and offset in held:
+            is_equal = expected[offset] == held[offset]
+        elif offset in expected:
+            is_equal = destination_is_compacted and not destination.is_unseen(offset)
+        else:
+            is_equal = source_is_compacted and not source.is_unseen(offset)
+        if not is_equal:
+            return offset
     return None
 
 
-async def check_tail(
-    source_client: ClusterClient,
-    source: TopicPartition,
-    destination_client: ClusterClient,
-    destination: TopicPartition,
-    *,
-    position: int,
-) -> None:
-    """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
+def _hashes(records: RecordColumns) -> dict[int, int]:
+    hashes: npt.NDArray[np.uint64] = record_hashes(records)
+    return dict(zip(records.offsets.tolist(), hashes.tolist(), strict=True))
 
-    Where either side has deleted all of them there is nothing to compare, and that is no refusal: retention at
-    the destination is its owner's business.
 
-    Raises:
-        DestinationForeignError: they differ; the text names the first differing offset.
-        MirrorlakeError: a side could not be read.
+class TailCheck:
+    """Compares one source partition with its copy.
+
+    Args:
+        source_client: of the source cluster.
+        source: the source partition.
+        destination_client: of the destination cluster.
+        destination: its copy.
+        source_is_compacted: the source topic may lose records to the cleaner.
+        destination_is_compacted: the same of the destination topic.
     """
-    if position == 0:
-        return
-    starts = await asyncio.gather(_log_start(source_client, source), _log_start(destination_client, destination))
-    start = max(position - TAIL_OFFSETS, *starts)
-    if start >= position:
-        return
-    expected, held = await asyncio.gather(
-        _records_at(source_client, source, start, position),
-        _records_at(destination_client, destination, start, position),
-    )
-    difference = first_difference(expected, held)
-    if difference is not None:
-        raise DestinationForeignError(
-            f"destination {destination} is at position {position}, but what it holds at offset {difference} is not "
-            f"what source {source} has there",
-            hint=REMEDY,
-            position=position,
-            differing_offset=difference,
+
+    def __init__(
+        self,
+        source_client: ClusterClient,
+        source: TopicPartition,
+        destination_client: ClusterClient,
+        destination: TopicPartition,
+        *,
+        source_is_compacted: bool = False,
+        destination_is_compacted: bool = False,
+    ) -> None:
+        self._source_client = source_client
+        self._source = source
+        self._destination_client = destination_client
+        self._destination = destination
+        self._source_is_compacted = source_is_compacted
+        self._destination_is_compacted = destination_is_compacted
+
+    async def check(self, position: int) -> None:
+        """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
+
+        Where either side has deleted all of them there is nothing to compare, and that is no refusal: retention at
+        the destination is its owner's business.
+
+        Raises:
+            DestinationForeignError: they differ; the text names the first differing offset.
+            MirrorlakeError: a side could not be read.
+        """
+        if position == 0:
+            return
+        starts = await asyncio.gather(
+            _log_start(self._source_client, self._source), _log_start(self._destination_client, self._destination)
         )
+        start = max(position - TAIL_OFFSETS, *starts)
+        if start >= position:
+            return
+        offsets = OffsetRange(start_offset=start, end_offset=position)
+        expected, held = await asyncio.gather(
+            _tail(self._source_client, self._source, offsets, isolation_level=READ_COMMITTED),
+            # The destination's last stable offset may lag behind; what is in a transaction there is a filler anyway.
+            _tail(self._destination_client, self._destination, offsets, isolation_level=READ_UNCOMMITTED),
+        )
+        difference = first_difference(
+            expected,
+            held,
+            source_is_compacted=self._source_is_compacted,
+            destination_is_compacted=self._destination_is_compacted,
+        )
+        if difference is not None:
+            raise DestinationForeignError(
+                f"destination {self._destination} is at position {position}, but what it holds at offset "
+                f"{difference} is not what source {self._source} has there",
+                hint=REMEDY,
+                position=position,
+                differing_offset=difference,
+            )
 
 
 async def _log_start(client: ClusterClient, partition: TopicPartition) -> int:
@@ -89,19 +147,31 @@ async def _log_start(client: ClusterClient, partition: TopicPartition) -> int:
     return found
 
 
-async def _records_at(client: ClusterClient, partition: TopicPartition, start: int, end: int) -> RecordColumns:
-    """Reads the records of ``[start, end)``, as far as the log holds them."""
+async def _tail(
+    client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, isolation_level: int
+) -> Tail:
+    """Reads a range, as far as the log holds it. Without ``READ_COMMITTED``, all that is transactional is a filler."""
     parts: list[RecordColumns] = []
-    position = start
-    while position < end:
+    unseen: list[OffsetRange] = []
+    position = offsets.start_offset
+    while position < offsets.end_offset:
         frame, answer = await client.fetch_once(
-            partition, position, max_bytes=TAIL_BYTES, isolation_level=READ_UNCOMMITTED
+            partition, position, max_bytes=TAIL_BYTES, isolation_level=isolation_level
         )
         with frame:
-            found = [batch for batch in walk(answer.records) if batch.header.last_offset >= position]
-            if not found:
+            aborted = AbortedTransactions(answer.aborted)
+            found = list(walk(answer.records))
+            data: list[Batch] = []
+            for batch in found:
+                header = batch.header
+                is_aborted = aborted.is_aborted(batch)
+                is_filler = isolation_level == READ_UNCOMMITTED and header.is_transactional
+                if header.is_control or is_aborted or is_filler:
+                    unseen.append(OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset))
+                elif header.record_count and header.last_offset >= position:
+                    data.append(batch)
+            parts.append(decode_batches(data, start_offset=position, end_offset=offsets.end_offset))
+            if not found or found[-1].header.next_offset <= position:
                 break
-            data = [b for b in found if not b.header.is_control and b.header.record_count > 0]
-            parts.append(decode_batches(data, start_offset=position, end_offset=end))
             position = found[-1].header.next_offset
-    return RecordColumns.concat(parts)
+    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen))

@@ -115,6 +115,11 @@ class BatchHeader(NamedTuple):
         return self.attributes & LOG_APPEND_TIME_BIT != 0
 
     @property
+    def is_old_wrapper(self) -> bool:
+        """Returns whether it is a compressed message of v0 or v1, whose first offset only its contents tell."""
+        return self.magic < 2 and self.attributes & _CODEC_MASK != 0
+
+    @property
     def is_dense(self) -> bool:
         """Returns whether every offset the batch covers has its record; a broker appends no other batch."""
         return self.record_count == self.last_offset_delta + 1
@@ -184,7 +189,7 @@ def _read_old_header(records: memoryview, position: int, magic: int) -> BatchHea
     )
 
 
-def write_header(buffer: bytearray, header: BatchHeader) -> None:
+def write_header(buffer: bytearray | memoryview, header: BatchHeader) -> None:
     """Writes the header of a v2 batch at the start of a buffer that holds the whole of it, records and all.
 
     The CRC is computed from what then is there; ``header.crc`` is not used.

@@ -1,6 +1,5 @@
 """Decoding record batches to columns."""
 
-import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -8,22 +7,18 @@ import pyarrow as pa
 
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka import decode_kernels as kernels
-from mirrorlake.kafka.batch_header import HEADER_BYTES, RECORD_BYTES_MIN, Batch, Codec, corrupt
+from mirrorlake.kafka.batch_header import HEADER_BYTES, RECORD_BYTES_MIN, Batch, BatchHeader, Codec, corrupt
 from mirrorlake.kafka.batches import verify_crc
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.columns import NO_TIMESTAMP_TYPE, RecordColumns
 from mirrorlake.kafka.compression import MalformedDataError, OutputFullError, decompress_into
 from mirrorlake.kafka.growing import Group, GrowingRecords
-from mirrorlake.kafka.kernels import UInt8s
-
-DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
-"""What one batch may come to by default. Brokers refuse batches above 1 MiB by default, compressed or not."""
+from mirrorlake.kafka.old_formats import as_v2
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, SCRATCH
 
 _OFFSET_END = 2**63 - 1
 # Batches are decompressed and read in groups: a call for each would cost more than the work where they are
 # small. From 16 KiB to 4 MiB speed was the same; so it is what a core keeps in its cache.
 _GROUP_BYTES = 256 * 1024
-_SCRATCH_BYTES = 1024 * 1024
-_SCRATCH_BYTES_KEPT = 16 * 1024 * 1024
 
 
 def decode_batches(
@@ -41,7 +36,7 @@ def decode_batches(
     compared with the bytes there are, a decompressed size with ``decompressed_bytes_max``.
 
     Args:
-        batches: v2 data batches in offset order; aborted ones are not told from others here.
+        batches: data batches of any format in offset order; aborted ones are not told from others here.
         start_offset: inclusive.
         end_offset: exclusive; None is no end.
         decompressed_bytes_max: the largest one batch may become; memory for all of them is the caller's
@@ -50,7 +45,7 @@ def decode_batches(
     Raises:
         CorruptBatchError: checksum, compression or a record is not right, or a batch is larger than allowed;
             with the base offset of the batch.
-        ValueError: a batch of format v0 or v1, or a control batch, is among them.
+        ValueError: a control batch is among them.
     """
     parts = decode_parts(
         batches,
@@ -87,7 +82,11 @@ def decode_parts(
         ValueError: as ``decode_batches``.
     """
     end = _OFFSET_END if end_offset is None else end_offset
-    wanted = [each for each in batches if each.header.last_offset >= start_offset and each.header.base_offset < end]
+    wanted = [
+        each
+        for each in batches
+        if each.header.last_offset >= start_offset and (each.header.base_offset < end or each.header.is_old_wrapper)
+    ]
     bytes_left = sum(each.header.batch_bytes for each in wanted)
     decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
     try:
@@ -99,24 +98,22 @@ def decode_parts(
                 decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
         yield from decoder.finish()
     finally:
-        _SCRATCH.trim()
+        SCRATCH.trim()
 
 
-class _Scratch(threading.local):
-    """Memory for decompressed records that one group after another uses, so that it stays in cache."""
-
-    def __init__(self) -> None:
-        self.payloads: UInt8s = np.empty(_SCRATCH_BYTES, np.uint8)
-
-    def reserve(self, size: int) -> None:
-        self.payloads = np.empty(size, np.uint8)
-
-    def trim(self) -> None:
-        if len(self.payloads) > _SCRATCH_BYTES_KEPT:
-            self.reserve(_SCRATCH_BYTES)
-
-
-_SCRATCH = _Scratch()
+def record_error(header: BatchHeader, status: int, record: int) -> Exception:
+    """Returns the error for what a kernel said of the ``record``-th record of a batch."""
+    match status:
+        case kernels.BAD_RECORD:
+            return corrupt(header.base_offset, f"a length in its record {record} leads beyond the record")
+        case kernels.BAD_OFFSET:
+            return corrupt(header.base_offset, f"the offset of its record {record} is not between its neighbours'")
+        case kernels.BYTES_LEFT:
+            return corrupt(header.base_offset, f"bytes are left after its {header.record_count} records")
+        case kernels.TOO_MANY_HEADERS:
+            return UnsupportedError("more than 2147483647 headers in one part: decode fewer batches at once")
+        case _:
+            return AssertionError(f"the columns had no room for batch {header}")
 
 
 class _Decoder:
@@ -150,10 +147,14 @@ class _Decoder:
 
     def add(self, batch: Batch) -> None:
         """Takes a batch in; its records are read with its group."""
-        header = batch.header
-        if header.magic < 2 or header.is_control:
-            raise ValueError(f"the batch at offset {header.base_offset} holds no records of format v2")
+        if batch.header.is_control:
+            raise ValueError(f"the batch at offset {batch.header.base_offset} holds no records but a marker")
         verify_crc(batch)
+        self._batch_bytes_read += batch.header.batch_bytes
+        magic = batch.header.magic
+        if magic < 2:
+            batch = as_v2(batch, decompressed_bytes_max=self._decompressed_bytes_max)
+        header = batch.header
         address, length = self._locate(batch) if header.codec == Codec.NONE else self._decompress(batch)
         if header.record_count * RECORD_BYTES_MIN > length:
             raise corrupt(batch.header.base_offset, f"{header.record_count} records do not fit {length} bytes")
@@ -167,11 +168,10 @@ class _Decoder:
                 header.last_offset_delta,
                 header.base_timestamp,
                 header.max_timestamp,
-                header.is_log_append_time,
+                header.is_log_append_time if magic else NO_TIMESTAMP_TYPE,
             )
         )
         self._payload_bytes += length
-        self._batch_bytes_read += header.batch_bytes
         if self._payload_bytes >= _GROUP_BYTES:
             self._flush()
 
@@ -183,8 +183,8 @@ class _Decoder:
     def _decompress(self, batch: Batch) -> tuple[int, int]:
         """Returns the address and bytes of the records; reads the group first if it is in the way."""
         while True:
-            limit = min(len(_SCRATCH.payloads) - self._scratch_used, self._decompressed_bytes_max)
-            output = _SCRATCH.payloads[self._scratch_used : self._scratch_used + limit]
+            limit = min(len(SCRATCH.payloads) - self._scratch_used, self._decompressed_bytes_max)
+            output = SCRATCH.payloads[self._scratch_used : self._scratch_used + limit]
             try:
                 length = decompress_into(batch.header.codec, batch.payload, output.data)
             except MalformedDataError as error:
@@ -197,7 +197,7 @@ class _Decoder:
                 if self._scratch_used:
                     self._flush()
                 else:
-                    _SCRATCH.reserve(min(4 * limit, self._decompressed_bytes_max))
+                    SCRATCH.reserve(min(4 * limit, self._decompressed_bytes_max))
             else:
                 self._scratch_used += length
                 return int(output.ctypes.data), length
@@ -219,23 +219,7 @@ class _Decoder:
 
     def _error(self, status: int) -> Exception:
         batch = self._group[int(self._records.state[kernels.FAILED_BATCH])]
-        record = int(self._records.state[kernels.FAILED_RECORD])
-        match status:
-            case kernels.BAD_RECORD:
-                return corrupt(batch.header.base_offset, f"a length in its record {record} leads beyond the record")
-            case kernels.BAD_OFFSET:
-                return corrupt(
-                    batch.header.base_offset,
-                    f"the offset of its record {record} is not between its neighbours'",
-                )
-            case kernels.BYTES_LEFT:
-                return corrupt(
-                    batch.header.base_offset, f"bytes are left after its {batch.header.record_count} records"
-                )
-            case kernels.TOO_MANY_HEADERS:
-                return UnsupportedError("more than 2147483647 headers in one part: decode fewer batches at once")
-            case _:
-                return AssertionError(f"the columns had no room for batch {batch.header}")
+        return record_error(batch.header, status, int(self._records.state[kernels.FAILED_RECORD]))
 
     def finish(self) -> Iterator[RecordColumns]:
         """Yields the records of all batches, if there are any; the last thing to be called."""

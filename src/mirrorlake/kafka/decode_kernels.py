@@ -80,7 +80,7 @@ def _skip(position: int, length: int, end: int) -> int:
 
 
 @inlined
-def _skip_headers(position: int, count: int, end: int) -> tuple[int, int, int, int]:
+def skip_headers(position: int, count: int, end: int) -> tuple[int, int, int, int]:
     """Returns the position after the headers, or ``_BEYOND``; bytes of keys and of values; null values."""
     key_bytes = 0
     value_bytes = 0
@@ -102,19 +102,20 @@ def _skip_headers(position: int, count: int, end: int) -> tuple[int, int, int, i
 
 
 @inlined
-def _read_record(position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+def read_record(position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int, int]:
     """Reads a record up to its headers.
 
-    Returns its end, or ``_BEYOND``; timestamp and offset delta; address and length of key and value; address
-    and number of headers.
+    Returns its end, or ``_BEYOND``; timestamp and offset delta; where what follows them begins; address and
+    length of key and value; address and number of headers.
     """
     body_length, position = _read_varint(position, end)
     if position > end or body_length < 0 or body_length > end - position:
-        return _BEYOND, 0, 0, 0, 0, 0, 0, 0, 0
+        return _BEYOND, 0, 0, 0, 0, 0, 0, 0, 0, 0
     record_end = position + body_length
     position = _skip(position, 1, record_end)  # attributes: none are in use
     timestamp_delta, position = _read_varlong(position, record_end)
     offset_delta, position = _read_varint(position, record_end)
+    rest = position
     key_length, position = _read_varint(position, record_end)
     key = position
     position = _skip(position, key_length, record_end)
@@ -123,11 +124,12 @@ def _read_record(position: int, end: int) -> tuple[int, int, int, int, int, int,
     position = _skip(position, value_length, record_end)
     header_count, position = _read_varint(position, record_end)
     if position > record_end:
-        return _BEYOND, 0, 0, 0, 0, 0, 0, 0, 0
+        return _BEYOND, 0, 0, 0, 0, 0, 0, 0, 0, 0
     return (
         record_end,
         timestamp_delta,
         offset_delta,
+        rest,
         key,
         key_length,
         value,
@@ -192,17 +194,18 @@ def decode_records(
                 record_end,
                 timestamp_delta,
                 offset_delta,
+                _,
                 key,
                 key_length,
                 value,
                 value_length,
                 headers,
                 count,
-            ) = _read_record(position, end)
+            ) = read_record(position, end)
             key_bytes, value_bytes, nulls = 0, 0, 0
             position = headers
             if count != 0:
-                position, key_bytes, value_bytes, nulls = _skip_headers(headers, count, record_end)
+                position, key_bytes, value_bytes, nulls = skip_headers(headers, count, record_end)
             if position != record_end:
                 return BAD_RECORD
             if offset_delta <= previous_delta or offset_delta > batch[LAST_OFFSET_DELTA]:

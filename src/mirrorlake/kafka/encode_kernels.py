@@ -29,7 +29,7 @@ def _zigzag(number: int) -> int:
 
 
 @inlined
-def _varint_bytes(number: int) -> int:
+def varint_bytes(number: int) -> int:
     """Returns how many bytes the zigzag varint of a number takes."""
     rest = _zigzag(number)
     length = 1
@@ -40,7 +40,7 @@ def _varint_bytes(number: int) -> int:
 
 
 @inlined
-def _write_varint(address: int, number: int) -> int:
+def write_varint(address: int, number: int) -> int:
     """Writes the zigzag varint of a number; returns the address after it."""
     rest = _zigzag(number)
     while rest & ~0x7F != 0:
@@ -54,13 +54,13 @@ def _write_varint(address: int, number: int) -> int:
 @inlined
 def _field_bytes(length: int) -> int:
     """Returns the bytes of a length and what it counts; -1 is a null."""
-    return _varint_bytes(length) + max(length, 0)
+    return varint_bytes(length) + max(length, 0)
 
 
 @inlined
 def _write_field(address: int, source: int, length: int) -> int:
     """Writes a length and what it counts; -1 is a null. Returns the address after it."""
-    address = _write_varint(address, length)
+    address = write_varint(address, length)
     if length > 0:
         copy_bytes(address, source, length)
         address += length
@@ -72,11 +72,11 @@ def measure_records(offsets: Int64s, timestamps: Int64s, columns: Int64s, body_l
     """Fills in the length of each record's body; returns the bytes of all, or -1 - row of one too large."""
     total = 0
     for row in range(offsets.shape[0]):
-        length = 1 + _varint_bytes(timestamps[row] - timestamps[0]) + _varint_bytes(offsets[row] - offsets[0])
+        length = 1 + varint_bytes(timestamps[row] - timestamps[0]) + varint_bytes(offsets[row] - offsets[0])
         length += _field_bytes(bytes_at(columns, KEY, row)[1])
         length += _field_bytes(bytes_at(columns, VALUE, row)[1])
         first, count = headers_at(columns, row)
-        length += _varint_bytes(count)
+        length += varint_bytes(count)
         for header in range(first, first + count):
             length += _field_bytes(bytes_at(columns, HEADER_KEY, header)[1])
             length += _field_bytes(bytes_at(columns, HEADER_VALUE, header)[1])
@@ -84,7 +84,7 @@ def measure_records(offsets: Int64s, timestamps: Int64s, columns: Int64s, body_l
         if length > INT32_MAX:
             return -1 - row
         body_lengths[row] = length
-        total += _varint_bytes(length) + length
+        total += varint_bytes(length) + length
     return total
 
 
@@ -98,18 +98,18 @@ def write_records(
     output_end = output_address + output.shape[0]
     for row in range(offsets.shape[0]):
         length = body_lengths[row]
-        if _varint_bytes(length) + length > output_end - address:
+        if varint_bytes(length) + length > output_end - address:
             return -1
-        address = _write_varint(address, length)
+        address = write_varint(address, length)
         store_byte(address, 0)  # attributes: none are in use
-        address = _write_varint(address + 1, timestamps[row] - timestamps[0])
-        address = _write_varint(address, offsets[row] - offsets[0])
+        address = write_varint(address + 1, timestamps[row] - timestamps[0])
+        address = write_varint(address, offsets[row] - offsets[0])
         source, length = bytes_at(columns, KEY, row)
         address = _write_field(address, source, length)
         source, length = bytes_at(columns, VALUE, row)
         address = _write_field(address, source, length)
         first, count = headers_at(columns, row)
-        address = _write_varint(address, count)
+        address = write_varint(address, count)
         for header in range(first, first + count):
             source, length = bytes_at(columns, HEADER_KEY, header)
             address = _write_field(address, source, length)

@@ -5,11 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.gap_filler import GapFiller
 from mirrorlake.destinations.preserve_claim import ClaimReader
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -49,17 +51,29 @@ class LeaseConnections:
     Args:
         cache: the worker's clients.
         clock: for the channels.
+        live_until_seconds: reading of the clock after which no gap is begun.
         send_until_seconds: reading of the clock after which no channel sends.
         memory_bytes_max: bound of all receive buffers of the lease together.
     """
 
-    def __init__(self, cache: WorkerCache, *, clock: Clock, send_until_seconds: float, memory_bytes_max: int) -> None:
+    def __init__(
+        self,
+        cache: WorkerCache,
+        *,
+        clock: Clock,
+        live_until_seconds: float,
+        send_until_seconds: float,
+        memory_bytes_max: int,
+    ) -> None:
         self._cache = cache
         self._clock = clock
+        self.started_seconds = clock.elapsed_seconds()
+        self._live_until = live_until_seconds
         self._send_until = send_until_seconds
         self._buffers = BufferPool(memory_bytes_max, RECEIVE_BUFFER_BYTES)
         self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
         self._claims: dict[str, ClaimReader] = {}
+        self._fillers: dict[tuple[str, str], GapFiller] = {}
         self._connections: list[Connection] = []
 
     @property
@@ -81,6 +95,22 @@ class LeaseConnections:
         if settings.name not in self._claims:
             self._claims[settings.name] = ClaimReader(self.client(settings))
         return self._claims[settings.name]
+
+    def filler(
+        self, settings: ClusterSettings, transactional_id: str, *, handed_on: ProducerIdentity | None
+    ) -> GapFiller:
+        """Returns what fills gaps under a transactional id at a destination cluster, shared by its partitions."""
+        key = (settings.name, transactional_id)
+        if key not in self._fillers:
+            self._fillers[key] = GapFiller(
+                self.client(settings),
+                transactional_id,
+                handed_on=handed_on,
+                clock=self._clock,
+                fill_until_seconds=self._live_until,
+                crash_point=self.crash_point,
+            )
+        return self._fillers[key]
 
     async def channel(self, settings: ClusterSettings, broker: int) -> AppendChannel:
         """Returns the lease's produce channel to a broker; a closed one is replaced.
@@ -128,6 +158,8 @@ class LeaseConnections:
 
     async def end_lease(self) -> None:
         """Closes the lease's own connections: an answer that comes later belongs to no claim."""
+        for filler in self._fillers.values():
+            await filler.cancel()
         for claims in self._claims.values():
             await claims.cancel()
         for task in self._channels.values():

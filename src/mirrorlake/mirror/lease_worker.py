@@ -36,10 +36,12 @@ class Worker:
         self._loop.close()
 
     async def _run(self, plan: LeasePlan) -> list[LeaseRow]:
+        now = self._clock.elapsed_seconds()
         connections = LeaseConnections(
             self._cache,
             clock=self._clock,
-            send_until_seconds=self._clock.elapsed_seconds() + plan.hard_seconds,
+            live_until_seconds=now + plan.live_seconds,
+            send_until_seconds=now + plan.hard_seconds,
             memory_bytes_max=plan.memory_bytes_max,
         )
         return await LeaseWork(plan, connections, self._clock).run()

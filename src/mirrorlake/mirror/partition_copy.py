@@ -56,6 +56,7 @@ class PartitionCopy:
         self._inbox: deque[tuple[Delivery, PinnedAnswer]] = deque()
         self._next_offset = sinks[0].next_offset
         self._asked_offset = -1
+        self._quiet: OffsetRange | None = None
         self._is_busy = False
         self._is_handing_over = False
         self._is_out_of_range = False
@@ -107,7 +108,7 @@ class PartitionCopy:
         """True where no sink is left that wants anything, or the end is reached."""
         return not self._is_busy and not self._inbox and (self._next_offset >= self._end_offset or not self._active())
 
-    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer) -> None:
+    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
         """Turns an answer into a delivery; answers to an offset no longer wanted are dropped."""
         if self._asked_offset != self._next_offset:
             return
@@ -116,13 +117,13 @@ class PartitionCopy:
             self._wake.set()
             return
         try:
-            delivery = self._delivery(answer, frame)
+            delivery = self._delivery(answer, frame, is_quiet=is_quiet)
         except MirrorlakeError as error:
             self._unreadable = error
             self._wake.set()
             return
         self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
-        if delivery.batches:
+        if delivery.covered:
             frame.pin()
             self._next_offset = delivery.covered.end_offset
             self._inbox.append((delivery, frame))
@@ -280,16 +281,32 @@ class PartitionCopy:
             offset=header.base_offset,
         )
 
-    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer) -> Delivery:
+    def _tail_end(self, answer: FetchedPartition, *, is_quiet: bool) -> int:
+        """Returns where a tail without a batch ends; the asked offset where there is none, or it is not yet certain.
+
+        The cleaner may take the last records of a log and leave no batch in their place. The end of the answer
+        before counts: what lies below it was readable when this answer, empty again, was asked for.
+        """
+        position, before = self._next_offset, self._quiet
+        self._quiet = None
+        if not is_quiet or answer.last_stable_offset <= position:
+            return position
+        self._quiet = OffsetRange(start_offset=position, end_offset=answer.last_stable_offset)
+        if before is None or before.start_offset != position:
+            return position
+        return min(before.end_offset, self._end_offset)
+
+    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> Delivery:
         what = f"fetch of source {self.source} at offset {self._next_offset}"
         if answer.error_code:
             raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
         aborted = AbortedTransactions(answer.aborted)
         batches: list[ClassifiedBatch] = []
-        position = self._next_offset
+        position = self._tail_end(answer, is_quiet=is_quiet)
         try:
             for batch in walk(answer.records):
                 if batch.header.base_offset >= self._end_offset:
+                    position = self._end_offset  # nothing is left of the offsets between
                     break
                 verify_crc(batch)
                 found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)

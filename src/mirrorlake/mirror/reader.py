@@ -111,8 +111,11 @@ class ReadPartition(Protocol):
         """The offset to ask for next."""
         ...
 
-    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer) -> None:
-        """Takes what came for this partition; pins the frame if it keeps any of it."""
+    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
+        """Takes what came for this partition; pins the frame if it keeps any of it.
+
+        ``is_quiet`` says that the whole answer is empty: what is not in it was not left out for want of room.
+        """
         ...
 
     def fetch_failed(self, error: MirrorlakeError) -> None:
@@ -214,12 +217,19 @@ class BrokerReader:
         )
         pinned = PinnedAnswer(frame)
         try:
-            by_name = {(p.source.topic, p.source.partition): p for p in rotated}
-            for answer in decode_fetch(frame.view):
-                partition = by_name.get((answer.topic, answer.partition))
-                if partition is not None:
-                    partition.fetched(answer, pinned)
+            _hand_out(frame, pinned, rotated)
         finally:
             pinned.unpin()
         # Let the partitions take what they were given, so that the next request can ask for all of them again.
         await asyncio.sleep(0)
+
+
+def _hand_out(frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition]) -> None:
+    """Gives each partition its part; no view of the buffer outlives the call but those it is pinned for."""
+    by_name = {(p.source.topic, p.source.partition): p for p in partitions}
+    answers = decode_fetch(frame.view)
+    is_quiet = not any(len(answer.records) for answer in answers)
+    for answer in answers:
+        partition = by_name.get((answer.topic, answer.partition))
+        if partition is not None:
+            partition.fetched(answer, pinned, is_quiet=is_quiet)

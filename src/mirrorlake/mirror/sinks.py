@@ -8,7 +8,8 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.kafka_preserve import PreserveSink
-from mirrorlake.destinations.tail_check import check_tail
+from mirrorlake.destinations.log_start import LogStart
+from mirrorlake.destinations.tail_check import TailCheck
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, PartitionWork
 from mirrorlake.stores.filesystem import FilesystemStore
@@ -44,14 +45,22 @@ def make_sink(
         settings,
         claims=connections.claims(destination.cluster),
         channel_to=lambda broker: connections.channel(destination.cluster, broker),
-        check_tail=lambda position: check_tail(
+        check_tail=TailCheck(
             connections.client(work.cluster),
             settings.source,
             connections.client(destination.cluster),
             settings.destination,
-            position=position,
+            source_is_compacted=settings.source_is_compacted,
+            destination_is_compacted=settings.destination_is_compacted,
+        ).check,
+        filler=connections.filler(
+            destination.cluster,
+            settings.transactional_id,
+            handed_on=settings.handed_on.identity if settings.handed_on else None,
         ),
+        log_start=LogStart(connections.client(destination.cluster), settings.destination),
         clock=clock,
+        fill_from_seconds=connections.started_seconds + settings.fill_wait_seconds,
         changed=changed,
         crash_point=connections.crash_point,
     )

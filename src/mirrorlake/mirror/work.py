@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, HandedOn
-from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition

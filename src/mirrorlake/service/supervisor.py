@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
@@ -22,7 +23,9 @@ from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.service.balance import find_move, spread
 from mirrorlake.service.events import Events
+from mirrorlake.service.holding import HoldingOf, owned_for_ever
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.targets import shard_of
 
 WORK = "mirrorlake.mirror.lease_worker:work"
 
@@ -33,11 +36,22 @@ ARCHIVE_PATIENCE_SECONDS = 30.0
 ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 """A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
 
+NOT_IN_THIS_LEASE_SECONDS = 3600.0
+"""Longer than any lease."""
+
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
 
 DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
+
+
+def lease_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
+    """Returns how long a lease may take: ``live_seconds``, and time for a segment of so many bytes if it has one."""
+    hard = live_seconds + HARD_END_SECONDS
+    if segment_bytes is not None:
+        hard += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
+    return hard
 
 
 class Supervisor:
@@ -52,6 +66,7 @@ class Supervisor:
         once: stop at each state's ``once_end``, flushing whatever the triggers say.
         clock: the driver's clock.
         events: told what happens; logs and metrics hang there.
+        holding: what this process holds of a shard at a Kafka destination.
         changed: called when somebody waiting for the end should look again.
     """
 
@@ -67,6 +82,7 @@ class Supervisor:
         clock: Clock,
         events: Events,
         changed: Callable[[], None],
+        holding: HoldingOf = owned_for_ever,
     ) -> None:
         self._lock = threading.Lock()
         self._states = list(states)
@@ -78,6 +94,7 @@ class Supervisor:
         self._clock = clock
         self._events = events
         self._changed = changed
+        self._holding = holding
         self._is_stopping = False
         self._leases = 0
         self._leased: dict[bytes, tuple[float, list[PartitionState]]] = {}
@@ -116,6 +133,13 @@ class Supervisor:
                 for s in self._states
                 if s.is_archive and not s.is_parked and s.position is not None and s.position < (s.once_end or 0)
             ]
+
+    @property
+    def is_quiet(self) -> bool:
+        """True where no lease is under way, nor one that brought nothing back can be, and nobody has taken over."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            return self._end is None and not any(s.is_leased or now < s.unknown_until_seconds for s in self._states)
 
     @property
     def is_complete(self) -> bool:
@@ -223,6 +247,8 @@ class Supervisor:
             for state in states:
                 state.is_leased = False
                 row = rows.get((state.mirror, state.source, state.destination))
+                if row is None:
+                    state.unknown_until_seconds = began + lease.seconds
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                 self._events.lease_ended(lane_index, state, row, decision)
                 if decision is Decision.END:
@@ -272,9 +298,7 @@ class Supervisor:
             if state.rule is not None:
                 has_archive = True
                 segment_bytes = max(segment_bytes, state.rule.bytes_max)
-        hard = self._lease_seconds + HARD_END_SECONDS
-        if has_archive:
-            hard += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
+        hard = lease_seconds_max(self._lease_seconds, segment_bytes if has_archive else None)
         return LeasePlan(
             lease=self._leases,
             lane=lane,
@@ -288,29 +312,40 @@ class Supervisor:
                     source=source,
                     topic_id=group[0][0].topic_id,
                     end_offset=group[0][0].once_end,
-                    destinations=tuple(_with_orders(state, due) for state, due in group),
+                    destinations=tuple(self._with_orders(state, due) for state, due in group),
                 )
                 for (mirror, source), group in by_source.items()
             ),
         )
 
+    def _with_orders(self, state: PartitionState, due: Due | None) -> KafkaWork | ArchiveWork:
+        """Returns the state's work with what only this lease needs to know."""
+        work = state.work
+        if isinstance(work, KafkaWork):
+            return replace(work, settings=self._kafka_orders(state, work))
+        source_end = state.source_end or 0
+        return replace(
+            work,
+            settings=replace(
+                work.settings,
+                read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
+                flushes_rest=due is not None and due.end_offset is not None,
+                rest_trigger=due.trigger.value if due else "",
+            ),
+        )
 
-def _with_orders(state: PartitionState, due: Due | None) -> KafkaWork | ArchiveWork:
-    """Returns the state's work with what only this lease needs to know."""
-    work = state.work
-    if isinstance(work, KafkaWork):
-        settings = replace(work.settings, needs_tail_check=state.needs_tail_check, handed_on=state.handed_on)
-        return replace(work, settings=settings)
-    source_end = state.source_end or 0
-    return replace(
-        work,
-        settings=replace(
+    def _kafka_orders(self, state: PartitionState, work: KafkaWork) -> PreserveSettings:
+        holding = self._holding(state.mirror, work.cluster.name, shard_of(state.source))
+        fills_from = max(holding.fills_from_seconds, state.unknown_until_seconds)
+        # Bounded, for a mirror that is not owned: in no lease is a gap filled then.
+        wait = min(max(0.0, fills_from - self._clock.elapsed_seconds()), NOT_IN_THIS_LEASE_SECONDS)
+        return replace(
             work.settings,
-            read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
-            flushes_rest=due is not None and due.end_offset is not None,
-            rest_trigger=due.trigger.value if due else "",
-        ),
-    )
+            needs_tail_check=state.needs_tail_check,
+            handed_on=state.handed_on,
+            own_producer_ids=holding.own_producer_ids,
+            fill_wait_seconds=wait,
+        )
 
 
 def _split(

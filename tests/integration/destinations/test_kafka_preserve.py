@@ -232,15 +232,27 @@ def test_log_append_times_at_the_source_stay_what_readers_saw(pair: Pair) -> Non
     assert pair.held() == expected
 
 
-def test_a_batch_larger_than_the_destination_takes_is_refused_with_both_sizes(pair: Pair) -> None:
+def test_a_batch_larger_than_the_destination_takes_is_split(pair: Pair) -> None:
     pair.create(max_message_bytes="2000")
-    pair.write(simple_records(5), batch=5)
-    pair.write(simple_records(5, start=5, size=900), batch=5)
-    (row,) = pair.copy(end=10, batch_bytes_max=2000)
+    records = [*simple_records(5), *simple_records(9, start=5, size=900)]
+    pair.write(records[:5], batch=5)
+    pair.write(records[5:], batch=9)
+    (row,) = pair.copy(end=14, batch_bytes_max=2000)
+    assert (row.error, row.position, row.records) == (None, 14, 14)
+    assert pair.held() == dict(enumerate(records))
+
+
+def test_a_record_larger_than_the_destination_takes_is_refused_with_both_sizes(pair: Pair) -> None:
+    pair.create(max_message_bytes="2000")
+    records = [*simple_records(7), *simple_records(1, start=7, size=2100)]
+    pair.write(records, batch=8)
+    (row,) = pair.copy(end=8, batch_bytes_max=2000)
     assert isinstance(row.error, RecordTooLargeError)
-    assert "2000" in row.error.message
+    assert row.error.facts["offset"] == 7
+    assert "takes 2000 bytes" in row.error.message
     assert "max.message.bytes" in row.error.hint
-    assert row.position == 5
+    assert row.position == 7, "what comes before it is copied"
+    assert pair.held() == dict(enumerate(records[:7]))
 
 
 def test_a_limit_lowered_behind_our_back_is_the_brokers_refusal_and_loses_nothing(pair: Pair) -> None:

@@ -41,7 +41,7 @@ class Reading:
     def is_over(self) -> bool:
         return self.fetch_offset == END or bool(self.errors)
 
-    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer) -> None:
+    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
         batches = list(walk(answer.records))
         if batches:
             self.answers.append(len(batches))

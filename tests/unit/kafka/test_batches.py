@@ -208,6 +208,32 @@ def test_prepared_batch_differs_in_nothing_but_its_address() -> None:
     verify_crc(only_batch(source))
 
 
+def a_batch_of(size: int) -> bytearray:
+    """A batch of one record, of about so many bytes, as a source keeps it."""
+    samples = [Sample(1000, key=None, value=bytes(range(256)) * (size // 256))]
+    batch = bytearray(encode_batch(columns_of(samples), producer_id=77, producer_epoch=8, base_sequence=9))
+    struct.pack_into(">qi", batch, 0, 1000, len(batch) - 12)
+    return batch
+
+
+@pytest.mark.parametrize("size", [1 << 10, 15 << 10, 17 << 10, 128 << 10, (1 << 20) + 512])
+def test_the_checksum_of_a_prepared_batch_is_that_of_all_its_bytes(size: int) -> None:
+    source = a_batch_of(size)
+    for producer_id, epoch, sequence in ((4242, 7, 2**31 - 2), (1, 0, 0)):  # the second time from the first one's
+        prepare_for_append(only_batch(source), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+        assert struct.unpack_from(">qhi", source, 43) == (producer_id, epoch, sequence)
+        assert struct.unpack_from(">I", source, 17) == (crc32c(bytes(source[21:])),)
+
+
+def test_a_large_batch_damaged_after_it_was_verified_gets_no_right_checksum() -> None:
+    source = a_batch_of(128 << 10)
+    verify_crc(only_batch(source))
+    source[100_000] ^= 1
+    prepare_for_append(only_batch(source), producer_id=1, producer_epoch=0, base_sequence=0)
+    with pytest.raises(CorruptBatchError, match="checksum"):
+        verify_crc(only_batch(source))
+
+
 def test_prepared_batch_is_transactional_where_asked() -> None:
     source = bytearray(WRITTEN_BY_KAFKA["none"])
     prepare_for_append(only_batch(source), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)

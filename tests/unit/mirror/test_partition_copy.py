@@ -88,7 +88,7 @@ def test_an_answer_that_comes_while_a_sink_claims_again_is_dropped() -> None:
         running = asyncio.create_task(copy.run())
         await sink.opening.wait()
         answer = PinnedAnswer(frame)  # type: ignore[arg-type]
-        copy.fetched(ten_records(), answer)
+        copy.fetched(ten_records(), answer, is_quiet=False)
         answer.unpin()
         sink.may_open.set()
         for _ in range(5):

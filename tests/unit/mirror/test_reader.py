@@ -38,7 +38,7 @@ class Wanted:
     wants_fetch: bool = True
     is_over: bool = False
 
-    def fetched(self, answer: FetchedPartition, frame: PinnedFrame) -> None:
+    def fetched(self, answer: FetchedPartition, frame: PinnedFrame, *, is_quiet: bool) -> None:
         raise AssertionError("nothing is fetched here")
 
     def fetch_failed(self, error: MirrorlakeError) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, SourceGapError, SupersededError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import FlushRule

@@ -1,0 +1,198 @@
+"""What the batches of a source become on their way to a Kafka destination: batches to append, and gaps between.
+
+A batch that a broker takes as it is goes through untouched. Of any other its records are taken over, byte by byte,
+into new batches of the source's compression: dense, of the destination's size, CreateTime.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.errors import RecordTooLargeError
+from mirrorlake.kafka.batches import COMPACTED, LOG_APPEND_TIME, OVERLAP, TOO_LARGE, Batch, BatchHeader, Path
+from mirrorlake.kafka.rewrite import OpenedBatch, open_batch
+from mirrorlake.offsets import OffsetRange
+
+NO_BATCH = "compacted or removed"
+"""Why offsets before a batch hold no record: nothing of them is left in the log."""
+NO_RECORD = "compacted"
+"""Why offsets inside a batch hold no record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPiece:
+    """One v2 batch ready for ``prepare_for_append``: dense, to be stored as CreateTime, within the size limit.
+
+    Attributes:
+        batch: header and writable view. Where ``is_in_frame`` its header speaks of the source, else of the bytes as
+            they were made, at base offset 0.
+        offsets: the source offsets it accounts for, from its first record's to after its last record's.
+        runs: where its records lie, ascending; more than one only where records are packed.
+        max_timestamp_ms: the largest of its records', Unix milliseconds.
+        is_in_frame: whether the bytes are the fetch answer's own, which must be pinned until they are sent.
+        path: ``raw`` or ``records``, for the counters.
+        reason: why that path, for the counters.
+    """
+
+    batch: Batch
+    offsets: OffsetRange
+    runs: tuple[OffsetRange, ...]
+    max_timestamp_ms: int
+    is_in_frame: bool
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapPiece:
+    """Offsets at which no consumer can read a record, and why; never empty."""
+
+    offsets: OffsetRange
+    reason: str
+
+
+def pieces_of(
+    item: ClassifiedBatch,
+    *,
+    position: int,
+    end_offset: int,
+    batch_bytes_max: int,
+    packs: bool,
+    keeps_log_append_time: bool = True,
+) -> Iterator[DataPiece | GapPiece]:
+    """Yields pieces that account for ``[position, min(next offset of the batch, end_offset))`` without a hole.
+
+    Nothing comes of a batch behind ``position``. The pieces are made as they are asked for, from the bytes of the
+    fetch answer, which must stay where they are until the last one.
+
+    Args:
+        item: a batch as it was classified; its checksum was verified.
+        position: the next offset the destination needs; inside the batch the records before it are left out.
+        end_offset: exclusive; records from it on are left out.
+        batch_bytes_max: the largest batch the destination takes, inclusive. A larger one is split, order kept.
+        packs: False gives one piece of data for each run of records whose offsets follow one another, with gaps
+            between, as equal offsets need it; True one for all records of the batch, whatever offsets lie between.
+        keeps_log_append_time: True gives records the times readers see where the source's brokers set them. False
+            where the destination's brokers set their own: such batches then go through untouched too.
+
+    Raises:
+        RecordTooLargeError: a single record makes a batch above ``batch_bytes_max``; with ``offset``, ``bytes`` and
+            ``limit``. What is before it has been yielded.
+        CorruptBatchError: the records are not right; with the batch's base offset. Nothing has been yielded of it
+            but the gap before.
+    """
+    header = item.batch.header
+    is_raw = (
+        item.path != Path.SKIP
+        and header.magic == 2
+        and header.base_offset >= position
+        and header.is_dense
+        and header.next_offset <= end_offset
+        and header.batch_bytes <= batch_bytes_max
+        and not (keeps_log_append_time and header.is_log_append_time)
+    )
+    if is_raw and header.base_offset == position:
+        return iter((_raw_piece(item.batch),))
+    return _pieces(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
+
+
+def _raw_piece(batch: Batch) -> DataPiece:
+    offsets = OffsetRange(start_offset=batch.header.base_offset, end_offset=batch.header.next_offset)
+    return DataPiece(
+        batch=batch,
+        offsets=offsets,
+        runs=(offsets,),
+        max_timestamp_ms=batch.header.max_timestamp,
+        is_in_frame=True,
+        path="raw",
+        reason="dense",
+    )
+
+
+def _pieces(
+    item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool
+) -> Iterator[DataPiece | GapPiece]:
+    header = item.batch.header
+    end = min(end, header.next_offset)
+    if start >= end:
+        return
+    if item.path == Path.SKIP:
+        yield _gap(start, end, item.reason)
+        return
+    if header.base_offset > start:
+        yield _gap(start, min(header.base_offset, end), NO_BATCH)
+        start = header.base_offset
+        if start >= end:
+            return
+    if is_raw:
+        yield _raw_piece(item.batch)
+        return
+    reason = item.reason if item.path == Path.RECORDS else _reason(header, start, end, limit)
+    opened = open_batch(item.batch, start_offset=start, end_offset=end)
+    stretches = iter([(0, len(opened))]) if packs and len(opened) else opened.runs(0, len(opened))
+    for stretch in stretches:
+        for piece in _data_pieces(opened, stretch, limit, reason):
+            if piece.offsets.start_offset > start:
+                yield _gap(start, piece.offsets.start_offset, NO_RECORD)
+            yield piece
+            start = piece.offsets.end_offset
+    if start < end:
+        yield _gap(start, end, NO_RECORD)
+
+
+def _gap(start_offset: int, end_offset: int, reason: str) -> GapPiece:
+    return GapPiece(offsets=OffsetRange(start_offset=start_offset, end_offset=end_offset), reason=reason)
+
+
+def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
+    """Returns why a batch that was called raw is not: the destination stands, or takes, other than was thought."""
+    if header.base_offset < start or header.next_offset > end:
+        return OVERLAP.reason
+    if header.is_log_append_time:
+        return LOG_APPEND_TIME.reason
+    return TOO_LARGE.reason if header.batch_bytes > limit else COMPACTED.reason
+
+
+def _data_pieces(opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str) -> Iterator[DataPiece]:
+    """Yields rows as one piece, or in halves of halves until each is within the limit, in order."""
+    waiting = [stretch]
+    while waiting:
+        first, stop = waiting.pop()
+        batch = opened.dense_batch(first, stop)
+        if batch.header.batch_bytes <= limit:
+            yield _made_piece(opened, first, stop, batch, reason)
+        elif stop - first > 1:
+            middle = opened.middle(first, stop)
+            waiting += ((middle, stop), (first, middle))
+        else:
+            raise _too_large(opened.offset(first), batch.header.batch_bytes, limit)
+
+
+def _made_piece(opened: OpenedBatch, first: int, stop: int, batch: Batch, reason: str) -> DataPiece:
+    covered = _covered(opened, first, stop)
+    runs: tuple[OffsetRange, ...] = (covered,)
+    if len(covered) > stop - first:
+        runs = tuple(_covered(opened, *rows) for rows in opened.runs(first, stop))
+    return DataPiece(
+        batch=batch,
+        offsets=covered,
+        runs=runs,
+        max_timestamp_ms=batch.header.max_timestamp,
+        is_in_frame=False,
+        path="records",
+        reason=reason,
+    )
+
+
+def _covered(opened: OpenedBatch, first: int, stop: int) -> OffsetRange:
+    return OffsetRange(start_offset=opened.offset(first), end_offset=opened.offset(stop - 1) + 1)
+
+
+def _too_large(offset: int, size: int, limit: int) -> RecordTooLargeError:
+    return RecordTooLargeError(
+        f"the record at source offset {offset} makes a batch of {size} bytes, the destination takes {limit}",
+        hint=f"raise max.message.bytes of the destination topic to at least {size}",
+        offset=offset,
+        bytes=size,
+        limit=limit,
+    )

@@ -1,0 +1,52 @@
+"""What a preserve-mode sink is told, and the steps between which it may die."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
+
+
+class Step(StrEnum):
+    """The steps between which a writer may die; the crash point is called with the next one before it happens."""
+
+    READ_CLAIM = "read claim"
+    CHECK_TAIL = "check tail"
+    SEND_BATCH = "send batch"
+    TAKE_ANSWER = "take answer"
+    FILL_GAP = "fill gap"
+    DELETE_FILLERS = "delete fillers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreserveSettings:
+    """One partition of one mirror, and where it goes.
+
+    ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
+    ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
+    ended without anything unknown, and ``handed_on`` is what that one left.
+
+    ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
+    before its transactional id was given another one. The topics' ``cleanup.policy`` says with
+    ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
+    ``fill_wait_seconds`` is how long after the lease's start the first gap may be filled: the owner before may have
+    read the source when the gap was not there yet, and is past its deadline then.
+
+    ``skips_truncated`` allows ``[position, log start)`` to be filled where the source's log start has moved above a
+    position past 0; below the first record of a new copy it always may. ``gap_fill_offsets_max`` is how many offsets
+    may be filled for one log start.
+    """
+
+    source: TopicPartition
+    destination: TopicPartition
+    transactional_id: str
+    batch_bytes_max: int
+    needs_tail_check: bool
+    handed_on: HandedOn | None = None
+    gap_fill: GapFill = GapFill.REFUSE
+    gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX
+    skips_truncated: bool = False
+    own_producer_ids: frozenset[int] = frozenset()
+    source_is_compacted: bool = False
+    destination_is_compacted: bool = False
+    fill_wait_seconds: float = 0.0

@@ -1,0 +1,62 @@
+"""What may stand against what, below a position."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mirrorlake.destinations.tail_check import Tail, first_difference
+from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns
+from mirrorlake.offsets import OffsetRange
+
+
+def tail(text: str) -> Tail:
+    """One character an offset: a letter is a record, ``|`` a marker or filler, ``.`` nothing."""
+    offsets = [offset for offset, each in enumerate(text) if each.isalpha()]
+    records = RecordColumns.of(
+        offsets=np.array(offsets, np.int64),
+        timestamps=np.zeros(len(offsets), np.int64),
+        timestamp_types=np.zeros(len(offsets), np.int8),
+        keys=pa.array([text[o].encode() for o in offsets], pa.large_binary()),
+        values=pa.array([b"value"] * len(offsets), pa.large_binary()),
+        headers=pa.array([[] for _ in offsets], HEADERS_TYPE),
+    )
+    unseen = tuple(OffsetRange(start_offset=o, end_offset=o + 1) for o, each in enumerate(text) if each == "|")
+    return Tail(records=records, unseen=unseen)
+
+
+NEITHER, SOURCE, DESTINATION, BOTH = (False, False), (True, False), (False, True), (True, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "compacted", "difference"),
+    [
+        ("abc", "abc", NEITHER, None),
+        ("abc", "abx", NEITHER, 2),
+        ("", "", NEITHER, None),
+        # Markers and fillers stand against markers, aborted data, or what the cleaner took.
+        ("a|c", "a|c", NEITHER, None),
+        ("a|.d", "a||d", NEITHER, None),
+        ("a..d", "a||d", NEITHER, None),
+        # A record never stands against a marker, compacted or not.
+        ("abc", "a|c", NEITHER, 1),
+        ("abc", "a|c", BOTH, 1),
+        ("a|c", "abc", NEITHER, 1),
+        ("a|c", "abc", BOTH, 1),
+        # Everything moved by one: what a marker that was written twice does.
+        ("ab|cd", "ab||c", NEITHER, 3),
+        # What the cleaner may have taken, on the side where it works.
+        ("a.c", "abc", SOURCE, None),
+        ("a.c", "abc", NEITHER, 1),
+        ("a.c", "abc", DESTINATION, 1),
+        ("abc", "a.c", DESTINATION, None),
+        ("abc", "a.c", SOURCE, 1),
+        ("a.cd", "abc.", BOTH, None),
+    ],
+)
+def test_record_against_record_and_marker_against_none(
+    source: str, destination: str, compacted: tuple[bool, bool], difference: int | None
+) -> None:
+    found = first_difference(
+        tail(source), tail(destination), source_is_compacted=compacted[0], destination_is_compacted=compacted[1]
+    )
+    assert found == difference
