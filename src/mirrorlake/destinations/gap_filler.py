@@ -3,7 +3,7 @@
 All of a shard's gaps that lie open at the same time share their transactions. One round, each step waited for:
 
 1. own the identity: InitProducerId, unless the last lease handed it on and the coordinator says that it still holds;
-2. the log ends of all partitions, read after that, are where their gaps begin;
+2. the log ends of all partitions, read after that, are where their gaps begin, or inside them;
 3. AddPartitionsToTxn;
 4. where fillers are wanted, one filler batch for each partition, whose base offset is the gap's start;
 5. EndTxn (abort): its marker takes one offset more;
@@ -155,7 +155,7 @@ class GapFiller:
 
         Raises:
             DestinationForeignError: the log ends past the gap: its next offset would hold the wrong record.
-            PositionMovedError: the log does not end where the gap begins; nothing was changed.
+            PositionMovedError: the log does not end inside the gap; nothing was changed.
             MirrorlakeError: the round failed; the destination must be read again.
         """
         waits = _Open(gap, asyncio.get_running_loop().create_future())
@@ -218,7 +218,7 @@ class GapFiller:
         began = self._clock.elapsed_seconds()
         identity = await self._own()
         states = await self._states(batch)
-        ready = self._at_their_ends(batch, states, identity)
+        ready = await self._at_their_ends(batch, states, identity)
         if not ready:
             return []
         if began + ROUNDS_SPARED * self._round_seconds >= self._until:
@@ -233,13 +233,17 @@ class GapFiller:
         self._round_seconds = self._clock.elapsed_seconds() - began
         return left
 
-    def _at_their_ends(
+    async def _at_their_ends(
         self,
         batch: Sequence[_Open],
         states: dict[TopicPartition, AppendState | MirrorlakeError],
         identity: ProducerIdentity,
     ) -> list[_Open]:
-        """Returns those whose log ends where their gap begins; the others are answered with what is wrong."""
+        """Returns what is left of the gaps whose log ends inside them; the others are answered.
+
+        The end may have moved since the gap was asked for: what an owner before us left open is ended by
+        InitProducerId, with a marker in the gap it was filling.
+        """
         ready = []
         for waits in batch:
             state = states[waits.gap.partition]
@@ -247,10 +251,10 @@ class GapFiller:
                 _fail(waits, state)
             elif _is_open(state, identity.producer_id):
                 _fail(waits, BrokerNotReadyError(f"a transaction of ours still stands open on {waits.gap.partition}"))
-            elif state.log_end.end_offset != waits.start:
+            elif not waits.start <= state.log_end.end_offset <= waits.gap.offsets.end_offset:
                 _fail(waits, _moved(waits, state.log_end.end_offset))
-            else:
-                ready.append(waits)
+            elif rest := await self._took(waits, state, identity):
+                ready.append(rest)
         return ready
 
     async def _added(self, ready: Sequence[_Open]) -> list[_Open]:
@@ -262,13 +266,14 @@ class GapFiller:
         return list(ready)
 
     async def _took(self, waits: _Open, state: AppendState, identity: ProducerIdentity) -> _Open | None:
-        """Takes the log end after a round; returns what is left of the gap, None where it is full."""
+        """Takes a log end; returns what is left of the gap, None where it is full."""
         end = state.log_end.end_offset
         gap = waits.gap.offsets
         if end > gap.end_offset:
             _fail(waits, _overfilled(waits, end))
             return None
-        waits.gap.moved(end)
+        if end > gap.start_offset:
+            waits.gap.moved(end)
         if end == gap.end_offset:
             _answer(waits, await self._claim(waits, state, identity))
             return None
@@ -443,8 +448,8 @@ def _fail(waits: _Open, error: MirrorlakeError) -> None:
 
 def _moved(waits: _Open, end: int) -> MirrorlakeError:
     return PositionMovedError(
-        f"destination {waits.gap.partition} ends at offset {end}, the gap to fill begins at {waits.start}: another "
-        "writer of this mirror was there first",
+        f"destination {waits.gap.partition} ends at offset {end}, outside the gap {waits.gap.offsets} that was to be "
+        "filled: another writer of this mirror was there first",
         expected_offset=waits.start,
         found_offset=end,
     )
