@@ -22,6 +22,8 @@ from mirrorlake.kafka.settings import ClusterSettings
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
+EMPTY_POLLS_MAX = 10
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -36,7 +38,10 @@ class Record:
 
 
 def settings_of(bootstrap_servers: str, name: str = "test") -> ClusterSettings:
-    return ClusterSettings(name=name, bootstrap_servers=(bootstrap_servers,), request_timeout_seconds=10.0)
+    """``bootstrap_servers`` with commas between them."""
+    return ClusterSettings(
+        name=name, bootstrap_servers=tuple(bootstrap_servers.split(",")), request_timeout_seconds=10.0
+    )
 
 
 def build_batch(records: Sequence[Record], codec: int = NONE) -> bytes:
@@ -90,15 +95,24 @@ async def produce(bootstrap_servers: str, topic: str, partition: int, batches: I
     return offsets
 
 
-def consume(bootstrap_servers: str, topic: str, partition: int, *, end: int | None = None) -> dict[int, Record]:
-    """Everything a ``read_committed`` consumer sees, by offset, up to ``end`` (exclusive; the log's end by default)."""
-    return asyncio.run(_consume(bootstrap_servers, topic, partition, end))
+def consume(
+    bootstrap_servers: str,
+    topic: str,
+    partition: int,
+    *,
+    end: int | None = None,
+    isolation_level: str = "read_committed",
+) -> dict[int, Record]:
+    """Everything a consumer sees, by offset, up to ``end`` (exclusive; the log's end by default)."""
+    return asyncio.run(_consume(bootstrap_servers, topic, partition, end, isolation_level))
 
 
-async def _consume(bootstrap_servers: str, topic: str, partition: int, end: int | None) -> dict[int, Record]:
+async def _consume(
+    bootstrap_servers: str, topic: str, partition: int, end: int | None, isolation_level: str
+) -> dict[int, Record]:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
-        isolation_level="read_committed",
+        isolation_level=isolation_level,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         check_crcs=True,
@@ -110,8 +124,12 @@ async def _consume(bootstrap_servers: str, topic: str, partition: int, end: int 
         stop = (await consumer.end_offsets([where]))[where] if end is None else end
         await consumer.seek_to_beginning(where)
         found: dict[int, Record] = {}
-        while await consumer.position(where) < stop:
-            for messages in (await consumer.getmany(timeout_ms=500)).values():
+        empty_polls = 0
+        # The cleaner may have taken the last records: no consumer's position ever comes to such an end.
+        while await consumer.position(where) < stop and empty_polls < EMPTY_POLLS_MAX:
+            polled = await consumer.getmany(timeout_ms=500)
+            empty_polls = 0 if polled else empty_polls + 1
+            for messages in polled.values():
                 for m in messages:
                     found[m.offset] = Record(m.timestamp, m.key, m.value, tuple(m.headers))
         return {offset: record for offset, record in found.items() if offset < stop}

@@ -9,6 +9,7 @@ from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.offsets import TopicPartition
 from support.records import build_batch, simple_records
+from unit.kafka.old_messages import GZIP, Message, message, wrapper
 
 SOURCE = TopicPartition("orders", 0)
 
@@ -80,6 +81,27 @@ def ten_records() -> FetchedPartition:
     )
 
 
+def test_a_message_set_of_an_old_format_is_delivered_though_its_own_offset_is_past_the_end() -> None:
+    # Offsets 0 to 9 in one compressed message, which goes by the last of them; wanted are those below 4.
+    inside = [message(1, Message(offset, timestamp=5)) for offset in range(10)]
+    after = message(1, Message(10))
+    answer = ten_records()._replace(records=memoryview(bytearray(wrapper(1, GZIP, 9, inside) + after)))
+
+    async def body() -> None:
+        sink = RacingSink()
+        sink.failure = None
+        copy = PartitionCopy(
+            SOURCE, [sink], end_offset=4, changed=lambda: None, explain_out_of_range=never_out_of_range
+        )
+        assert copy.fetch_offset == 0
+        copy.fetched(answer, PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
+        await copy.run()
+        assert sink.delivered == [0]
+        assert copy.is_over
+
+    asyncio.run(body())
+
+
 def test_an_answer_that_comes_while_a_sink_claims_again_is_dropped() -> None:
     async def body() -> None:
         sink, frame = RacingSink(), Frame()
@@ -114,3 +136,52 @@ def test_a_source_and_a_destination_that_fail_at_the_same_time_end_the_sink_once
         assert [error.message for error in copy.errors.values()] == [lost.message]
 
     asyncio.run(body())
+
+
+def nothing_up_to(end: int) -> FetchedPartition:
+    """What the source answers for offset 0 where it has no batch below its end."""
+    return ten_records()._replace(records=memoryview(b""), high_watermark=end, last_stable_offset=end)
+
+
+def deliveries_of(answers: list[tuple[FetchedPartition, bool]]) -> list[tuple[int, int]]:
+    """The ranges a sink is handed for answers to offset 0, each with whether the whole answer was quiet."""
+    handed: list[tuple[int, int]] = []
+
+    class Sink(RacingSink):
+        async def deliver(self, delivery: Delivery) -> None:
+            handed.append((delivery.covered.start_offset, delivery.covered.end_offset))
+
+    async def body() -> None:
+        sink = Sink()
+        sink.failure = None
+        copy = copy_to(sink)
+        running = asyncio.create_task(copy.run())
+        for answer, is_quiet in answers:
+            assert copy.fetch_offset == 0
+            copy.fetched(answer, PinnedAnswer(Frame()), is_quiet=is_quiet)  # type: ignore[arg-type]
+            for _ in range(5):
+                await asyncio.sleep(0)
+        running.cancel()
+
+    asyncio.run(body())
+    return handed
+
+
+def test_a_tail_without_a_batch_is_a_gap_once_two_whole_answers_were_empty() -> None:
+    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(7), True)]) == [(0, 7)]
+
+
+def test_only_what_was_stable_when_the_first_empty_answer_came_is_believed_to_be_a_gap() -> None:
+    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(9), True)]) == [(0, 7)]
+
+
+def test_an_answer_that_was_full_of_other_partitions_says_nothing_about_a_gap() -> None:
+    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(7), False), (nothing_up_to(7), True)]) == []
+
+
+def test_records_that_come_after_an_empty_answer_are_no_gap() -> None:
+    assert deliveries_of([(nothing_up_to(7), True), (ten_records(), False)]) == [(0, 10)]
+
+
+def test_an_empty_log_is_no_gap() -> None:
+    assert deliveries_of([(nothing_up_to(0), True), (nothing_up_to(0), True)]) == []
