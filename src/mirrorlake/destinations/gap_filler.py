@@ -84,10 +84,11 @@ class GapToFill:
 
 @dataclass(slots=True)
 class _Open:
-    """A gap being filled, and who waits for it."""
+    """A gap being filled, who waits for it, and its partition's state where the round before has just read it."""
 
     gap: GapToFill
     done: asyncio.Future[Claim]
+    state: AppendState | None = None
 
     @property
     def start(self) -> int:
@@ -217,7 +218,11 @@ class GapFiller:
         """Does one transaction for all of ``batch``; returns those whose gaps are not full yet."""
         began = self._clock.elapsed_seconds()
         identity = await self._own()
-        states = await self._states(batch)
+        states: dict[TopicPartition, AppendState | MirrorlakeError] = {
+            waits.gap.partition: waits.state for waits in batch if waits.state is not None
+        }
+        if unread := [waits for waits in batch if waits.state is None]:
+            states |= await self._states(unread)
         ready = await self._at_their_ends(batch, states, identity)
         if not ready:
             return []
@@ -278,7 +283,7 @@ class GapFiller:
             _answer(waits, await self._claim(waits, state, identity))
             return None
         rest = OffsetRange(start_offset=end, end_offset=gap.end_offset)
-        return _Open(replace(waits.gap, offsets=rest), waits.done)
+        return _Open(replace(waits.gap, offsets=rest), waits.done, state)
 
     async def _claim(
         self, waits: _Open, state: AppendState | MirrorlakeError, identity: ProducerIdentity
