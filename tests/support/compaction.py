@@ -16,9 +16,9 @@ RECORD_MS = 1000
 """Between two records: a segment's age is told by the timestamps in it."""
 
 
-def create_compacted(servers: str, topic: str, partitions: int = 1) -> None:
+def create_compacted(servers: str, topic: str, partitions: int = 1, **configs: str) -> None:
     """A topic of which the cleaner leaves the last record of each key within seconds."""
-    create_topic(servers, topic, partitions, **EAGER)
+    create_topic(servers, topic, partitions, **(EAGER | configs))
 
 
 def keyed_records(count: int, keys: int, *, start: int = 0, timestamp: int = 1_700_000_000_000) -> list[Record]:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from mirrorlake.errors import BrokerNotReadyError, UnsupportedError
-from mirrorlake.kafka.batches import OLD_FORMAT, AbortedTransactions, Path, classify, walk
+from mirrorlake.errors import BrokerNotReadyError
+from mirrorlake.kafka.batches import AbortedTransactions, Path, classify, walk
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches
 from mirrorlake.kafka.fetch import READ_COMMITTED
@@ -30,6 +30,7 @@ async def read_range(
     """
     position = offsets.start_offset
     empty = 0
+    stable_end = 0
     while position < offsets.end_offset:
         frame, answer = await client.fetch_once(
             partition, position, max_bytes=FETCH_BYTES, isolation_level=READ_COMMITTED
@@ -40,8 +41,6 @@ async def read_range(
             start = position
             for batch in walk(answer.records):
                 found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
-                if found.reason == OLD_FORMAT.reason:
-                    raise UnsupportedError(f"partition {partition} holds message format v{batch.header.magic}")
                 if found.path is not Path.SKIP:
                     data.append(batch)
                 position = max(position, batch.header.next_offset)
@@ -49,6 +48,11 @@ async def read_range(
                 empty = 0
                 yield decode_batches(data, start_offset=start, end_offset=offsets.end_offset)
                 continue
+        if stable_end > position:
+            # Twice nothing, and all below this end could be read the second time: the cleaner left no batch there.
+            position = stable_end
+            continue
+        stable_end = answer.last_stable_offset
         empty += 1
         await asyncio.sleep(EMPTY_PAUSE_SECONDS)
         if empty > EMPTY_ANSWERS_MAX:

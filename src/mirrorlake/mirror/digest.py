@@ -5,11 +5,10 @@ order (``kafka.hashes``: offset, timestamp, key, value, headers), so equal diges
 offsets, and the first block that differs holds the first record that does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from mirrorlake.kafka.codec import RecordColumns, record_hashes
@@ -59,35 +58,11 @@ class BlockDigests:
         }
 
 
+def differing_blocks(source: Mapping[int, Block], copy: Mapping[int, Block]) -> list[int]:
+    """Returns the blocks that are not the same on both sides, ascending."""
+    return sorted(n for n in source.keys() | copy.keys() if source.get(n) != copy.get(n))
+
+
 def first_differing_block(source: Mapping[int, Block], copy: Mapping[int, Block]) -> int | None:
     """Returns the lowest block that is not the same on both sides, None where all are."""
-    return min((n for n in source.keys() | copy.keys() if source.get(n) != copy.get(n)), default=None)
-
-
-def first_differing_offset(
-    source: Iterable[tuple[int, int]], copy: Iterable[tuple[int, int]]
-) -> tuple[int, str] | None:
-    """Returns the lowest offset at which two sides differ, and how; None where they are equal.
-
-    Args:
-        source: offset and hash of every record of one block.
-        copy: the same of the other side.
-
-    Returns:
-        The offset with ``missing`` (the copy lacks it), ``extra`` (the source lacks it) or ``different``.
-    """
-    there, here = dict(source), dict(copy)
-    for offset in sorted(there.keys() | here.keys()):
-        if offset not in here:
-            return offset, "missing"
-        if offset not in there:
-            return offset, "extra"
-        if there[offset] != here[offset]:
-            return offset, "different"
-    return None
-
-
-def record_hash_pairs(columns: RecordColumns) -> list[tuple[int, int]]:
-    """Returns offset and hash of every record."""
-    hashes: npt.NDArray[np.uint64] = record_hashes(columns)
-    return [(int(offset), int(digest)) for offset, digest in zip(columns.offsets, hashes, strict=True)]
+    return next(iter(differing_blocks(source, copy)), None)

@@ -2,17 +2,23 @@
 
 import asyncio
 import pickle
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.destinations.map_progress import ProgressKey
+from mirrorlake.destinations.progress_store import ProgressTopics, read_offset_map
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.kafka.settings import ClusterSettings
-from mirrorlake.mirror.digest import Block, BlockDigests, record_hash_pairs
+from mirrorlake.mirror.cleaned import Trace, key_hash, traces_of
+from mirrorlake.mirror.digest import Block, BlockDigests
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 
@@ -23,6 +29,17 @@ class KafkaSide:
 
     cluster: ClusterSettings
     partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedSide:
+    """A partition of a cluster that holds the records of ``source`` where the committed offset map says."""
+
+    cluster: ClusterSettings
+    partition: TopicPartition
+    source: TopicPartition
+    topics: ProgressTopics
+    shard: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +54,27 @@ class ArchiveSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestTask:
-    """What one task reads; with ``in_detail`` it returns every record's hash, so the range should be one block."""
+    """What one task reads; with ``in_detail`` it returns every record's trace, so the range should be short.
 
-    side: KafkaSide | ArchiveSide
+    With ``latest_of`` it returns the highest offset of each of these keys (by hash) instead. ``offsets`` are the
+    source's, on every side. Without ``compares_timestamps`` the records' times do not count.
+    """
+
+    side: KafkaSide | MappedSide | ArchiveSide
     offsets: OffsetRange
     in_detail: bool = False
+    latest_of: frozenset[int] = frozenset()
+    compares_timestamps: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestResult:
-    """What one task found. ``pairs`` are offset and hash of every record, only where asked for."""
+    """What one task found. ``traces`` are those of every record, ``latest`` offsets by key, only where asked for."""
 
     records: int = 0
     blocks: dict[int, Block] | None = None
-    pairs: tuple[tuple[int, int], ...] = ()
+    traces: tuple[Trace, ...] = ()
+    latest: Mapping[int, int] = field(default_factory=dict)
     error: MirrorlakeError | None = None
 
 
@@ -70,15 +94,30 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
     Raises:
         MirrorlakeError: see ``range_reader.read_range``.
     """
-    assert isinstance(task.side, KafkaSide)
-    client = ClusterClient(task.side.cluster)
-    collector = _Collector(in_detail=task.in_detail)
-    try:
-        async for columns in read_range(client, task.side.partition, task.offsets):
-            collector.add(columns)
-    finally:
-        await client.close()
+    assert not isinstance(task.side, ArchiveSide)
+    collector = _Collector(task)
+    async with ClusterClient(task.side.cluster) as client:
+        if isinstance(task.side, MappedSide):
+            await _digest_mapped(client, task.side, task.offsets, collector)
+        else:
+            async for columns in read_range(client, task.side.partition, task.offsets):
+                collector.add(columns)
     return collector.result()
+
+
+async def _digest_mapped(
+    client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "_Collector"
+) -> None:
+    """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part."""
+    key = ProgressKey(destination_topic=side.partition.topic, source=side.source)
+    whole = await read_offset_map(client, side.topics, side.shard, key)
+    if whole is None:
+        return
+    part = whole.within(offsets)
+    async for columns in read_range(client, side.partition, part.destination_range):
+        sources = part.sources_of(columns.offsets)
+        rows = np.flatnonzero(sources >= 0)
+        collector.add(columns.relocated(rows, sources[rows]))
 
 
 def digest_archive(task: DigestTask) -> DigestResult:
@@ -95,27 +134,39 @@ def digest_archive(task: DigestTask) -> DigestResult:
         partition=task.side.partition,
         extension=task.side.extension,
     )
-    collector = _Collector(in_detail=task.in_detail)
+    collector = _Collector(task)
     for columns in read_archived_range(archived, task.offsets):
         collector.add(columns)
     return collector.result()
 
 
 class _Collector:
-    """Keeps block digests, or every record's hash."""
+    """Keeps block digests, every record's trace, or the latest offsets of keys, as the task asks."""
 
-    def __init__(self, *, in_detail: bool) -> None:
-        self._in_detail = in_detail
+    def __init__(self, task: DigestTask) -> None:
+        self._task = task
         self._digests = BlockDigests()
-        self._pairs: list[tuple[int, int]] = []
+        self._traces: list[Trace] = []
+        self._latest: dict[int, int] = {}
 
     def add(self, columns: RecordColumns) -> None:
-        if self._in_detail:
-            self._pairs += record_hash_pairs(columns)
+        if not self._task.compares_timestamps:
+            columns = columns.without_timestamps()
+        if self._task.latest_of:
+            hashes = map(key_hash, columns.keys.to_pylist())
+            self._latest |= {
+                each: offset
+                for each, offset in zip(hashes, columns.offsets.tolist(), strict=True)
+                if each in self._task.latest_of
+            }
+        elif self._task.in_detail:
+            self._traces += traces_of(columns)
         else:
             self._digests.add(columns)
 
     def result(self) -> DigestResult:
-        if self._in_detail:
-            return DigestResult(records=len(self._pairs), pairs=tuple(self._pairs))
+        if self._task.latest_of:
+            return DigestResult(latest=self._latest)
+        if self._task.in_detail:
+            return DigestResult(records=len(self._traces), traces=tuple(self._traces))
         return DigestResult(records=self._digests.records, blocks=self._digests.blocks())

@@ -1,7 +1,8 @@
 """``verify``: proves that copies equal their sources, or names the first offset that differs.
 
 Digests are made by Spark tasks next to each side (``mirror.verify_worker``); the driver compares them, and asks
-for one block in detail where two differ.
+for some blocks in detail where two differ. Where a topic is compacted, what the cleaner took on one side only is no
+difference (``mirror.cleaned``).
 """
 
 import pickle
@@ -12,20 +13,26 @@ from enum import StrEnum
 
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.reading import check_archived_content
-from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination
+from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, TimestampMode
 from mirrorlake.errors import DestinationAheadError, MirrorlakeError, OutcomeUnknownError
-from mirrorlake.mirror.digest import BLOCK_OFFSETS, Block, first_differing_block, first_differing_offset
-from mirrorlake.mirror.verify_worker import ArchiveSide, DigestResult, DigestTask, KafkaSide
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.mirror.cleaned import Compacted, Suspect, compare, first_unexplained
+from mirrorlake.mirror.digest import BLOCK_OFFSETS, Block, differing_blocks
+from mirrorlake.mirror.verify_worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.states import archived_partition, store_root
 from mirrorlake.service.status import StatusRow
-from mirrorlake.service.targets import cluster_settings
+from mirrorlake.service.targets import cluster_settings, shard_of
 
 WORK = "mirrorlake.mirror.verify_worker:work"
 
 SLICE_OFFSETS = 256 * BLOCK_OFFSETS
 """What one task reads: about a million offsets, so that tasks stay short and a progress bar moves."""
+
+BLOCKS_IN_DETAIL = 16
+"""What one task looks at record by record: memory stays small, and a cleaned topic does not take a task a block."""
+
+Side = KafkaSide | MappedSide | ArchiveSide
 
 RunTask = Callable[[str, bytes, str], list[LeaseRow]]
 """Runs ``work(plan)`` with a description as one Spark task and returns its rows."""
@@ -148,7 +155,8 @@ class RecordVerification:
                 for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
                     sides[index, name] = _Side()
                     for part in _slices(offsets):
-                        running[pool.submit(self._digest, DigestTask(side=side, offsets=part))] = (index, name), part
+                        task = DigestTask(side=side, offsets=part, compares_timestamps=_keeps_times(row))
+                        running[pool.submit(self._digest, task)] = (index, name), part
             for future in as_completed(running):
                 key, part = running[future]
                 sides[key].take(future.result())
@@ -174,34 +182,72 @@ class RecordVerification:
         source, copy = sides[index, "source"], sides[index, "copy"]
         if error := source.error or copy.error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
-        block = first_differing_block(source.blocks, copy.blocks)
-        if block is None and row.error is not None:
-            return _by_position(row)
-        if block is None and not len(offsets) and row.lag:
-            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
-        if block is None:
-            return Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records)
-        return self._difference(row, offsets, block)
-
-    def _difference(self, row: StatusRow, offsets: OffsetRange, block: int) -> Verdict:
-        part = OffsetRange(
-            start_offset=max(offsets.start_offset, block * BLOCK_OFFSETS),
-            end_offset=min(offsets.end_offset, (block + 1) * BLOCK_OFFSETS),
-        )
-        source = self._digest(DigestTask(side=_source_side(row), offsets=part, in_detail=True))
-        copy = self._digest(DigestTask(side=_copy_side(row), offsets=part, in_detail=True))
-        if error := source.error or copy.error:
+        blocks = differing_blocks(source.blocks, copy.blocks)
+        try:
+            found = self._difference(row, offsets, blocks)
+        except MirrorlakeError as error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
-        found = first_differing_offset(source.pairs, copy.pairs)
-        offset, how = found if found is not None else (part.start_offset, "different")
+        if found is None and row.error is not None:
+            return _by_position(row)
+        if found is None and not len(offsets) and row.lag:
+            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
+        if found is None:
+            return Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records)
         return Verdict(
             row=row,
             result=Result.DIFFERS,
             offsets=offsets,
-            first_difference=offset,
-            difference=how,
+            first_difference=found[0],
+            difference=found[1],
             error=row.error,
         )
+
+    def _difference(self, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]) -> tuple[int, str] | None:
+        """Returns the first offset that differs and how, None where the log cleaner explains all there is.
+
+        Raises:
+            MirrorlakeError: a side could not be read again.
+        """
+        compacted = Compacted(source=row.target.source_is_compacted, copy=row.target.destination_is_compacted)
+        suspects: list[Suspect] = []
+        found = None
+        for part in _parts(blocks, offsets):
+            source, copy = (self._asked(row, side, part).traces for side in (_source_side(row), _copy_side(row)))
+            found, more = compare(source, copy, compacted)
+            suspects += more
+            if found is not None:
+                break
+        unexplained = self._unexplained(row, offsets, suspects)
+        return (unexplained.offset, unexplained.how) if unexplained is not None else found
+
+    def _unexplained(self, row: StatusRow, offsets: OffsetRange, suspects: Sequence[Suspect]) -> Suspect | None:
+        if not suspects:
+            return None
+        keys = frozenset(suspect.key_hash for suspect in suspects)
+        rest = OffsetRange(start_offset=suspects[0].offset, end_offset=offsets.end_offset)
+        latest: dict[int, int] = {}
+        for side in (_source_side(row), _copy_side(row)):
+            for part in _slices(rest):
+                for key, offset in self._asked(row, side, part, latest_of=keys).latest.items():
+                    latest[key] = max(offset, latest.get(key, -1))
+        return first_unexplained(suspects, latest)
+
+    def _asked(
+        self, row: StatusRow, side: Side, offsets: OffsetRange, *, latest_of: frozenset[int] = frozenset()
+    ) -> DigestResult:
+        """Returns what one task finds in detail; raises its error."""
+        result = self._digest(
+            DigestTask(
+                side=side,
+                offsets=offsets,
+                in_detail=not latest_of,
+                latest_of=latest_of,
+                compares_timestamps=_keeps_times(row),
+            )
+        )
+        if result.error is not None:
+            raise result.error
+        return result
 
 
 def _by_position(row: StatusRow) -> Verdict:
@@ -228,7 +274,8 @@ def _range(row: StatusRow) -> OffsetRange | None:
     if row.error is not None and not isinstance(row.error, DestinationAheadError):
         return None
     end = min(row.position, row.source_end)
-    return OffsetRange(start_offset=min(row.source_start, end), end_offset=end)
+    start = max(row.source_start, row.mapped.start_offset) if row.mapped else row.source_start
+    return OffsetRange(start_offset=min(start, end), end_offset=end)
 
 
 def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
@@ -240,12 +287,40 @@ def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
         start = end
 
 
+def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]:
+    """Yields ranges that hold all of ``blocks``, each of a bounded length, within ``offsets``."""
+    first = None
+    for block in blocks:
+        if first is not None and block - first < BLOCKS_IN_DETAIL:
+            continue
+        first = block
+        last = max(each for each in blocks if each - first < BLOCKS_IN_DETAIL)
+        yield OffsetRange(
+            start_offset=max(offsets.start_offset, first * BLOCK_OFFSETS),
+            end_offset=min(offsets.end_offset, (last + 1) * BLOCK_OFFSETS),
+        )
+
+
+def _keeps_times(row: StatusRow) -> bool:
+    """Returns whether records of the copy must have the source's timestamps."""
+    destination = row.target.destination
+    return not isinstance(destination, KafkaDestination) or destination.timestamp_mode is TimestampMode.SOURCE
+
+
 def _source_side(row: StatusRow) -> KafkaSide:
     return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source)
 
 
-def _copy_side(row: StatusRow) -> KafkaSide | ArchiveSide:
+def _copy_side(row: StatusRow) -> Side:
     destination = row.target.destination
+    if isinstance(destination, KafkaDestination) and row.mapped is not None:
+        return MappedSide(
+            cluster=cluster_settings(destination.cluster),
+            partition=TopicPartition(row.target.destination_topic, row.mapped.destination_partition),
+            source=row.target.source,
+            topics=row.target.progress_topics,
+            shard=shard_of(row.target.source),
+        )
     if isinstance(destination, KafkaDestination):
         return KafkaSide(cluster=cluster_settings(destination.cluster), partition=row.target.destination_partition)
     assert isinstance(destination, ArchiveDestination)

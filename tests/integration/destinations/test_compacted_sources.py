@@ -5,7 +5,7 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
-from support.compaction import EAGER, append_and_compact, create_compacted, keyed_records
+from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end
 from support.gaps import open_transactions
 from support.leases import kafka_work, lease_plan, run_lease
@@ -50,7 +50,7 @@ def test_a_tombstone_is_copied_and_what_it_buried_is_a_gap(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    create_topic(source, topic_name, **{**EAGER, "delete_retention_ms": "86400000"})
+    create_compacted(source, topic_name, delete_retention_ms="86400000")
     create_topic(destination, topic_name, cleanup_policy="compact")
     records = [*keyed_records(9, 3), TOMBSTONE, *keyed_records(2, 3, start=10)]
     clean = append_and_compact(source, topic_name, records, left={9, 10, 11, 12}, batch_records=10)

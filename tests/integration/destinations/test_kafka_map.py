@@ -27,6 +27,7 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.mirror.work import LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
+from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end, source_end, wait_until
 from support.leases import lease_plan, map_work, run_lease
 from support.map_copies import (
@@ -162,34 +163,14 @@ def test_an_open_transaction_at_the_source_is_waited_for_and_then_copied(mapping
     assert assert_equal_through_map(mapping.source, mapping.destination, mapping.at()) == 21
 
 
-def test_a_compacted_source_is_copied_as_what_is_left_of_it(mapping: Mapping) -> None:
-    create_topic(
-        mapping.source,
-        mapping.topic,
-        cleanup_policy="compact",
-        segment_ms="100",
-        min_cleanable_dirty_ratio="0.01",
-        max_compaction_lag_ms="1000",
-        min_compaction_lag_ms="0",
-    )
+def test_a_compacted_source_is_copied_as_what_is_left_of_it_packed_into_dense_batches(mapping: Mapping) -> None:
+    create_compacted(mapping.source, mapping.topic)
     create_topic(mapping.destination, mapping.topic)
-    keyed = [Record(1_700_000_000_000 + n, b"key-%d" % (n % 7), b"%d" % n) for n in range(200)]
-    append(mapping.source, mapping.topic, 0, keyed, batch_records=20)
-    wait_until(
-        lambda: append(mapping.source, mapping.topic, 0, keyed[:1]) or len(_data_of(mapping)) < 100, "the cleaner"
-    )
-    append(mapping.source, mapping.topic, 0, simple_records(5))
+    clean = append_and_compact(mapping.source, mapping.topic, keyed_records(60, 7), left={*range(53, 60), 60})
     row = mapping.copied()
-    assert row.position == source_end(mapping.source, mapping.topic)
-    assert row.gap_offsets["absent"] >= 100
-    assert any(reason.startswith("records:compacted") for reason in row.batches), row.batches
-    held = held_through_map(mapping.destination, mapping.at())
-    assert held.items() >= _data_of(mapping).items()
-    assert len(held) == row.records
-
-
-def _data_of(mapping: Mapping) -> dict[int, Record]:
-    return consume(mapping.source, mapping.topic, 0)
+    assert (row.position, row.records, row.gap_offsets) == (61, 8, {"absent": 53})
+    assert held_through_map(mapping.destination, mapping.at()) == clean
+    assert list(consume(mapping.destination, mapping.topic, 0).values()) == list(clean.values())
 
 
 def test_a_map_of_more_runs_than_a_page_takes_is_exact_over_several_leases(mapping: Mapping) -> None:
@@ -460,4 +441,3 @@ def test_what_was_handed_on_before_another_lease_is_not_trusted(mapping: Mapping
     assert newer.handed_on != old
     assert epoch_of(mapping).producer_epoch == before.producer_epoch + 1
     assert assert_equal_through_map(mapping.source, mapping.destination, mapping.at()) == 150
-
