@@ -4,12 +4,23 @@ A batch that a broker takes as it is goes through untouched. Of any other its re
 into new batches of the source's compression: dense, of the destination's size, CreateTime.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.errors import RecordTooLargeError
-from mirrorlake.kafka.batches import COMPACTED, LOG_APPEND_TIME, OVERLAP, TOO_LARGE, Batch, BatchHeader, Path
+from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
+from mirrorlake.kafka.batches import (
+    COMPACTED,
+    LOG_APPEND_TIME,
+    OLD_FORMAT,
+    OVERLAP,
+    TOO_LARGE,
+    Batch,
+    BatchHeader,
+    Path,
+)
+from mirrorlake.kafka.old_formats import as_v2, can_join, join_as_v2
 from mirrorlake.kafka.rewrite import OpenedBatch, open_batch
 from mirrorlake.offsets import OffsetRange
 
@@ -51,6 +62,53 @@ class GapPiece:
     reason: str
 
 
+JOINED_MESSAGES_MAX = 1000
+JOINED_BYTES_MAX = 512 * 1024
+"""How many messages of an old format, and how many bytes of them, become one batch: about half of what brokers take by
+default."""
+
+
+def join_messages(items: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch]:
+    """Yields the items of a delivery in order, neighbouring single messages of v0 and v1 as one batch.
+
+    Such a message is one record, and a request for each would be slow. Everything else is passed on as it is.
+    """
+    if all(item.reason != OLD_FORMAT.reason for item in items):
+        return items
+    return _joined(items)
+
+
+def _joined(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
+    waiting: list[Batch] = []
+    waiting_bytes = 0
+    for item in items:
+        is_single = item.reason == OLD_FORMAT.reason and not item.batch.header.is_old_wrapper
+        if waiting and not (
+            is_single
+            and can_join(waiting[-1].header, item.batch.header)
+            and len(waiting) < JOINED_MESSAGES_MAX
+            and waiting_bytes + item.batch.header.batch_bytes <= JOINED_BYTES_MAX
+        ):
+            yield from _as_few(waiting)
+            waiting, waiting_bytes = [], 0
+        if is_single:
+            waiting.append(item.batch)
+            waiting_bytes += item.batch.header.batch_bytes
+        else:
+            yield item
+    if waiting:
+        yield from _as_few(waiting)
+
+
+def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
+    batches = messages
+    # Where one of them is not right each goes by itself, so that those before it arrive.
+    with contextlib.suppress(CorruptBatchError):
+        batches = [join_as_v2(messages)]
+    for batch in batches:
+        yield ClassifiedBatch(batch=batch, path=OLD_FORMAT.path, reason=OLD_FORMAT.reason)
+
+
 def pieces_of(
     item: ClassifiedBatch,
     *,
@@ -84,6 +142,7 @@ def pieces_of(
     header = item.batch.header
     is_raw = (
         item.path != Path.SKIP
+        and item.reason != OLD_FORMAT.reason
         and header.magic == 2
         and header.base_offset >= position
         and header.is_dense
@@ -112,13 +171,16 @@ def _raw_piece(batch: Batch) -> DataPiece:
 def _pieces(
     item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool
 ) -> Iterator[DataPiece | GapPiece]:
-    header = item.batch.header
-    end = min(end, header.next_offset)
+    batch, codec = item.batch, item.batch.header.codec
+    end = min(end, batch.header.next_offset)
     if start >= end:
         return
     if item.path == Path.SKIP:
         yield _gap(start, end, item.reason)
         return
+    if batch.header.magic < 2:
+        batch = as_v2(batch)
+    header = batch.header
     if header.base_offset > start:
         yield _gap(start, min(header.base_offset, end), NO_BATCH)
         start = header.base_offset
@@ -128,7 +190,7 @@ def _pieces(
         yield _raw_piece(item.batch)
         return
     reason = item.reason if item.path == Path.RECORDS else _reason(header, start, end, limit)
-    opened = open_batch(item.batch, start_offset=start, end_offset=end)
+    opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)
     stretches = iter([(0, len(opened))]) if packs and len(opened) else opened.runs(0, len(opened))
     for stretch in stretches:
         for piece in _data_pieces(opened, stretch, limit, reason):

@@ -35,6 +35,9 @@ class PreserveSettings:
     ``skips_truncated`` allows ``[position, log start)`` to be filled where the source's log start has moved above a
     position past 0; below the first record of a new copy it always may. ``gap_fill_offsets_max`` is how many offsets
     may be filled for one log start.
+
+    ``keeps_log_append_time`` is False where the destination's brokers give every record their own time: the source's is
+    then no part of what must be equal.
     """
 
     source: TopicPartition
@@ -50,3 +53,4 @@ class PreserveSettings:
     source_is_compacted: bool = False
     destination_is_compacted: bool = False
     fill_wait_seconds: float = 0.0
+    keeps_log_append_time: bool = True

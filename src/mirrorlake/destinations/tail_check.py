@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mirrorlake.errors import DestinationForeignError, MirrorlakeError
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError
 from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
-from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TAIL_OFFSETS = 64
@@ -46,14 +46,21 @@ class Tail:
 
 
 def first_difference(
-    source: Tail, destination: Tail, *, source_is_compacted: bool = False, destination_is_compacted: bool = False
+    source: Tail,
+    destination: Tail,
+    *,
+    source_is_compacted: bool = False,
+    destination_is_compacted: bool = False,
+    compares_timestamps: bool = True,
 ) -> int | None:
     """Returns the first offset at which the two differ, or None where both hold the same. Pure.
 
     Offset, timestamp, key, value and headers of a record count. Both must be decoded from the same range of offsets.
-    ``…_is_compacted`` says that a record may be missing on that side.
+    ``…_is_compacted`` says that a record may be missing on that side. Without ``compares_timestamps`` times do not
+    count.
     """
-    expected, held = _hashes(source.records), _hashes(destination.records)
+    expected = _hashes(source.records, compares_timestamps=compares_timestamps)
+    held = _hashes(destination.records, compares_timestamps=compares_timestamps)
     for offset in sorted(expected.keys() | held.keys()):
         if offset in expected and offset in held:
             is_equal = expected[offset] == held[offset]
@@ -66,7 +73,9 @@ def first_difference(
     return None
 
 
-def _hashes(records: RecordColumns) -> dict[int, int]:
+def _hashes(records: RecordColumns, *, compares_timestamps: bool) -> dict[int, int]:
+    if not compares_timestamps:
+        records = records.without_timestamps()
     hashes: npt.NDArray[np.uint64] = record_hashes(records)
     return dict(zip(records.offsets.tolist(), hashes.tolist(), strict=True))
 
@@ -81,6 +90,7 @@ class TailCheck:
         destination: its copy.
         source_is_compacted: the source topic may lose records to the cleaner.
         destination_is_compacted: the same of the destination topic.
+        compares_timestamps: False where the destination's brokers give records their own time.
     """
 
     def __init__(
@@ -92,6 +102,7 @@ class TailCheck:
         *,
         source_is_compacted: bool = False,
         destination_is_compacted: bool = False,
+        compares_timestamps: bool = True,
     ) -> None:
         self._source_client = source_client
         self._source = source
@@ -99,6 +110,7 @@ class TailCheck:
         self._destination = destination
         self._source_is_compacted = source_is_compacted
         self._destination_is_compacted = destination_is_compacted
+        self._compares_timestamps = compares_timestamps
 
     async def check(self, position: int) -> None:
         """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
@@ -129,6 +141,7 @@ class TailCheck:
             held,
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=self._destination_is_compacted,
+            compares_timestamps=self._compares_timestamps,
         )
         if difference is not None:
             raise DestinationForeignError(
@@ -172,6 +185,26 @@ async def _tail(
                     data.append(batch)
             parts.append(decode_batches(data, start_offset=position, end_offset=offsets.end_offset))
             if not found or found[-1].header.next_offset <= position:
+                _check_is_readable(partition, offsets, answer, isolation_level=isolation_level)
                 break
             position = found[-1].header.next_offset
     return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen))
+
+
+def _check_is_readable(
+    partition: TopicPartition, offsets: OffsetRange, answer: FetchedPartition, *, isolation_level: int
+) -> None:
+    """Tells a log that holds no more from one that does not show it yet: a follower lags, or a transaction is open.
+
+    Raises:
+        BrokerNotReadyError: it does not show all of ``offsets`` yet.
+    """
+    readable = answer.last_stable_offset if isolation_level == READ_COMMITTED else answer.high_watermark
+    if 0 <= readable < offsets.end_offset:
+        raise BrokerNotReadyError(
+            f"{partition} shows records up to offset {readable} only, and those up to {offsets.end_offset} must be "
+            "compared before anything is appended",
+            hint="its replicas lag behind, or a transaction stands open; it is tried again",
+            position=offsets.end_offset,
+            readable_offset=readable,
+        )

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from mirrorlake.kafka.batches import Batch, Codec, walk
 from mirrorlake.kafka.columns import HEADER_TYPE, HEADERS_TYPE, RecordColumns, no_headers
-from mirrorlake.kafka.decode import DECOMPRESSED_BYTES_MAX, decode_batches, decode_parts
+from mirrorlake.kafka.decode import decode_batches, decode_parts
 from mirrorlake.kafka.encode import encode_batch
 from mirrorlake.kafka.hashes import record_hashes
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",

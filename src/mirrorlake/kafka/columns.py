@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 NO_TIMESTAMP_TYPE = -1
+NO_TIMESTAMP = -1
 
 HEADER_TYPE = pa.struct(
     [pa.field("key", pa.large_binary(), nullable=False), pa.field("value", pa.large_binary(), nullable=True)]
@@ -136,6 +137,31 @@ class RecordColumns:
             offsets=np.arange(start_offset, start_offset + len(self), dtype=np.int64),
             timestamps=self.timestamps,
             timestamp_types=self.timestamp_types,
+            keys=self.keys,
+            values=self.values,
+            headers=self.headers,
+            sizes=self.sizes,
+        )
+
+    def relocated(self, rows: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> "RecordColumns":
+        """Returns the records of some rows, ascending, at other offsets; for comparing across an offset map."""
+        taken = pa.array(rows)
+        return RecordColumns(
+            offsets=offsets,
+            timestamps=self.timestamps[rows],
+            timestamp_types=self.timestamp_types[rows],
+            keys=self.keys.take(taken),
+            values=self.values.take(taken),
+            headers=self.headers.take(taken),
+            sizes=self.sizes[rows],
+        )
+
+    def without_timestamps(self) -> "RecordColumns":
+        """Returns the same records, none with a timestamp, for comparing copies that have times of their own."""
+        return RecordColumns(
+            offsets=self.offsets,
+            timestamps=np.full(len(self), NO_TIMESTAMP, np.int64),
+            timestamp_types=np.full(len(self), NO_TIMESTAMP_TYPE, np.int8),
             keys=self.keys,
             values=self.values,
             headers=self.headers,

@@ -9,7 +9,7 @@ from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka import decode_kernels as kernels
 from mirrorlake.kafka.batch_header import HEADER_BYTES, RECORD_BYTES_MIN, Batch, BatchHeader, Codec, corrupt
 from mirrorlake.kafka.batches import verify_crc
-from mirrorlake.kafka.columns import NO_TIMESTAMP_TYPE, RecordColumns
+from mirrorlake.kafka.columns import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, RecordColumns
 from mirrorlake.kafka.compression import MalformedDataError, OutputFullError, decompress_into
 from mirrorlake.kafka.growing import Group, GrowingRecords
 from mirrorlake.kafka.old_formats import as_v2
@@ -151,9 +151,13 @@ class _Decoder:
             raise ValueError(f"the batch at offset {batch.header.base_offset} holds no records but a marker")
         verify_crc(batch)
         self._batch_bytes_read += batch.header.batch_bytes
-        magic = batch.header.magic
-        if magic < 2:
+        has_timestamps = True
+        if batch.header.magic < 2:
+            if batch.header.is_old_wrapper:
+                self._flush()  # what it decompresses to goes where the group's does
+            magic = batch.header.magic
             batch = as_v2(batch, decompressed_bytes_max=self._decompressed_bytes_max)
+            has_timestamps = magic == 1 or batch.header.max_timestamp != NO_TIMESTAMP
         header = batch.header
         address, length = self._locate(batch) if header.codec == Codec.NONE else self._decompress(batch)
         if header.record_count * RECORD_BYTES_MIN > length:
@@ -168,7 +172,7 @@ class _Decoder:
                 header.last_offset_delta,
                 header.base_timestamp,
                 header.max_timestamp,
-                header.is_log_append_time if magic else NO_TIMESTAMP_TYPE,
+                header.is_log_append_time if has_timestamps else NO_TIMESTAMP_TYPE,
             )
         )
         self._payload_bytes += length

@@ -7,16 +7,16 @@ import numpy as np
 
 from mirrorlake.kafka import decode_kernels as kernels
 from mirrorlake.kafka.batch_header import (
+    CRC,
+    CRC_AT,
     HEADER_BYTES,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
-    PREFIX_BYTES,
     RECORD_BYTES_MIN,
     Batch,
     BatchHeader,
     Codec,
     corrupt,
-    read_header,
     write_header,
 )
 from mirrorlake.kafka.compression import compress
@@ -46,12 +46,14 @@ class OpenedBatch:
     Attributes:
         codec: of the batches made of it.
         payload: the records, decompressed; where the batch is not compressed, the batch's own memory.
+        payload_address: where they lie.
         records: a row per record, as `rewrite_kernels.py` lays it out.
         run_rows: the first row of each run of records whose offsets follow one another, then the number of rows.
     """
 
     codec: Codec
     payload: UInt8s
+    payload_address: int
     records: Int64s
     run_rows: Int64s
 
@@ -96,8 +98,7 @@ class OpenedBatch:
         room = HEADER_BYTES + self._rest_bytes(start_row, end_row) + count * ROOM_PER_RECORD
         output = np.empty(room, np.uint8)
         outcome = np.empty(OUTCOME_FIELDS, np.int64)
-        payload = self.payload.ctypes.data
-        end = write_rows(self.records, start_row, end_row, payload, output, HEADER_BYTES, outcome)
+        end = write_rows(self.records, start_row, end_row, self.payload_address, output, HEADER_BYTES, outcome)
         assert end >= 0, "records were written other than they were measured"
         view = output.data[:end]
         if self.codec != Codec.NONE:
@@ -120,7 +121,7 @@ class OpenedBatch:
             record_count=count,
         )
         write_header(view, header)
-        return Batch(read_header(view, 0, len(view) - PREFIX_BYTES), view)
+        return Batch(header._replace(crc=CRC.unpack_from(view, CRC_AT)[0]), view)
 
 
 def open_batch(
@@ -171,13 +172,15 @@ def open_batch(
     records = np.empty((header.record_count, RECORD_FIELDS), np.int64)
     run_rows = np.empty(header.record_count + 1, np.int64)
     outcome = np.empty(OUTCOME_FIELDS, np.int64)
-    status = find_records(row, payload.ctypes.data, start_offset, end_offset, records, run_rows, outcome)
+    address = payload.ctypes.data
+    status = find_records(row, address, start_offset, end_offset, records, run_rows, outcome)
     if status != kernels.OK:
         raise record_error(header, status, int(outcome[FAILED_RECORD]))
     rows, runs = outcome.item(ROWS), outcome.item(RUNS)
     return OpenedBatch(
         codec=header.codec if codec is None else codec,
         payload=payload,
+        payload_address=address,
         records=records[:rows],
         run_rows=run_rows[: runs + 1],
     )
