@@ -33,7 +33,7 @@ def kafka_libs(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
     is downloading. Idempotent; a second call only looks whether the folder is there.
 
     Args:
-        version: Kafka's version, 4.0 or newer.
+        version: Kafka's version, 2.4 or newer; those before 4.0 bring ZooKeeper's jars too.
         cache: where to keep the folder; the user's cache folder by default.
 
     Raises:

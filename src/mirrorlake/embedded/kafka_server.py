@@ -142,8 +142,7 @@ class EmbeddedKafka:
         (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
         properties.write_text(self._properties_text(), encoding="utf-8")
-        if not (self.folder / "data" / "meta.properties").exists():
-            self._format(java, properties)
+        self._prepare(java)
         command = self._java_command(java, "kafka.Kafka", str(properties), heap_mb=self._heap_mb)
         self._process = GuardedProcess(command, log_path=self.log_path)
         try:
@@ -199,11 +198,23 @@ class EmbeddedKafka:
                 port=self.port,
             )
 
+    @property
+    def _meta_properties(self) -> Path:
+        return self.folder / "data" / "meta.properties"
+
+    def _prepare(self, java: str) -> None:
+        """Does what the broker's start needs beside ``server.properties``, which is written."""
+        if not self._meta_properties.exists():
+            self._format(java, self.folder / "server.properties")
+
     def _cluster_id(self) -> str:
-        lines = (self.folder / "data" / "meta.properties").read_text(encoding="utf-8").splitlines()
+        lines = self._meta_properties.read_text(encoding="utf-8").splitlines()
         return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
 
     def _properties_text(self) -> str:
+        return "".join(f"{name}={value}\n" for name, value in self._properties().items())
+
+    def _properties(self) -> dict[str, str]:
         here = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -215,8 +226,7 @@ class EmbeddedKafka:
             "controller.quorum.bootstrap.servers": f"{_HOST}:{self._controller_port}",
             "log.dirs": str((self.folder / "data").absolute()),
         }
-        merged = {**_SMALL_BROKER, **here, **self._own_properties}
-        return "".join(f"{name}={value}\n" for name, value in merged.items())
+        return {**_SMALL_BROKER, **here, **self._own_properties}
 
     def _java_command(self, java: str, main_class: str, *arguments: str, heap_mb: int) -> list[str]:
         # Native parts of the codecs are unpacked to the temporary folder, and a killed JVM leaves them there.
@@ -247,12 +257,14 @@ class EmbeddedKafka:
     def _wait_until_ready(self, process: GuardedProcess) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         reason = "it was not asked"
-        cluster_id = self._cluster_id()
         while time.monotonic() < deadline:
             if process.exit_code is not None:
                 raise self._unusable(f"died while starting, exit code {process.exit_code}")
             try:
+                cluster_id = self._cluster_id()
                 check_ready(_HOST, self.port, cluster_id=cluster_id, timeout_seconds=_PROBE_TIMEOUT_SECONDS)
+            except (FileNotFoundError, StopIteration):
+                reason = "it belongs to no cluster yet"
             except NotReadyError as not_ready:
                 reason = str(not_ready)
             else:
@@ -277,8 +289,8 @@ def _earlier_ports(properties: Path) -> tuple[int | None, int | None]:
         return None, None
     for line in lines:
         if line.startswith("listeners="):
-            client, controller = (int(listener.rpartition(":")[2]) for listener in line.split(",")[:2])
-            return client, controller
+            client, *others = (int(listener.rpartition(":")[2]) for listener in line.split(","))
+            return client, others[0] if others else None
     return None, None
 
 

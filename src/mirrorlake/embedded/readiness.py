@@ -1,19 +1,19 @@
 """Asks a broker whether it serves, with three requests written by hand, so that nothing else is needed.
 
-Only versions every broker from 3.0 on answers are used. Source of the layouts: Kafka's protocol guide and
-KIP-482 (flexible versions).
+Only versions are used that every broker from 2.0 up to the newest answers. Source of the layouts: Kafka's
+protocol guide.
 """
 
 import socket
 import struct
 
-_METADATA, _FIND_COORDINATOR, _DESCRIBE_TRANSACTIONS = 3, 10, 65
+_METADATA, _FIND_COORDINATOR, _END_TXN = 3, 10, 26
 _TRANSACTION_KEY = 1  # FindCoordinator's key type for transactional ids
 _ANSWER_BYTES_MAX = 1 << 20
 # Names that differ in one digit have successive Java hash codes, so ten of them meet every partition of a
 # __transaction_state that has ten or fewer; ours has four.
 _PROBE_IDS = 10
-_TRANSACTIONAL_ID_NOT_FOUND = 105
+_INVALID_PRODUCER_ID_MAPPING = 49
 
 
 class NotReadyError(Exception):
@@ -61,19 +61,18 @@ def _check_coordinator_is_known(connection: socket.socket) -> None:
 
 
 def _check_coordinator_is_loaded(connection: socket.socket) -> None:
-    # An id that nobody used is "not found" once its partition is loaded: a question that leaves no trace.
+    # There is no transaction of an id that nobody used, which a coordinator says once that id's partition is
+    # loaded: a question that leaves no trace, and that brokers too old for DescribeTransactions answer.
     for number in range(_PROBE_IDS):
-        name = f"mirrorlake-probe-{number}".encode()
-        body = bytes([1 + 1, len(name) + 1]) + name + b"\0"  # compact array of one compact string, no tags
-        answer = _ask(connection, _DESCRIBE_TRANSACTIONS, version=0, body=body, is_flexible=True)
-        (error_code,) = struct.unpack_from(">h", answer, 1 + 4 + 1)  # after tags, throttle time, array length
-        if error_code != _TRANSACTIONAL_ID_NOT_FOUND:
+        body = _string(f"mirrorlake-probe-{number}") + struct.pack(">qh?", 0, 0, False)
+        answer = _ask(connection, _END_TXN, version=1, body=body)
+        _throttle_ms, error_code = struct.unpack_from(">ih", answer, 0)
+        if error_code != _INVALID_PRODUCER_ID_MAPPING:
             raise NotReadyError(f"the transaction coordinator answered error {error_code}")
 
 
-def _ask(connection: socket.socket, api: int, *, version: int, body: bytes, is_flexible: bool = False) -> bytes:
-    header = struct.pack(">hhi", api, version, 7) + _string("mirrorlake-probe") + (b"\0" if is_flexible else b"")
-    frame = header + body
+def _ask(connection: socket.socket, api: int, *, version: int, body: bytes) -> bytes:
+    frame = struct.pack(">hhi", api, version, 7) + _string("mirrorlake-probe") + body
     connection.sendall(struct.pack(">i", len(frame)) + frame)
     (answer_bytes,) = struct.unpack(">i", _receive(connection, 4))
     if not 4 <= answer_bytes <= _ANSWER_BYTES_MAX:

@@ -20,6 +20,7 @@ class Api(IntEnum):
     LIST_OFFSETS = 2
     METADATA = 3
     FIND_COORDINATOR = 10
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -29,6 +30,7 @@ class Api(IntEnum):
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
     DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -49,6 +51,7 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.LIST_OFFSETS: 7,
         Api.METADATA: 12,
         Api.FIND_COORDINATOR: 4,
+        Api.SASL_HANDSHAKE: 1,
         Api.API_VERSIONS: 0,
         Api.CREATE_TOPICS: 6,
         Api.DELETE_TOPICS: 5,
@@ -58,6 +61,7 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.END_TXN: 4,
         Api.DESCRIBE_CONFIGS: 4,
+        Api.SASL_AUTHENTICATE: 1,
         Api.CREATE_PARTITIONS: 3,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
@@ -70,23 +74,48 @@ VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
         Api.PRODUCE: PRODUCE_VERSION,
         Api.FETCH: FETCH_VERSION,
         Api.LIST_OFFSETS: 4,  # the leader epoch is checked
-        Api.METADATA: 10,  # topic ids
-        Api.FIND_COORDINATOR: 4,  # many keys at once
+        Api.METADATA: 7,  # leader epochs; topic ids come with 10
+        Api.FIND_COORDINATOR: 1,  # transactional ids; many keys at once come with 4
+        Api.SASL_HANDSHAKE: 1,  # what follows is wrapped in SaslAuthenticate
         Api.API_VERSIONS: 0,
         Api.CREATE_TOPICS: 5,
         Api.DELETE_TOPICS: 4,
         Api.DELETE_RECORDS: 1,
         Api.INIT_PRODUCER_ID: 2,
         Api.OFFSET_FOR_LEADER_EPOCH: 3,  # the replica id can be given
-        Api.ADD_PARTITIONS_TO_TXN: 2,
-        Api.END_TXN: 2,
+        Api.ADD_PARTITIONS_TO_TXN: 1,
+        Api.END_TXN: 1,
         Api.DESCRIBE_CONFIGS: 1,
+        Api.SASL_AUTHENTICATE: 1,  # the session's lifetime
         Api.CREATE_PARTITIONS: 1,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }
 )
-"""Lowest version that carries what is needed, per API. All are there since Apache Kafka 3.0."""
+"""Lowest version that carries what is needed, per API. `SINCE` says which Apache Kafka has it first."""
+
+OLDEST_KAFKA: Final = "2.4"
+"""The first Apache Kafka that knows everything in `VERSION_FLOORS` but what `SINCE` names."""
+
+SINCE: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        Api.DESCRIBE_PRODUCERS: "2.8 (KIP-664)",
+        Api.DESCRIBE_TRANSACTIONS: "3.0 (KIP-664)",
+    }
+)
+"""First Apache Kafka with an API that came after `OLDEST_KAFKA`."""
+
+
+def lacks(versions: Mapping[int, tuple[int, int]], api: Api) -> bool:
+    """Tells whether a broker knows no version of an API that carries what is needed.
+
+    Args:
+        versions: lowest and highest version (both inclusive) the broker knows, by API key.
+        api: which.
+    """
+    lowest, highest = versions.get(api, (0, -1))
+    return max(lowest, VERSION_FLOORS[api]) > min(highest, VERSION_CAPS[api])
+
 
 FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -95,6 +124,7 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.LIST_OFFSETS: 6,
         Api.METADATA: 9,
         Api.FIND_COORDINATOR: 3,
+        Api.SASL_HANDSHAKE: 2,  # never: it has versions 0 and 1 only
         Api.API_VERSIONS: 3,
         Api.CREATE_TOPICS: 5,
         Api.DELETE_TOPICS: 4,
@@ -104,6 +134,7 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.END_TXN: 3,
         Api.DESCRIBE_CONFIGS: 4,
+        Api.SASL_AUTHENTICATE: 2,
         Api.CREATE_PARTITIONS: 2,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,

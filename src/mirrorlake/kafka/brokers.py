@@ -6,7 +6,8 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, TransientError
+from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, TransientError, UnsupportedError
+from mirrorlake.kafka.apis import Api, lacks
 from mirrorlake.kafka.broker_connections import BrokerConnections
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.connection import Connection
@@ -121,6 +122,27 @@ class Brokers:
         connection = await self.connection(broker_id, CONTROL)
         return await request.ask(connection, timeout_seconds=self.settings.request_timeout_seconds)
 
+    async def lacking(self, apis: Sequence[Api]) -> dict[Api, UnsupportedError]:
+        """See `ClusterClient.lacking`."""
+        broker_ids = (await self.metadata(())).brokers
+        found = await asyncio.gather(*map(self._connection_or_error, broker_ids))
+        connections = [each for each in found if isinstance(each, Connection)]
+        for each in found:
+            if not connections and isinstance(each, MirrorlakeError):
+                raise each
+        return {
+            api: connection.unsupported(api)
+            for connection in connections
+            for api in apis
+            if lacks(connection.versions, api)
+        }
+
+    async def _connection_or_error(self, broker_id: int) -> Connection | MirrorlakeError:
+        try:
+            return await self.connection(broker_id, CONTROL)
+        except MirrorlakeError as error:
+            return error
+
     async def ask_any(self, request: ControlRequest[T]) -> T:
         """Asks whichever broker answers.
 
@@ -137,7 +159,11 @@ class Brokers:
                 connection.close("it did not answer")
         known = self._cache.known.brokers.values()
         servers = [*known, *map(parse_server, self.settings.bootstrap_servers)]
-        self._bootstrap = await self._open_first(list(dict.fromkeys(servers)))
+        opened = await self._open_first(list(dict.fromkeys(servers)))
+        if self._bootstrap is not None and not self._bootstrap.closed:
+            opened.close("another request had opened one meanwhile")  # nobody would close it later
+        else:
+            self._bootstrap = opened
         return await request.ask(self._bootstrap, timeout_seconds=timeout_seconds)
 
     async def ask_controller(self, request: ControlRequest[T]) -> T:

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, TopicMissingError, TransientError
+from mirrorlake.errors import (
+    BrokerNotReadyError,
+    MirrorlakeError,
+    TopicMissingError,
+    TransientError,
+    UnsupportedError,
+)
 from mirrorlake.kafka.admin_requests import (
     create_partitions_request,
     create_topic_request,
@@ -33,6 +39,7 @@ from mirrorlake.kafka.descriptions import (
     TransactionState,
 )
 from mirrorlake.kafka.error_codes import (
+    CONCURRENT_TRANSACTIONS,
     NONE,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,6 +47,7 @@ from mirrorlake.kafka.error_codes import (
 )
 from mirrorlake.kafka.fetch import (
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
     decode_fetch,
@@ -107,6 +115,16 @@ class ClusterClient:
             NotKafkaError: something else answers at the broker's address.
         """
         return await self._brokers.connection(broker_id, use)
+
+    async def lacking(self, apis: Sequence[Api]) -> dict[Api, UnsupportedError]:
+        """Returns those of ``apis`` that some broker does not know, each with an error that names such a broker.
+
+        Brokers that cannot be reached at the moment are left out.
+
+        Raises:
+            MirrorlakeError: none can be reached.
+        """
+        return await self._brokers.lacking(apis)
 
     # -- topics ---------------------------------------------------------------------------------------------
 
@@ -331,6 +349,26 @@ class ClusterClient:
         """
         await self._coordinators.end_transaction(transactional_id, identity, committed=committed)
 
+    async def has_ended(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> bool:
+        """Tells whether the end that `end_transaction` asked for last is complete, markers and all.
+
+        For brokers without DescribeTransactions (before Kafka 3.0). The same end is asked for again: a coordinator
+        compares the epoch first, and answers an end that has happened as done, changing nothing (``endTransaction``
+        in Kafka's ``TransactionCoordinator``). So each answer also says that the identity is the newest.
+
+        Raises:
+            PositionMovedError: fenced, or the coordinator knows another end, or nothing of the id any more.
+            OutcomeUnknownError: the answer was lost.
+            BrokerNotReadyError: it could not be asked.
+        """
+        try:
+            await self.end_transaction(transactional_id, identity, committed=committed)
+        except BrokerNotReadyError as busy:
+            if busy.facts.get("code") != CONCURRENT_TRANSACTIONS:
+                raise
+            return False
+        return True
+
     # -- within ---------------------------------------------------------------------------------------------
 
     @property
@@ -343,7 +381,8 @@ class ClusterClient:
         deadline = loop.time() + self.settings.request_timeout_seconds
         wanted = [TopicPartition(name, number) for number in range(partitions)]
         while True:
-            ends = await self.log_ends(wanted)
+            # Not their log ends: a topic in a format before Kafka 0.11 has no leader epochs to find them by.
+            ends = await self.list_offsets(wanted, timestamp=LATEST, isolation_level=READ_UNCOMMITTED)
             if not any(isinstance(end, TransientError | TopicMissingError) for end in ends.values()):
                 return
             if loop.time() > deadline:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    Fact,
     MirrorlakeError,
     OutcomeUnknownError,
     RequestTimeoutError,
@@ -119,7 +120,8 @@ class Coordinators:
         if isinstance(answers, Refused):
             raise self._error(answers, "AddPartitionsToTxn", transactional_id)
         return {
-            partition: answer and self._error(answer, f"AddPartitionsToTxn of {partition}", transactional_id)
+            partition: answer
+            and self._error(answer, f"AddPartitionsToTxn of {partition}", transactional_id, topic=partition.topic)
             for partition, answer in answers.items()
         }
 
@@ -142,7 +144,13 @@ class Coordinators:
         }
 
         async def ask() -> Refused | None:
-            answers = await self._brokers.ask_any(find_coordinators_request(unknown))
+            # A broker before 3.0 answers about one id at a time.
+            answers: dict[str, int | Refused] = {}
+            while left := [each for each in unknown if each not in answers]:
+                more = await self._brokers.ask_any(find_coordinators_request(left))
+                if answers.keys() >= more.keys():
+                    break
+                answers |= more
             waiting: Refused | None = None
             for transactional_id in tuple(unknown):
                 answer = answers.get(transactional_id, _NO_ANSWER)
@@ -211,7 +219,7 @@ class Coordinators:
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(_PAUSE_SECONDS_MAX, pause_seconds * 2)
 
-    def _error(self, answer: Refused, what: str, transactional_id: str | None) -> MirrorlakeError:
+    def _error(self, answer: Refused, what: str, transactional_id: str | None, **facts: Fact) -> MirrorlakeError:
         cluster = self._brokers.settings.name
         return error_for(
             answer.code,
@@ -219,6 +227,7 @@ class Coordinators:
             message=answer.message,
             cluster=cluster,
             transactional_id=transactional_id,
+            **facts,
         )
 
 

@@ -38,7 +38,8 @@ class TopicMetadata:
 
     Attributes:
         name: its name.
-        topic_id: Kafka's text form of the id (22 characters); another one after the topic was made anew.
+        topic_id: Kafka's text form of the id (22 characters); another one after the topic was made anew. Empty
+            where the cluster gives no ids (before Kafka 2.8, or an inter.broker.protocol.version before it).
         is_internal: whether brokers keep their own state in it.
         partitions: by number.
     """
@@ -169,6 +170,8 @@ class ConfigValue:
         return self.source != "DYNAMIC_TOPIC_CONFIG"
 
 
-def format_topic_id(topic_id: uuid.UUID) -> str:
-    """Returns Kafka's text form of an id: base64 for URLs, without padding."""
+def format_topic_id(topic_id: uuid.UUID | None) -> str:
+    """Returns Kafka's text form of an id: base64 for URLs, without padding; empty for none and the id of zeros."""
+    if topic_id is None or not topic_id.int:
+        return ""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")

@@ -23,15 +23,28 @@ from mirrorlake.offsets import TopicPartition
 _TRANSACTION = 1
 """Kafka's key type of transactional ids."""
 _NEW_PRODUCER = -1
+_MANY_KEYS_VERSION = 4
+"""From which on FindCoordinator takes many keys (KIP-699)."""
 
 
 def find_coordinators_request(transactional_ids: Sequence[str]) -> ControlRequest[dict[str, int | Refused]]:
-    """Asks which brokers coordinate transactional ids."""
+    """Asks which brokers coordinate transactional ids; at least one.
+
+    A broker before Kafka 3.0 is asked about the first alone (KIP-699): ask again about those left out.
+    """
 
     def message(version: int) -> Any:
+        if version < _MANY_KEYS_VERSION:
+            return FindCoordinatorRequest(key_type=_TRANSACTION, key=transactional_ids[0], version=version)
         return FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=list(transactional_ids), version=version)
 
     def read(answer: Any) -> dict[str, int | Refused]:
+        if answer.version < _MANY_KEYS_VERSION:
+            return {
+                transactional_ids[0]: Refused(answer.error_code, answer.error_message)
+                if answer.error_code
+                else answer.node_id
+            }
         return {
             found.key: Refused(found.error_code, found.error_message) if found.error_code else found.node_id
             for found in answer.coordinators

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import pytest
 from crc32c import crc32c
 
@@ -127,6 +128,22 @@ def test_one_bootstrap_server_that_answers_is_enough(source_kafka: EmbeddedKafka
 
     with port_without_server() as dead:
         run_async(scenario(dead))
+
+
+def test_first_questions_at_the_same_time_leave_no_connection_open(
+    source_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    def connections() -> int:
+        return sum(bool(c.raddr) and c.raddr.port == source_kafka.port for c in psutil.Process().net_connections())
+
+    async def scenario() -> None:
+        async with client_of(source_kafka) as client:
+            before = connections()
+            await asyncio.gather(*(client.init_producer_id(None, transaction_timeout_ms=1000) for _ in range(5)))
+            assert connections() == before + 1
+        assert connections() == before
+
+    run_async(scenario())
 
 
 def test_all_bootstrap_servers_and_their_reasons_are_named_when_none_answers(run_async: RunAsync) -> None:

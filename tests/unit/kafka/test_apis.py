@@ -4,14 +4,14 @@ import subprocess
 import sys
 
 import pytest
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 import mirrorlake.kafka.protocol_classes  # noqa: F401  (imports kafka without its warnings)
 from mirrorlake.kafka.apis import FLEXIBLE_SINCE, VERSION_CAPS, VERSION_FLOORS, Api
 
 SCHEMAS = {
     message.API_KEY: message
-    for module in (admin, consumer, metadata, producer)
+    for module in (admin, consumer, metadata, producer, sasl)
     for name, message in vars(module).items()
     if name.endswith("Request") and hasattr(message, "API_KEY")
 }
@@ -23,7 +23,7 @@ def test_name_and_flexible_versions_are_kafkas(api: Api) -> None:
     flexible = [version for version in range(schema.max_version + 1) if schema.flexible_version_q(version)]
 
     assert schema.name == f"{api.title}Request"
-    assert FLEXIBLE_SINCE[api] == flexible[0]
+    assert FLEXIBLE_SINCE[api] == (flexible[0] if flexible else schema.max_version + 1)
 
 
 @pytest.mark.parametrize("api", Api)
