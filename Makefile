@@ -44,8 +44,12 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# A worker has brokers and a Spark session of its own, about 2 GB. The tests of a file stay together, for what its
+# fixtures set up; files begin in the order of their names, so that the long ones are not left for the end.
+TEST_WORKERS ?= 2
+
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 demo: setup
 	$(BIN)/mirrorlake demo

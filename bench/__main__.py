@@ -22,15 +22,16 @@ from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive
+from bench.storage import Place, Storage, choose_place
 from mirrorlake.embedded.jars import kafka_libs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 # With how many times the input each is measured by default: as many as twenty seconds of copying need. MirrorMaker
 # needs no more than one for that.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
-    "mm2": (MirrorMaker, {"k1": 1, "b100": 1}),
-    "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12}),
-    "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12}),
+    "mm2": (MirrorMaker, {"k1": 1, "b100": 1, "s100": 1}),
+    "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12, "s100": 12}),
+    "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
 }
 PARTS = ("help", "copy", "latency", "many")
 BROKER_HEAP_MB = 1024
@@ -74,6 +75,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--contender", action="append", choices=[*CONTENDERS], help="of copies; again for more")
     parser.add_argument("--times", type=int, help="how often each input is repeated, instead of each one's own number")
     parser.add_argument("--rounds", type=int, default=1, help="how often each copy is measured")
+    parser.add_argument(
+        "--storage",
+        type=Storage,
+        choices=[*Storage],
+        help="what keeps the brokers' logs while copies are measured; memory by default where all fits there",
+    )
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="folder for the results")
@@ -81,13 +88,19 @@ def _arguments() -> argparse.Namespace:
 
 
 def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
-    for name in arguments.input or INPUTS:
-        for contender in arguments.contender or CONTENDERS:
-            make, times = CONTENDERS[contender]
-            wanted = INPUTS[name].repeated(arguments.times or times[name])
-            for _round in range(arguments.rounds):
-                found.copies.append(asyncio.run(_run_copy(make(), wanted)))
-                print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
+    names, contenders = arguments.input or [*INPUTS], arguments.contender or [*CONTENDERS]
+    wanted = {
+        (name, contender): INPUTS[name].repeated(arguments.times or CONTENDERS[contender][1][name])
+        for name in names
+        for contender in contenders
+    }
+    place = choose_place(wanted.values(), wanted=arguments.storage)
+    found.copies_storage = place.storage
+    print(f"the brokers' logs are kept in {place.storage} ({place.folder})\n", flush=True)
+    for (_, contender), each in wanted.items():
+        for _round in range(arguments.rounds):
+            found.copies.append(asyncio.run(_run_copy(CONTENDERS[contender][0](), each, place)))
+            print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
 
 
 def _summary(found: results.Results) -> str:
@@ -112,9 +125,9 @@ def _summary(found: results.Results) -> str:
     return "\n\n".join(tables)
 
 
-async def _run_copy(contender: Contender, wanted: Input) -> Measured:
+async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measured:
     # Made on both sides, so that the watcher has something to ask for and nobody is charged for it.
-    async with _brokers({wanted.name: wanted.partitions}) as brokers:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder) as brokers:
         filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
         return await measure(
             contender,
@@ -145,10 +158,10 @@ async def _run_many(seconds: float) -> ManyMirrors:
 
 
 @asynccontextmanager
-async def _brokers(topics: dict[str, int]) -> AsyncIterator[_Brokers]:
-    """Starts two brokers with these topics (by name, with their partitions) on both."""
+async def _brokers(topics: dict[str, int], place: Path | None = None) -> AsyncIterator[_Brokers]:
+    """Starts two brokers with these topics (by name, with their partitions) on both; their logs are below ``place``."""
     libs = kafka_libs()
-    with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-", dir=place) as name:
         folder = Path(name)
         new_broker = partial(EmbeddedKafka, libs=libs, heap_mb=BROKER_HEAP_MB, properties=BROKER_PROPERTIES)
         own = folder / "contender"

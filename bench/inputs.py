@@ -48,6 +48,8 @@ class Input:
 INPUTS = {
     "k1": Input(name="k1", records=1_000_000, record_bytes=1024, codec="none"),
     "b100": Input(name="b100", records=5_000_000, record_bytes=100, codec="lz4"),
+    # Ten records a batch, as of producers that do not wait for more.
+    "s100": Input(name="s100", records=1_000_000, record_bytes=100, codec="none", batch_bytes=1160),
 }
 
 

@@ -16,6 +16,7 @@ import psutil
 from bench.contender import Measured
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
+from bench.storage import Storage
 from mirrorlake.embedded.jars import KAFKA_VERSION
 from mirrorlake.java import find_java
 
@@ -27,6 +28,7 @@ class Results:
     """Everything one run of the comparison has measured so far."""
 
     copies: list[Measured] = field(default_factory=list)
+    copies_storage: Storage | None = None
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     help_seconds: float | None = None
@@ -43,6 +45,7 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "machine": _machine(),
         "load": {"before": results.load_before, "after": os.getloadavg()},
         "kafka": KAFKA_VERSION,
+        "copies_storage": results.copies_storage,
         "runs": [
             {
                 **asdict(run),

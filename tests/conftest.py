@@ -5,15 +5,25 @@ import os
 import uuid
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
+from hypothesis import settings
 
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
+from support.kafka_nodes import KafkaNodes
+
+if TYPE_CHECKING:
+    from support.secured_kafka import SecuredKafka
+
+# A busy machine is no failure: nothing here asserts how long something takes.
+settings.register_profile("mirrorlake", deadline=None)
+settings.load_profile("mirrorlake")
 
 Result = TypeVar("Result")
+EAGER_CLEANER = {"log.cleaner.backoff.ms": "250"}  # by default it looks every 15 s whether there is something to do
 COROUTINE_TIMEOUT_SECONDS = 300.0  # far longer than any test; keeps a hanging one from holding the suite
 
 
@@ -45,14 +55,37 @@ def kafka_libs() -> Path:
 @pytest.fixture(scope="session")
 def source_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """A broker that all tests of the session share: leave it running and as you found it."""
-    with EmbeddedKafka(tmp_path_factory.mktemp("source-kafka"), libs=kafka_libs) as server:
+    with EmbeddedKafka(tmp_path_factory.mktemp("source-kafka"), libs=kafka_libs, properties=EAGER_CLEANER) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def destination_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """The other broker that all tests of the session share."""
-    with EmbeddedKafka(tmp_path_factory.mktemp("destination-kafka"), libs=kafka_libs) as server:
+    with EmbeddedKafka(
+        tmp_path_factory.mktemp("destination-kafka"), libs=kafka_libs, properties=EAGER_CLEANER
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_nodes(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNodes]:
+    """Three brokers that are one cluster, started for the first test that asks: leave all of them running."""
+    with KafkaNodes(tmp_path_factory.mktemp("kafka-nodes"), libs=kafka_libs) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SecuredKafka]":
+    """A broker with TLS, SASL and access rules that all tests of the session share; leave it running."""
+    from support.secured_kafka import SecuredKafka
+    from support.token_endpoint import TokenEndpoint
+
+    with (
+        TokenEndpoint() as tokens,
+        SecuredKafka(tmp_path_factory.mktemp("secured-kafka"), libs=kafka_libs, tokens=tokens) as server,
+    ):
+        server.add_scram_users()
         yield server
 
 

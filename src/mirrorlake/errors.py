@@ -7,17 +7,24 @@ MirrorlakeError
 │   ├── BrokerNotReadyError      the broker asks for patience (leader moves, coordinator loads, too few replicas)
 │   ├── PositionMovedError       another writer moved the position first: read it again
 │   ├── StoreUnavailableError    the archive's store does not answer, or is full
+│   ├── TokenUnavailableError    the token endpoint does not answer
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
 │   ├── NotKafkaError            something else answers at the address
 │   ├── UnsupportedError         the peer, or this version, cannot do what is asked
+│   ├── UntrustedBrokerError     the broker's certificate is not one to trust
+│   ├── AuthenticationFailedError  the cluster does not believe who we say we are
 │   ├── TopicMissingError        no such topic or partition
 │   ├── PermissionDeniedError    the cluster or the store says no
 │   ├── CorruptBatchError        bytes that are not what they claim to be
 │   ├── SourceGapError           the source has no record where the destination needs one
 │   ├── SourceTruncatedError     the source no longer has what the destination needs next
+│   ├── SourceDivergedError      the source has other records below the position than those copied
 │   ├── TopicRecreatedError      the source topic was deleted and made again
 │   ├── DestinationForeignError  the destination holds what this mirror did not write
+│   │   ├── MisalignedError      records landed at other offsets than they have at the source
+│   │   ├── OtherSourceError     it was filled from another source cluster
+│   │   └── OtherMirrorError     another mirror fills it
 │   ├── DestinationAheadError    the destination is past the source's end
 │   ├── PartitionCountError      source and destination differ in their number of partitions
 │   ├── RecordTooLargeError      the destination refuses the size
@@ -86,6 +93,10 @@ class StoreUnavailableError(TransientError):
     """The store of an archive does not answer, or has no room."""
 
 
+class TokenUnavailableError(TransientError):
+    """The token endpoint does not answer, or has no token at the moment; no connection can be opened meanwhile."""
+
+
 class OutcomeUnknownError(TransientError):
     """The answer to a write was lost: it may or may not have happened. The destination must be read again."""
 
@@ -100,6 +111,14 @@ class NotKafkaError(PermanentError):
 
 class UnsupportedError(PermanentError):
     """The peer, or this version of mirrorlake, cannot do what is asked."""
+
+
+class UntrustedBrokerError(PermanentError):
+    """The broker's certificate has another name, another issuer or another time; nothing was sent to it."""
+
+
+class AuthenticationFailedError(PermanentError):
+    """The cluster refuses the password, the token, the mechanism or the client's certificate."""
 
 
 class TopicMissingError(PermanentError):
@@ -127,12 +146,28 @@ class SourceTruncatedError(PermanentError):
     """The source's log start is past the destination's position."""
 
 
+class SourceDivergedError(PermanentError):
+    """The source's log was cut below the position and written anew, as after an unclean leader election."""
+
+
 class TopicRecreatedError(PermanentError):
     """The source topic was deleted and made again: its offsets mean other records than those copied so far."""
 
 
 class DestinationForeignError(PermanentError):
     """The destination holds records this mirror did not write."""
+
+
+class MisalignedError(DestinationForeignError):
+    """Records of this mirror stand at other offsets of the destination than they have at the source."""
+
+
+class OtherSourceError(DestinationForeignError):
+    """The destination was filled from another source cluster than the one configured."""
+
+
+class OtherMirrorError(DestinationForeignError):
+    """Another mirror fills the destination topic."""
 
 
 class DestinationAheadError(PermanentError):

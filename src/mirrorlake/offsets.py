@@ -73,3 +73,12 @@ class GapFill(StrEnum):
 
 GAP_FILL_OFFSETS_MAX = 100_000_000
 """What is filled below a source's log start without being asked for: about 80 MB and 15 s at the destination."""
+
+
+class StartKind(StrEnum):
+    """Where a partition without a position begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"

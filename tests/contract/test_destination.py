@@ -10,12 +10,14 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
+from mirrorlake.mirror.work import DestinationWork, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
-from support.leases import archive_work, kafka_work, lease_plan, run_lease
+from support.leases import archive_work, kafka_work, lease_plan, map_work, run_lease
+from support.map_copies import held_through_map
 from support.records import Record, consume, every_kind, in_batches, produce, settings_of, simple_records
 from support.segments import records_of
 
@@ -29,7 +31,7 @@ class Case:
     source: str
     where: TopicPartition
     run_async: RunAsync
-    work: Callable[[int], KafkaWork | ArchiveWork]
+    work: Callable[[int], DestinationWork]
     held: Callable[[], dict[int, Record]]
     spoil: Callable[[], None]
     written: int = field(default=0)
@@ -46,7 +48,7 @@ class Case:
         return row
 
 
-@pytest.fixture(params=["kafka", "filesystem"])
+@pytest.fixture(params=["kafka", "kafka-map", "filesystem"])
 def case(
     request: pytest.FixtureRequest,
     source_kafka: EmbeddedKafka,
@@ -77,6 +79,22 @@ def case(
             work=lambda _: kafka_work(servers, where),
             held=lambda: consume(servers, topic_name, 0),
             spoil=spoil_topic,
+        )
+    if request.param == "kafka-map":
+        mapped = destination_kafka.bootstrap_servers
+        run_async(create(mapped))
+        stray = next(iter(in_batches([Record(1, b"not", b"ours")], 1)))
+
+        def spoil_progress() -> None:
+            run_async(produce(mapped, ProgressTopics(mirror=topic_name, shards=1).progress, 0, [stray]))
+
+        return Case(
+            source_kafka.bootstrap_servers,
+            where,
+            run_async,
+            work=lambda _: map_work(mapped, where),
+            held=lambda: held_through_map(mapped, where),
+            spoil=spoil_progress,
         )
     archived = ArchivedPartition(
         FilesystemStore(tmp_path), destination_name=topic_name, partition=0, extension="parquet"

@@ -1,9 +1,10 @@
 """Brokers that restart, freeze, or lose answers: a mirror goes on by itself and its copies stay equal."""
 
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import TransientError
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import LeasePlan, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
+from support.cleanliness import assert_clean
 from support.copies import (
     archive_position,
     assert_equal_in_archive,
@@ -23,9 +26,13 @@ from support.copies import (
     source_end,
     wait_until,
 )
-from support.leases import archive_work, kafka_work, lease_plan
+from support.kafka_nodes import KafkaNodes
+from support.lease_processes import LeaseProcesses, run_leases_until
+from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.load import Load
+from support.lossy import Lossy
 from support.mirrors import write_config
+from support.places import small_disk
 from support.proxy import PRODUCE, Proxy
 from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
@@ -163,70 +170,19 @@ def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_dest
     assert assert_equal_in_kafka(from_servers, to_servers, topic_name, partitions) > 0
 
 
-@pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    with Proxy() as made:
-        yield made
-
-
-class Lossy:
-    """A source topic, and its copy behind a proxy; leases run in this process."""
-
-    def __init__(
-        self, source: EmbeddedKafka, destination: EmbeddedKafka, proxy: Proxy, topic: str, run_async: RunAsync
-    ) -> None:
-        self.source, self.proxy, self.topic, self._run_async = source.bootstrap_servers, proxy, topic, run_async
-        proxy.target_port = destination.port
-        create_topic(self.source, topic)
-        create_topic(proxy.address, topic)
-        self.where = TopicPartition(topic, 0)
-        self.written = 0
-        self.worker = Worker()
-
-    def write(self, count: int) -> None:
-        records = simple_records(count, start=self.written, timestamp=int(time.time() * 1000))
-        self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 10))))
-        self.written += count
-
-    def plan(self, seconds: float) -> LeasePlan:
-        work = kafka_work(self.proxy.address, self.where)
-        return lease_plan(self.source, [(self.where, [work])], end=self.written, seconds=seconds)
-
-    def copy(self, *, patience_seconds: float = 120.0) -> None:
-        """Leases on one worker until one brings the position to the end."""
-        give_up_at = time.monotonic() + patience_seconds
-        while True:
-            (row,) = self.worker.run(self.plan(5.0))
-            if row.position == self.written and row.error is None:
-                return
-            assert time.monotonic() < give_up_at, row
-
-    def assert_equal(self) -> None:
-        assert assert_equal_in_kafka(self.source, self.proxy.address, self.topic) == self.written
-
-
-@pytest.fixture
-def lossy(
-    new_kafka: NewKafka, source_kafka: EmbeddedKafka, proxy: Proxy, topic_name: str, run_async: RunAsync
-) -> Iterator[Lossy]:
-    destination = new_kafka(advertised_listeners=f"PLAINTEXT://{proxy.address}")
-    made = Lossy(source_kafka, destination, proxy, topic_name, run_async)
-    yield made
-    made.worker.close()
-
-
 def test_answers_lost_with_their_connection_after_an_append_double_nothing_and_lose_nothing(lossy: Lossy) -> None:
-    for round_number, requests in enumerate((1, 2, 4, 7), start=1):
+    for requests in (1, 2, 4, 7):
         lossy.write(200)
+        cuts = lossy.proxy.cuts
         lossy.proxy.cut_before_answer(PRODUCE, after_requests=requests)
         lossy.copy()
-        assert lossy.proxy.cuts == round_number
+        assert lossy.proxy.cuts == cuts + 1
         lossy.assert_equal()
 
 
 def test_late_answers_change_nothing(lossy: Lossy) -> None:
     lossy.write(300)
-    lossy.proxy.answer_delay_seconds = 0.2
+    lossy.proxy.answer_delay_seconds = 0.06
     lossy.copy()
     lossy.proxy.answer_delay_seconds = 0.0
     lossy.assert_equal()
@@ -273,3 +229,94 @@ def test_a_source_that_falls_silent_does_not_hold_a_lease_with_other_partitions(
     assert not lease.is_alive(), "waits for the answer of a source that is silent"
     assert [row.position for row in rows] == [50]
     lossy.proxy.wake()
+
+
+@pytest.mark.parametrize("how", ["silent", "refusing"])
+def test_a_source_that_is_away_for_longer_than_every_time_out_is_copied_when_it_is_back(
+    how: str, proxy: Proxy, destination_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    source, destination = proxy.address, destination_kafka.bootstrap_servers
+    where = TopicPartition(topic_name, 0)
+    for servers in (source, destination):
+        create_topic(servers, topic_name)
+    run_async(produce(source, topic_name, 0, list(in_batches(simple_records(100), 10))))
+    plan = lease_plan(source, [(where, [kafka_work(destination, where)])], end=60, seconds=3.0)
+    (partition,) = plan.partitions
+    hasty = replace(partition.cluster, request_timeout_seconds=0.5, connect_timeout_seconds=0.5)
+    plan = replace(plan, partitions=(replace(partition, cluster=hasty),))
+    worker = Worker()
+    (row,) = worker.run(plan)
+    assert (row.error, row.position) == (None, 60)
+    if how == "silent":
+        proxy.fall_silent()
+    else:
+        proxy.refuses = True
+        proxy.reset_connections()
+    rest = replace(plan, partitions=(replace(plan.partitions[0], end_offset=100),))
+    away_until = time.monotonic() + 2.0
+    while time.monotonic() < away_until:
+        (row,) = worker.run(rest)
+        assert isinstance(row.error, TransientError)
+    proxy.forgive()
+    (row,) = worker.run(rest)
+    worker.close()
+    assert (row.error, row.position) == (None, 100)
+    assert assert_equal_in_kafka(source, destination, topic_name) == 100
+
+
+def test_a_copy_follows_its_leader_from_broker_to_broker_under_load(
+    kafka_nodes: KafkaNodes, source_kafka: EmbeddedKafka, topic_name: str, lease_processes: LeaseProcesses
+) -> None:
+    source, destination = source_kafka.bootstrap_servers, kafka_nodes.bootstrap_servers
+    where = TopicPartition(topic_name, 0)
+    create_topic(source, topic_name)
+    kafka_nodes.create_topic(topic_name, {0: [1]})
+    plan = lease_plan(source, [(where, [kafka_work(destination, where)])], end=None, seconds=1.0)
+
+    def await_more() -> None:
+        before = log_end(destination, topic_name)
+        wait_until(lambda: log_end(destination, topic_name) > before, "more records")
+
+    with Load(source, topic_name):
+        lease_processes.start(run_leases_until, plan, float("inf"))
+        for node in (2, 3):
+            await_more()
+            kafka_nodes.move(topic_name, [node])
+            assert kafka_nodes.leader(topic_name) == node
+    end = source_end(source, topic_name)
+    wait_until(lambda: log_end(destination, topic_name) == end, "all of them")
+    lease_processes.end()
+    assert assert_equal_in_kafka(source, destination, topic_name) > 0
+    assert_clean(destination, [topic_name])
+
+
+@pytest.mark.soak
+def test_a_destination_whose_disk_is_full_gets_the_rest_when_it_has_room_again(
+    kafka_libs: Path, source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    where = TopicPartition(topic_name, 0)
+    source = source_kafka.bootstrap_servers
+    create_topic(source, topic_name)
+    with small_disk(tmp_path / "disk", 40_000) as disk:
+        if disk is None:
+            pytest.skip("neither root nor sudo without a password may mount here")
+        with EmbeddedKafka(disk / "kafka", libs=kafka_libs) as destination:
+            create_topic(destination.bootstrap_servers, topic_name)
+            ballast = disk / "ballast"
+            records = simple_records(400, size=20_000, timestamp=int(time.time() * 1000))
+            run_async(produce(source, topic_name, 0, list(in_batches(records, 20))))
+            plan = lease_plan(source, [(where, [kafka_work(destination.bootstrap_servers, where)])], end=400)
+            fill_up(ballast, leave_bytes=3_000_000)
+            row = run_lease(plan)[0, "west"]
+            assert isinstance(row.error, TransientError)
+            ballast.unlink()
+            destination.kill()  # a broker without a folder to write to ends by itself, sooner or later
+            destination.start()
+            wait_until(lambda: run_lease(plan)[0, "west"].error is None, "the rest")
+            assert assert_equal_in_kafka(source, destination.bootstrap_servers, topic_name) == 400
+
+
+def fill_up(ballast: Path, *, leave_bytes: int) -> None:
+    """Takes all the room there is but so much."""
+    free = shutil.disk_usage(ballast.parent).free
+    ballast.write_bytes(bytes(max(0, free - leave_bytes)))

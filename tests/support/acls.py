@@ -1,8 +1,21 @@
 """Access rules of a broker that has an authorizer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from support.copies import wait_until
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -35,4 +48,55 @@ def _allow(kind: ResourceType, name: str, operation: str) -> ACL:
         operation=ACLOperation[operation],
         permission_type=ACLPermissionType.ALLOW,
         resource_pattern=ResourcePattern(kind, name),
+    )
+
+
+@dataclass(frozen=True)
+class Right:
+    """One access rule, by Kafka's names: ``kind`` is TOPIC, TRANSACTIONAL_ID or CLUSTER."""
+
+    kind: str
+    name: str
+    operation: str
+    is_prefix: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.kind} {self.name}{'*' if self.is_prefix else ''}"
+
+
+def grant_exactly(servers: str, user: str, rights: Iterable[Right]) -> None:
+    """Takes every right of a user away and gives it these; returns when the broker's authorizer has them."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    wanted = [_rule(user, right) for right in rights]
+    everything = ACLFilter(
+        principal=f"User:{user}",
+        host=None,
+        operation=ACLOperation.ANY,
+        permission_type=ACLPermissionType.ANY,
+        resource_pattern=ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+    )
+    try:
+        admin.delete_acls([everything])
+        if wanted:
+            assert not admin.create_acls(wanted)["failed"]
+        # The broker's authorizer follows the controller's log a moment later, and answers from what it knows.
+        expected = set(map(_content, wanted))
+        wait_until(lambda: set(map(_content, admin.describe_acls(everything)[0])) == expected, f"the rights of {user}")
+    finally:
+        admin.close()
+
+
+def _content(rule: ACL) -> tuple[object, ...]:
+    pattern = rule.resource_pattern
+    return pattern.resource_type, pattern.resource_name, pattern.pattern_type, rule.operation
+
+
+def _rule(user: str, right: Right) -> ACL:
+    pattern = ACLResourcePatternType.PREFIXED if right.is_prefix else ACLResourcePatternType.LITERAL
+    return ACL(
+        principal=f"User:{user}",
+        host="*",
+        operation=ACLOperation[right.operation],
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(ResourceType[right.kind], right.name, pattern),
     )

@@ -53,6 +53,19 @@ def die_in_lease(plan: LeasePlan, death: Death) -> None:
     Worker(crash_point=death.crash_point()).run(plan)
 
 
+def freeze_in_lease(plan: LeasePlan, step: str, occurrence: int) -> None:
+    """Runs in the process: one lease that freezes itself before the ``occurrence``-th time (from 1) of ``step``."""
+    seen = 0
+
+    def crash_point(reached: str) -> None:
+        nonlocal seen
+        seen += reached == step
+        if reached == step and seen == occurrence:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    Worker(crash_point=crash_point).run(plan)
+
+
 def run_leases_until(plan: LeasePlan, ends_at: float) -> None:
     """Runs in the process: lease after lease on one worker until the wall clock says ``ends_at``."""
     worker = Worker()

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.map_settings import MapSettings, MapStart, map_transactional_id
 from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.records import settings_of
 
@@ -44,6 +47,43 @@ def kafka_work(
     )
 
 
+def map_work(
+    destination: str,
+    source: TopicPartition,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    mirror: str | None = None,
+    batch_bytes_max: int = 1_048_588,
+    start: MapStart | None = None,
+    source_cluster_id: str = "",
+    source_topic_id: str = "",
+    skips_truncated: bool = False,
+    restarts_recreated: bool = False,
+    handed_on: HandedOn | None = None,
+) -> MapWork:
+    """A Kafka destination with mapped offsets; every source topic is a mirror of one shard unless told."""
+    name = mirror or source.topic
+    return MapWork(
+        destination="west",
+        cluster=settings_of(destination, "west"),
+        settings=MapSettings(
+            source=source,
+            destination=TopicPartition(topic or source.topic, source.partition if partition is None else partition),
+            topics=ProgressTopics(mirror=name, shards=1),
+            shard=0,
+            transactional_id=map_transactional_id(name, 0),
+            source_cluster_id=source_cluster_id,
+            source_topic_id=source_topic_id,
+            batch_bytes_max=batch_bytes_max,
+            start=start or MapStart(),
+            skips_truncated=skips_truncated,
+            restarts_recreated=restarts_recreated,
+            handed_on=handed_on,
+        ),
+    )
+
+
 def archive_work(
     root: Path,
     source: TopicPartition,
@@ -76,7 +116,7 @@ def archive_work(
 
 def lease_plan(
     source_servers: str,
-    works: Iterable[tuple[TopicPartition, Sequence[KafkaWork | ArchiveWork]]],
+    works: Iterable[tuple[TopicPartition, Sequence[DestinationWork]]],
     *,
     end: int | None,
     seconds: float = 20.0,

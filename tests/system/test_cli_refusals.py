@@ -17,7 +17,12 @@ from support.topics import make_topic, topics_of
 BATCH_LENGTH_AT, PREFIX_BYTES = 8, 12
 VALUE_AT = 70  # inside the first record of a batch
 
-TOPIC_RIGHTS = "grant on the topic: READ and DESCRIBE at the source; WRITE, READ, DESCRIBE at the destination"
+RIGHTS = {
+    "noread": "grant READ on topic noread to this user",
+    "noconfigs": "grant DESCRIBE_CONFIGS on topic noconfigs to this user",
+    "nocreate": "grant CREATE on topic nocreate to this user",
+    "nowrite": "grant WRITE on topic nowrite to this user",
+}
 DENIED = {
     "noread": "fetch of source noread-0 at offset 0 was answered with TOPIC_AUTHORIZATION_FAILED (29)",
     "noconfigs": "DescribeConfigs of noconfigs in cluster 'own' was answered with TOPIC_AUTHORIZATION_FAILED (29)",
@@ -118,7 +123,7 @@ def test_what_an_access_rule_denies_parks_with_the_operation_the_topic_and_the_r
 
     assert "[error] partition parked" in line
     assert DENIED[mirror] in line.replace("\\'", "'")
-    assert TOPIC_RIGHTS in line
+    assert RIGHTS[mirror] in line
     assert " kind=PermissionDeniedError " in line
 
 

@@ -10,10 +10,6 @@ from fnmatch import fnmatchcase
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.problems import FieldPath, ProblemList
-from mirrorlake.offsets import GapFill
-
-GAP_FILL_DEFAULT = GapFill.REFUSE
-"""What an unset ``gap-fill`` means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +35,14 @@ class Unavailable:
 
 
 _DESTINATION = ("mirrors", "*", "destinations", "*")
-_PROPERTIES = ("clusters", "*", "properties")
 _ARCHIVE_ON_DISK = "use a store of `type: filesystem`"
 _EVERY_RECORD = "leave it out: every record is archived"
-_PLAINTEXT = "only `security.protocol: PLAINTEXT` can be used"
 _PARQUET = "use `format: parquet`"
-_SOURCE_TIME = "use `timestamp-mode: source`"
 _OTHER_TRIGGERS = "leave it out and use the other triggers of `flush`"
 
 UNAVAILABLE = (
     Unavailable(where=("stores", "*", "type"), values=("s3", "gcs", "azure"), remedy=_ARCHIVE_ON_DISK),
     Unavailable(where=("destination", "type"), values=("s3",), remedy="use `type: filesystem`"),
-    Unavailable(where=(*_DESTINATION, "offsets"), values=("map",), remedy="use `offsets: preserve`"),
-    Unavailable(
-        where=(*_DESTINATION, "gap-fill"),
-        values=("markers", "filler"),
-        remedy="leave it out, or use `gap-fill: refuse`",
-    ),
-    Unavailable(where=(*_DESTINATION, "timestamp-mode"), values=("destination",), remedy=_SOURCE_TIME),
-    Unavailable(where=("destination", "timestamp-mode"), values=("destination",), remedy=_SOURCE_TIME),
     Unavailable(where=(*_DESTINATION, "format"), values=("ndjson", "log"), remedy=_PARQUET),
     Unavailable(where=("destination", "format"), values=("ndjson", "log"), remedy=_PARQUET),
     Unavailable(where=(*_DESTINATION, "compaction"), values=("log",), remedy=_EVERY_RECORD),
@@ -65,14 +50,10 @@ UNAVAILABLE = (
     Unavailable(where=("mirrors", "*", "compaction"), values=("log",), remedy=_EVERY_RECORD),
     Unavailable(where=(*_DESTINATION, "flush", "daily"), remedy=_OTHER_TRIGGERS),
     Unavailable(where=("destination", "flush", "daily"), remedy=_OTHER_TRIGGERS),
-    Unavailable(where=("mirrors", "*", "source", "start"), allowed=("earliest",), remedy="use `start: earliest`"),
     Unavailable(where=("mirrors", "*", "on-truncation"), values=("skip",), remedy="use `on-truncation: park`"),
     Unavailable(where=("mirrors", "*", "on-recreate"), values=("restart",), remedy="use `on-recreate: park`"),
     Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
-    Unavailable(where=(*_PROPERTIES, "security.protocol"), allowed=("PLAINTEXT",), remedy="use `PLAINTEXT`"),
-    Unavailable(where=(*_PROPERTIES, "sasl.*"), remedy=_PLAINTEXT),
-    Unavailable(where=(*_PROPERTIES, "ssl.*"), remedy=_PLAINTEXT),
 )
 """All rows. The remedies say what works today."""
 

@@ -10,7 +10,7 @@ from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import ExpandedText, UnsetText
 from mirrorlake.config.problems import FieldPath, Place, ProblemList
 from mirrorlake.config.reading import found, suggestion
-from mirrorlake.config.secret import Secret
+from mirrorlake.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,56 +49,51 @@ TUNING: Mapping[str, Tuning] = {
 
 TEXTS: Mapping[str, str] = {
     "client.id": "How brokers name this client in logs and quotas; `mirrorlake` where not set.",
-    "security.protocol": "`PLAINTEXT`.",
 }
 """Properties of text, by Kafka's name, with what they do."""
+
+_MAY_BE_EMPTY = frozenset({"ssl.endpoint.identification.algorithm"})
 
 CLIENT_ID_LENGTH_MAX = 249
 """Longest ``client.id``, as ``kafka.settings`` has it: quotas and metrics are kept by this name."""
 
-SECURITY = frozenset(
-    [
-        "sasl.mechanism",
-        "sasl.mechanisms",
-        "sasl.username",
-        "sasl.password",
-        "sasl.jaas.config",
-        "sasl.kerberos.service.name",
-        "sasl.client.callback.handler.class",
-        "sasl.login.callback.handler.class",
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.client.id",
-        "sasl.oauthbearer.client.secret",
-        "ssl.protocol",
-        "ssl.enabled.protocols",
-        "ssl.cipher.suites",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.keystore.type",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.key",
-        "ssl.keystore.certificate.chain",
-        "ssl.truststore.type",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.certificates",
-        "ssl.key.password",
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.key.location",
-    ]
-)
-"""Properties of SASL and TLS (Kafka's and librdkafka's names). Whether they can be used: ``availability``."""
+SECURITY: Mapping[str, str] = {
+    "security.protocol": "`PLAINTEXT` (where not set), `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
+    "sasl.mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
+    "sasl.mechanisms": "The same, as librdkafka names it.",
+    "sasl.username": "User of PLAIN and SCRAM, where `sasl.jaas.config` is not set.",
+    "sasl.password": "Secret: the user's password.",
+    "sasl.jaas.config": "Secret: the login module with its options, as Java clients have it.",
+    "sasl.oauthbearer.token.endpoint.url": "Where tokens come from: `https://…`, or `file:///…` of a token.",
+    "sasl.oauthbearer.client.credentials.client.id": "Client that asks for tokens; `clientId` in a JAAS configuration.",
+    "sasl.oauthbearer.client.credentials.client.secret": "Secret: of that client; `clientSecret` likewise.",
+    "sasl.oauthbearer.client.id": "As above, by librdkafka's name.",
+    "sasl.oauthbearer.client.secret": "Secret: as above, by librdkafka's name.",
+    "sasl.oauthbearer.scope": "Scope asked for; none where not set.",
+    "sasl.oauthbearer.header.urlencode": "`true` URL-encodes client id and secret, as some endpoints want; `false`.",
+    "ssl.truststore.location": "PEM file (absolute path) with the certificates trusted; else the system's.",
+    "ssl.truststore.certificates": "The same as PEM text.",
+    "ssl.truststore.type": "`PEM`.",
+    "ssl.keystore.location": "PEM file (absolute path) with the client's private key and certificate chain.",
+    "ssl.keystore.key": "Secret: the private key as PEM text (PKCS 8); with the next.",
+    "ssl.keystore.certificate.chain": "The certificate chain as PEM text.",
+    "ssl.keystore.type": "`PEM`.",
+    "ssl.key.password": "Secret: of an encrypted private key.",
+    "ssl.endpoint.identification.algorithm": '`https` (where not set) checks the broker\'s name; `""` does not.',
+    "ssl.enabled.protocols": "`TLSv1.2`, `TLSv1.3` or both (where not set).",
+    "ssl.ca.location": "As `ssl.truststore.location`, by librdkafka's name.",
+    "ssl.certificate.location": "PEM file (absolute path) with the certificate chain (librdkafka); with the next.",
+    "ssl.key.location": "PEM file (absolute path) with its private key.",
+}
+"""Properties of SASL and TLS (Kafka's and librdkafka's names) with what they do; ``security_properties`` reads them."""
 
 SECRET = frozenset(
     [
         "sasl.password",
         "sasl.jaas.config",
+        "sasl.oauthbearer.client.credentials.client.secret",
         "sasl.oauthbearer.client.secret",
-        "ssl.keystore.password",
         "ssl.keystore.key",
-        "ssl.truststore.password",
         "ssl.key.password",
     ]
 )
@@ -116,6 +111,9 @@ OURS: Mapping[str, str] = {
     "compression.type": "batches keep the compression they have at the source",
     "max.in.flight.requests.per.connection": "it is chosen so that order holds",
     "allow.auto.create.topics": "use `create-topics` of the destination",
+    "sasl.login.callback.handler.class": "OAUTHBEARER asks the token endpoint without it",
+    "ssl.keystore.password": "PEM files have none; a private key may have `ssl.key.password`",
+    "ssl.truststore.password": "PEM files have none",
 }
 """Properties whose value exactly-once decides, and why."""
 
@@ -141,9 +139,13 @@ NOT_YET = frozenset(
         "retries",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
+        "sasl.client.callback.handler.class",
+        "sasl.kerberos.service.name",
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
+        "ssl.cipher.suites",
+        "ssl.protocol",
         "transaction.timeout.ms",
     ]
 )
@@ -164,10 +166,11 @@ class ClusterTuning(TypedDict, total=False):
 
 @dataclass(slots=True)
 class PropertiesRead:
-    """The properties of one cluster, sorted out."""
+    """The properties of one cluster, sorted out; ``given`` has the names of all, those that could not be read too."""
 
     properties: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, Secret] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
 
     def tuning(self) -> ClusterTuning:
         """Returns what the properties set, as fields with units; what is not set is absent."""
@@ -197,6 +200,7 @@ def read_properties(
     read = PropertiesRead()
     for name, value in given.items():
         place = document.place((*path, name))
+        read.given.add(name)
         if isinstance(value, UnsetText):
             continue
         if name in SECRET:
@@ -208,7 +212,7 @@ def read_properties(
         elif name in NOT_YET:
             problems.add(place, f"`{name}` is not available in this version", "leave it out")
         else:
-            known = [*TUNING, *TEXTS, *sorted(SECURITY)]
+            known = [*TUNING, *TEXTS, *SECURITY]
             problems.add(place, "is not a property of Kafka's clients known here", suggestion(name, known))
     return read
 
@@ -238,7 +242,7 @@ def _read_plain(name: str, value: Tree, place: Place, read: PropertiesRead, prob
             expected = f"a whole number from {bounds.minimum} to {bounds.maximum}"
             problems.add(place, f"expected {expected}, found {found(value)}")
             return
-    elif not text.strip():
+    elif not text.strip() and name not in _MAY_BE_EMPTY:
         problems.add(place, "is empty")
         return
     elif name == "client.id" and not (text.isascii() and len(text) <= CLIENT_ID_LENGTH_MAX):

@@ -21,6 +21,7 @@ from mirrorlake.config.resolved import (
     Mirror,
     OffsetMode,
 )
+from mirrorlake.offsets import StartKind
 
 NamedAt = tuple[str, FieldPath]
 """A mirror's name and where it stands."""
@@ -46,6 +47,8 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
     """Notes what does not go together within a mirror and between mirrors, for the topics that are named."""
     for mirror in mirrors:
         _check_topics(mirror, problems)
+        _check_start(mirror, problems)
+        _check_mapped(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)
@@ -88,6 +91,34 @@ def _check_topics(mirror: Mirror, problems: ProblemList) -> None:
             problems.add(place, f"start offsets are given for partition {beyond[0]}, which is not mirrored")
 
 
+def _check_start(mirror: Mirror, problems: ProblemList) -> None:
+    # Equal offsets and an archive's chain of files begin at the source's first offset.
+    if mirror.source.start.kind is StartKind.EARLIEST:
+        return
+    for destination in mirror.destinations:
+        if not _is_mapped(destination):
+            message = f"`start: {mirror.source.start.kind}` needs `offsets: map`, which {destination.label} has not"
+            problems.add(destination.place, message, "use `start: earliest`, or a mirror of its own for this one")
+
+
+def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
+    # One cluster under two names: the mirror's transactions there would fence one another.
+    mapped = [d for d in mirror.destinations if isinstance(d, KafkaDestination) and _is_mapped(d)]
+    for number, destination in enumerate(mapped):
+        for earlier in mapped[:number]:
+            is_alias = earlier.cluster.name != destination.cluster.name
+            if is_alias and earlier.cluster.is_same_as(destination.cluster):
+                message = (
+                    f"clusters {earlier.cluster.name} and {destination.cluster.name} are one cluster, and mirror "
+                    f"{mirror.name} maps offsets to both"
+                )
+                problems.add(destination.place, message, f"use `cluster: {earlier.cluster.name}` for both")
+
+
+def _is_mapped(destination: Destination) -> bool:
+    return isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP
+
+
 def _check_archive(destination: ArchiveDestination, problems: ProblemList) -> None:
     if destination.compaction is Compaction.LOG and destination.format is not ArchiveFormat.PARQUET:
         message = f"`compaction: log` cannot be had with `format: {destination.format}`"
@@ -105,7 +136,7 @@ def _check_kafka(mirror: Mirror, destination: KafkaDestination, problems: Proble
 def _check_template(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:
     # Topics given by name are looked at one by one; what an expression will select is not known yet.
     template = destination.name_for("{topic}")
-    mixes = isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP
+    mixes = _is_mapped(destination)
     if mirror.source.topics.patterns and "{topic}" not in template and not mixes:
         message = f"all topics an expression selects would go into one, `{template}`"
         problems.add(destination.place, message, "use `{topic}` in it")

@@ -15,7 +15,8 @@ from mirrorlake.config.reading import (
     refuse,
     suggestion,
 )
-from mirrorlake.config.resolved import ListenAddress, Start, StartKind
+from mirrorlake.config.resolved import ListenAddress, Start
+from mirrorlake.offsets import StartKind
 
 NAME_LENGTH_MAX = 120
 """Leaves room for ``mirrorlake.`` and a shard's number in a transactional id."""

@@ -46,7 +46,10 @@ class V3KafkaForm(Section):
     type: Literal["kafka"] = option(..., "Selects this kind of destination.")
     bootstrap_servers: ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
     timestamp_mode: TimestampModeWord = option(
-        TimestampMode.SOURCE, "Whose timestamp a record carries at the destination."
+        TimestampMode.SOURCE,
+        "Whose timestamp a record carries at the destination. `source`: the one its readers saw at the source; the "
+        "topic must have `message.timestamp.type=CreateTime`. `destination`: when its broker appended it; the topic "
+        "must have `LogAppendTime`.",
     )
 
 

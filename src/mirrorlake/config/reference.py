@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from mirrorlake.config.availability import UNAVAILABLE
-from mirrorlake.config.client_properties import OURS, TEXTS, TUNING
+from mirrorlake.config.client_properties import OURS, SECURITY, TEXTS, TUNING
 from mirrorlake.config.environment import VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
@@ -122,10 +122,12 @@ def _section(title: str, model: type[BaseModel]) -> str:
 def _properties_table() -> str:
     rows = [(f"`{name}`", "text", meaning) for name, meaning in TEXTS.items()]
     rows += [(f"`{name}`", f"{t.minimum} to {t.maximum}", t.meaning) for name, t in TUNING.items()]
+    security = _table(("property", "meaning"), [(f"`{name}`", meaning) for name, meaning in SECURITY.items()])
     refused = _table(("property", "why"), [(f"`{name}`", reason) for name, reason in OURS.items()])
     return (
         "### Client properties\n\nUnder Kafka's own names. Every other property is refused: it would have no "
-        f"effect.\n\n{_table(('property', 'values', 'meaning'), rows)}\nThese cannot be set:\n\n{refused}"
+        f"effect.\n\n{_table(('property', 'values', 'meaning'), rows)}\nSecurity ([more](security.md)):\n\n{security}"
+        f"\nThese cannot be set:\n\n{refused}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from mirrorlake.config.availability import GAP_FILL_DEFAULT
 from mirrorlake.config.checking import check, check_one_of, entries
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.mirror_v3_form import (
@@ -118,7 +117,6 @@ class _MirrorV3:
                 label="kafka",
                 cluster=cluster,
                 topic_template=template,
-                gap_fill=GAP_FILL_DEFAULT,
                 timestamp_mode=shared.timestamp_mode,
                 # As in mirror-v3 itself, where nothing creates the destination topic.
                 creates_topics=False,

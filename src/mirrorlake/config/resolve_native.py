@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from pydantic_core import PydanticCustomError
 
-from mirrorlake.config.availability import GAP_FILL_DEFAULT
 from mirrorlake.config.checking import check, check_one_of, entries, note_refusal
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.document import Document, Tree
@@ -47,6 +46,8 @@ from mirrorlake.config.resolved import (
     StoreS3,
     TopicSelection,
 )
+from mirrorlake.config.security_properties import read_security
+from mirrorlake.offsets import GapFill
 
 T = TypeVar("T")
 Known = Mapping[str, T | None]
@@ -102,6 +103,7 @@ class _Native:
         given = tree.get("properties") if isinstance(tree, dict) else None
         properties = given if isinstance(given, dict) else {}
         read = read_properties(properties, (*path, "properties"), self._document, self._problems)
+        security = read_security(read, (*path, "properties"), self._document, self._problems)
         if form is None:
             return None
         return Cluster(
@@ -109,6 +111,7 @@ class _Native:
             bootstrap_servers=form.bootstrap_servers,
             properties=read.properties,
             secrets=read.secrets,
+            security=security,
             **read.tuning(),
             place=self._document.place(path),
         )
@@ -229,7 +232,8 @@ class _Native:
             cluster=cluster,
             topic_template=template,
             offsets=form.offsets,
-            gap_fill=form.gap_fill or GAP_FILL_DEFAULT,
+            gap_fill=form.gap_fill or GapFill.MARKERS,
+            gap_fill_offsets_max=form.gap_fill_max_offsets,
             timestamp_mode=form.timestamp_mode,
             creates_topics=form.create_topics,
             replication_factor=form.replication_factor,

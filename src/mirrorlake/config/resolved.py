@@ -12,9 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from mirrorlake.config.problems import Place
-from mirrorlake.config.secret import Secret
-from mirrorlake.offsets import GapFill
+from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.page_compression import Compression
+from mirrorlake.secret import Secret
+from mirrorlake.security import ClientSecurity
 
 
 class Form(StrEnum):
@@ -60,15 +61,6 @@ class Compaction(StrEnum):
     LOG = "log"
 
 
-class StartKind(StrEnum):
-    """Where a partition without a position begins."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    TIMESTAMP = "timestamp"
-    OFFSETS = "offsets"
-
-
 class TruncationPolicy(StrEnum):
     """What happens when the source's log start has moved past a position."""
 
@@ -102,6 +94,7 @@ class Cluster:
     fetch_partition_bytes_max: int | None = None
     fetch_bytes_min: int | None = None
     fetch_wait_seconds_max: float | None = None
+    security: ClientSecurity = field(default_factory=ClientSecurity)
     place: Place = field(compare=False)
 
     def is_same_as(self, other: "Cluster") -> bool:
@@ -221,14 +214,15 @@ class KafkaDestination:
     """A Kafka cluster as destination. ``label`` is unique within its mirror.
 
     ``replication_factor`` None leaves it to the destination cluster; ``topic_template`` has no
-    placeholder but ``{topic}`` left.
+    placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start.
     """
 
     label: str
     cluster: Cluster
     topic_template: str = "{topic}"
     offsets: OffsetMode = OffsetMode.PRESERVE
-    gap_fill: GapFill = GapFill.REFUSE
+    gap_fill: GapFill = GapFill.MARKERS
+    gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX
     timestamp_mode: TimestampMode = TimestampMode.SOURCE
     creates_topics: bool = True
     replication_factor: int | None = None

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from mirrorlake.archive.chain import Chain
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
@@ -35,6 +36,9 @@ T = TypeVar("T")
 class ArchiveSettings:
     """One source partition and how it is archived.
 
+    ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
+    above the position.
+
     The last three are this lease's orders: ``read_end_offset`` (exclusive) is how far to read, at most;
     ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``.
     """
@@ -47,6 +51,7 @@ class ArchiveSettings:
     cluster_id: str
     topic_id: str
     writer: str
+    skips_truncated: bool = False
     read_end_offset: int = 0
     flushes_rest: bool = False
     rest_trigger: str = ""
@@ -58,6 +63,7 @@ class ArchiveSink:
     Args:
         settings: what and how.
         archived: the partition's archive.
+        read_end: lists its end and returns it checked; called in the executor's thread.
         executor: one thread, where the lease's encoding happens.
         clock: times segments.
         may_begin: False once the lease should begin no further segment.
@@ -70,6 +76,7 @@ class ArchiveSink:
         settings: ArchiveSettings,
         *,
         archived: ArchivedPartition,
+        read_end: Callable[[], Chain],
         executor: Executor,
         clock: Clock,
         may_begin: Callable[[], bool],
@@ -80,6 +87,7 @@ class ArchiveSink:
         self.failure: MirrorlakeError | None = None
         self._settings = settings
         self._archived = archived
+        self._read_end = read_end
         self._executor = executor
         self._clock = clock
         self._may_begin = may_begin
@@ -131,7 +139,7 @@ class ArchiveSink:
         self._is_done = not self._may_begin() or self._nothing_left()
 
     def _read_tail(self) -> tuple[int, int | None]:
-        chain = self._archived.read_chain()
+        chain = self._read_end()
         claim = self._archived.pending_claim(chain)
         return chain.position, claim.to_offset + 1 if claim else None
 

@@ -24,6 +24,7 @@ from mirrorlake.destinations.gap_cost import fill_seconds
 from mirrorlake.destinations.gap_filler import GapFiller, GapToFill
 from mirrorlake.destinations.interface import Delivery, HandedOn, Progress
 from mirrorlake.destinations.log_start import LogStart
+from mirrorlake.destinations.neighbours import neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
 from mirrorlake.destinations.preserve_claim import Claim, ClaimReader
 from mirrorlake.destinations.preserve_settings import PreserveSettings, Step
@@ -219,7 +220,8 @@ class PreserveSink:
             # The owner before died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(self._next_offset)
         try:
-            for item in join_messages(delivery.batches):
+            items = join_messages(delivery.batches)
+            for item in neighbours_joined(items, batch_bytes_max=self._settings.batch_bytes_max, packs=False):
                 for piece in pieces_of(
                     item,
                     position=self._next_offset,

@@ -8,11 +8,14 @@ two of them race for ever.
 Renewing costs no write: DescribeTransactions tells the current epoch of all mirrors of a coordinator at once.
 
 State records live in one compacted topic per destination cluster, one record per mirror, key the mirror's name,
-value a JSON object (``OwnerState``).
+value a JSON object (``OwnerState``). Among other things they remember every producer id the mirror's shards ever
+wrote under: a transactional id that saw no transaction for ``transactional.id.expiration.ms`` (7 days) stands for
+another producer id from then on, and its partitions still know the one before.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +27,15 @@ from mirrorlake.kafka.batches import Codec
 from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns, encode_batch
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
-from mirrorlake.kafka.error_codes import error_for
+from mirrorlake.kafka.error_codes import INVALID_PRODUCER_ID_MAPPING, error_for
 from mirrorlake.kafka.produce import decode_produce, encode_produce
 from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 STATE_TOPIC = "mirrorlake.state"
 STATE_PARTITION = TopicPartition(STATE_TOPIC, 0)
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+"""2 added producer ids, destinations, generations and the hold; records of format 1 are read as knowing none."""
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Short: a state transaction left open holds up whoever reads the state."""
@@ -43,14 +47,25 @@ class OwnerState:
 
     ``topic_ids`` are the source's topic ids by topic, as last seen by an owner. ``taken_at_ms`` is the owner's
     wall clock. ``shards`` is the number of writer identities, fixed for the mirror's life.
+
+    ``producer_ids`` are all those each shard's transactional id ever stood for, by shard. ``destinations`` are the
+    source topics by destination topic. ``generations`` says, for each destination topic as configured, where the
+    records of a source topic that was made again go: destination topic by source topic id. ``hold_seconds`` is how
+    long after somebody else took the mirror over this owner's leases may still append, None where a record does not
+    say; ``is_released`` is True once it ended gracefully and nothing of it is under way.
     """
 
     mirror: str
-    owner: str
-    source_cluster_id: str
-    shards: int
-    taken_at_ms: int
-    topic_ids: dict[str, str] = field(default_factory=dict)
+    owner: str = ""
+    source_cluster_id: str = ""
+    shards: int = 0
+    taken_at_ms: int = 0
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    producer_ids: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hold_seconds: float | None = None
+    is_released: bool = False
     format_version: int = STATE_FORMAT
 
 
@@ -80,8 +95,14 @@ def decode_state(value: bytes) -> OwnerState:
         return OwnerState(
             **{name: fields[name] for name in ("mirror", "owner", "source_cluster_id", "shards", "taken_at_ms")},
             topic_ids=dict(fields["topic_ids"]),
+            producer_ids={int(shard): tuple(ids) for shard, ids in fields.get("producer_ids", {}).items()},
+            destinations=dict(fields.get("destinations", {})),
+            generations={name: dict(ids) for name, ids in fields.get("generations", {}).items()},
+            hold_seconds=fields.get("hold_seconds"),
+            is_released=fields.get("is_released", False),
+            format_version=fields["format_version"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DestinationForeignError(
             f"topic {STATE_TOPIC} holds a record that is not mirrorlake's: {error}",
             hint=f"nobody else may write to {STATE_TOPIC}",
@@ -95,7 +116,25 @@ async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
         DestinationForeignError: the topic holds what is not ours.
         MirrorlakeError: the topic can be neither read nor made.
     """
-    await client.create_topic(STATE_TOPIC, partitions=1, replication_factor=-1, configs={"cleanup.policy": "compact"})
+    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:  # who has it needs no right to create it
+        configs = {"cleanup.policy": "compact"}
+        await client.create_topic(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
+    return await _read_all(client)
+
+
+async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
+    """Returns what ``read_states`` does, changing nothing: without the topic there are none.
+
+    Raises:
+        DestinationForeignError: the topic holds what is not ours.
+        MirrorlakeError: the topic cannot be read.
+    """
+    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:
+        return {}
+    return await _read_all(client)
+
+
+async def _read_all(client: ClusterClient) -> dict[str, OwnerState]:
     bounds = []
     for timestamp in (EARLIEST, LATEST):
         found = (await client.list_offsets([STATE_PARTITION], timestamp=timestamp))[STATE_PARTITION]
@@ -128,6 +167,9 @@ class Ownership:
         self._owner = owner
         self._clock = clock
         self._identity: ProducerIdentity | None = None
+        self._state: OwnerState | None = None
+        self._next_sequence = 0
+        self._is_settled = True
 
     @property
     def mirror(self) -> str:
@@ -139,8 +181,13 @@ class Ownership:
         """True from a successful ``take`` on, until superseded."""
         return self._identity is not None
 
-    async def take(self, *, source_cluster_id: str, topic_ids: dict[str, str], shards: int) -> OwnerState:
-        """Becomes the owner and writes the state record; returns what it wrote.
+    @property
+    def state(self) -> OwnerState | None:
+        """What this process wrote last; None where nothing was, or where that is not known to have happened."""
+        return self._state
+
+    async def take(self, state: OwnerState) -> OwnerState:
+        """Becomes the owner and writes the state record, with owner and time filled in; returns what it wrote.
 
         Order of effects: InitProducerId (the owner before is superseded from here on), AddPartitionsToTxn, the
         record, EndTxn. A crash in between leaves a transaction that ends by itself after ten seconds.
@@ -151,14 +198,28 @@ class Ownership:
         """
         name = transactional_id(self._mirror)
         identity = await self._client.init_producer_id(name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
-        state = OwnerState(
-            mirror=self._mirror,
-            owner=self._owner,
-            source_cluster_id=source_cluster_id,
-            shards=shards,
-            taken_at_ms=int(self._clock.now_seconds() * 1000),
-            topic_ids=topic_ids,
-        )
+        self._next_sequence = 0
+        written = await self._write(name, identity, state)
+        self._identity = identity
+        return written
+
+    async def update(self, state: OwnerState) -> OwnerState:
+        """Writes the record anew, as the owner this process is; returns what it wrote.
+
+        After an error nothing is known of the record before: the next update begins with InitProducerId.
+
+        Raises:
+            SupersededError: another process took the mirror over.
+            MirrorlakeError: the cluster could not do it; ask again.
+        """
+        if self._identity is None or not self._is_settled:
+            return await self.take(state)
+        return await self._write(transactional_id(self._mirror), self._identity, state)
+
+    async def _write(self, name: str, identity: ProducerIdentity, state: OwnerState) -> OwnerState:
+        now_ms = int(self._clock.now_seconds() * 1000)
+        state = replace(state, mirror=self._mirror, owner=self._owner, taken_at_ms=now_ms, format_version=STATE_FORMAT)
+        self._is_settled = False
         try:
             added = await self._client.add_partitions_to_transaction(name, identity, [STATE_PARTITION])
             if (error := added[STATE_PARTITION]) is not None:
@@ -166,8 +227,11 @@ class Ownership:
             await self._append(name, identity, state)
             await self._client.end_transaction(name, identity, committed=True)
         except PositionMovedError as fenced:
+            self._identity = None
             raise self._superseded() from fenced
-        self._identity = identity
+        self._is_settled = True
+        self._next_sequence += 1
+        self._state = state
         return state
 
     async def _append(self, name: str, identity: ProducerIdentity, state: OwnerState) -> None:
@@ -176,7 +240,7 @@ class Ownership:
             codec=Codec.NONE,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
-            base_sequence=0,
+            base_sequence=self._next_sequence,
             is_transactional=True,
         )
         led = (await self._client.metadata([STATE_TOPIC])).partition(STATE_PARTITION)
@@ -192,17 +256,39 @@ class Ownership:
         """Compares what the coordinator says of the mirror's transactional id with what this process holds.
 
         Where the coordinator has forgotten the id (it expires after a week without a write) or could not be
-        asked, nothing is concluded.
+        asked, nothing is concluded; the next update then takes the mirror anew.
 
         Raises:
             SupersededError: the epoch is not ours any more.
         """
+        if found is None:
+            self._is_settled = False
         if self._identity is None or not isinstance(found, TransactionState):
             return
         theirs = (found.producer_id, found.producer_epoch)
         if theirs != (self._identity.producer_id, self._identity.producer_epoch):
             self._identity = None
             raise self._superseded()
+
+    async def prove(self) -> None:
+        """Does what ``check`` does where the cluster has no DescribeTransactions (before Kafka 3.0).
+
+        The commit of the last state record is asked for once more, see `ClusterClient.has_ended`.
+
+        Raises:
+            SupersededError: the epoch is not ours any more.
+            MirrorlakeError: the coordinator could not be asked; nothing is concluded.
+        """
+        if self._identity is None or not self._is_settled:
+            return
+        try:
+            await self._client.has_ended(transactional_id(self._mirror), self._identity, committed=True)
+        except PositionMovedError as refused:
+            if refused.facts.get("code") == INVALID_PRODUCER_ID_MAPPING:  # forgotten, as in ``check``
+                self._is_settled = False
+                return
+            self._identity = None
+            raise self._superseded() from refused
 
     def _superseded(self) -> SupersededError:
         return SupersededError(

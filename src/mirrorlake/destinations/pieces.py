@@ -1,7 +1,8 @@
 """What the batches of a source become on their way to a Kafka destination: batches to append, and gaps between.
 
-A batch that a broker takes as it is goes through untouched. Of any other its records are taken over, byte by byte,
-into new batches of the source's compression: dense, of the destination's size, CreateTime.
+A batch that a broker takes as it is goes through untouched, unless it is one of many small ones. Of any other its
+records are taken over, byte by byte, into new batches of the source's compression: dense, of the destination's size,
+CreateTime.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.destinations.neighbours import JOINED_REASON, Neighbours
 from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.batches import (
     COMPACTED,
@@ -21,7 +23,7 @@ from mirrorlake.kafka.batches import (
     Path,
 )
 from mirrorlake.kafka.old_formats import as_v2, can_join, join_as_v2
-from mirrorlake.kafka.rewrite import OpenedBatch, open_batch
+from mirrorlake.kafka.rewrite import OpenedBatch, open_batch, open_batches
 from mirrorlake.offsets import OffsetRange
 
 NO_BATCH = "compacted or removed"
@@ -110,7 +112,7 @@ def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
 
 
 def pieces_of(
-    item: ClassifiedBatch,
+    item: ClassifiedBatch | Neighbours,
     *,
     position: int,
     end_offset: int,
@@ -120,11 +122,12 @@ def pieces_of(
 ) -> Iterator[DataPiece | GapPiece]:
     """Yields pieces that account for ``[position, min(next offset of the batch, end_offset))`` without a hole.
 
-    Nothing comes of a batch behind ``position``. The pieces are made as they are asked for, from the bytes of the
+    Neighbours become one piece of data, or where that cannot be, pieces one by one as if they had come so. Nothing
+    comes of a batch behind ``position``. The pieces are made as they are asked for, from the bytes of the
     fetch answer, which must stay where they are until the last one.
 
     Args:
-        item: a batch as it was classified; its checksum was verified.
+        item: a batch as it was classified, or neighbours; their checksums were verified.
         position: the next offset the destination needs; inside the batch the records before it are left out.
         end_offset: exclusive; records from it on are left out.
         batch_bytes_max: the largest batch the destination takes, inclusive. A larger one is split, order kept.
@@ -139,6 +142,15 @@ def pieces_of(
         CorruptBatchError: the records are not right; with the batch's base offset. Nothing has been yielded of it
             but the gap before.
     """
+    if isinstance(item, Neighbours):
+        return _neighbours_pieces(
+            item.items,
+            start=position,
+            end=end_offset,
+            limit=batch_bytes_max,
+            packs=packs,
+            keeps_log_append_time=keeps_log_append_time,
+        )
     header = item.batch.header
     is_raw = (
         item.path != Path.SKIP
@@ -200,6 +212,47 @@ def _pieces(
             start = piece.offsets.end_offset
     if start < end:
         yield _gap(start, end, NO_RECORD)
+
+
+def _neighbours_pieces(
+    items: Sequence[ClassifiedBatch], *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
+) -> Iterator[DataPiece | GapPiece]:
+    base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
+    piece = _joined_piece(items, limit) if base_offset >= start and next_offset <= end else None
+    if piece is None or not (packs or len(piece.runs) == 1):
+        for item in items:
+            yield from pieces_of(
+                item,
+                position=start,
+                end_offset=end,
+                batch_bytes_max=limit,
+                packs=packs,
+                keeps_log_append_time=keeps_log_append_time,
+            )
+            start = max(start, min(item.batch.header.next_offset, end))
+        return
+    if base_offset > start:
+        yield _gap(start, base_offset, NO_BATCH)
+    if piece.offsets.start_offset > base_offset:
+        yield _gap(base_offset, piece.offsets.start_offset, NO_RECORD)
+    yield piece
+    if piece.offsets.end_offset < next_offset:
+        yield _gap(piece.offsets.end_offset, next_offset, NO_RECORD)
+
+
+def _joined_piece(items: Sequence[ClassifiedBatch], limit: int) -> DataPiece | None:
+    """Returns the records of neighbours as one piece; None where it would be too large, or one of them is not right.
+
+    What is wrong with one of them is then found out, or left to the destination's broker, when it goes by itself.
+    """
+    try:
+        opened = open_batches([item.batch for item in items])
+    except CorruptBatchError:
+        return None
+    batch = opened.dense_batch(0, len(opened))
+    if batch.header.batch_bytes > limit:
+        return None
+    return _made_piece(opened, 0, len(opened), batch, JOINED_REASON)
 
 
 def _gap(start_offset: int, end_offset: int, reason: str) -> GapPiece:

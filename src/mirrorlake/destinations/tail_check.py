@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError
 from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
+from mirrorlake.kafka.descriptions import LogEnd
 from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
@@ -120,10 +122,15 @@ class TailCheck:
 
         Raises:
             DestinationForeignError: they differ; the text names the first differing offset.
+            DestinationAheadError: the source's log ends below ``position``.
             MirrorlakeError: a side could not be read.
         """
         if position == 0:
             return
+        # The leader's own end: after an election the others may lag for a moment, a truncated log never gets it back.
+        ends = await self._source_client.log_ends([self._source])
+        if isinstance(end := ends[self._source], LogEnd) and end.end_offset < position:
+            raise destination_ahead(self._source, position, end.end_offset)
         starts = await asyncio.gather(
             _log_start(self._source_client, self._source), _log_start(self._destination_client, self._destination)
         )

@@ -108,7 +108,8 @@ class AbortedTransactions:
         while self._pending and self._pending[-1][0] <= header.last_offset:
             self._producer_ids.add(self._pending.pop()[1])
         if header.is_control:
-            if control_type(batch) == ControlType.ABORT:
+            # The cleaner leaves an empty batch of a marker whose data is gone; there is no abort in it any more.
+            if header.record_count and control_type(batch) == ControlType.ABORT:
                 self._producer_ids.discard(header.producer_id)
             return False
         return header.is_transactional and header.producer_id in self._producer_ids

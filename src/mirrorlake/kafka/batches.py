@@ -4,9 +4,10 @@ Nothing here reads the records of a batch, but for the type of a control batch.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from struct import Struct
 
 from crc32c import crc32c
@@ -33,7 +34,6 @@ from mirrorlake.kafka.batch_header import (
     corrupt,
     read_header,
 )
-from mirrorlake.kafka.checksum_shift import shifted
 
 __all__ = [
     "HEADER_BYTES",
@@ -148,10 +148,18 @@ def prepare_for_append(
     _PRODUCER.pack_into(view, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     if is_large:
         (crc,) = CRC.unpack_from(view, CRC_AT)
-        crc ^= shifted(before ^ crc32c(view[CHECKED_FROM:HEADER_BYTES]), len(view) - HEADER_BYTES)
+        crc ^= _shifted()(before ^ crc32c(view[CHECKED_FROM:HEADER_BYTES]), len(view) - HEADER_BYTES)
     else:
         crc = crc32c(view[CHECKED_FROM:])
     CRC.pack_into(view, CRC_AT, crc)
+
+
+@cache
+def _shifted() -> Callable[[int, int], int]:
+    # Only who appends batches waits for numba to be imported.
+    from mirrorlake.kafka.checksum_kernels import shifted
+
+    return shifted
 
 
 def next_sequence(base_sequence: int, record_count: int) -> int:

@@ -6,6 +6,7 @@ copying: frames are received straight into pooled buffers and batches are sent s
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,15 +19,20 @@ from mirrorlake.errors import (
     MirrorlakeError,
     NotKafkaError,
     RequestTimeoutError,
+    TokenUnavailableError,
     UnsupportedError,
 )
-from mirrorlake.kafka.apis import FLEXIBLE_SINCE, VERSION_CAPS, VERSION_FLOORS, Api
+from mirrorlake.kafka.apis import FLEXIBLE_SINCE, OLDEST_KAFKA, SINCE, VERSION_CAPS, VERSION_FLOORS, Api, lacks
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.dial import dial
 from mirrorlake.kafka.frame import Frame
 from mirrorlake.kafka.frame_reader import FrameReader
-from mirrorlake.kafka.handshake import decode_api_versions, describe_stranger
+from mirrorlake.kafka.handshake import decode_api_versions, describe_stranger, hint_about_stranger
+from mirrorlake.kafka.sasl import authenticate
 from mirrorlake.kafka.settings import ClusterSettings, format_server
+from mirrorlake.kafka.tls import TlsSocket, open_tls
+from mirrorlake.kafka.tls_context import tls_context
+from mirrorlake.kafka.tls_errors import tls_error
 
 RECEIVE_BYTES_PER_TURN: Final = 1 << 20
 """How much one connection reads before the others have their turn."""
@@ -34,9 +40,16 @@ LOOP_STOOD_STILL_SECONDS: Final = 0.5
 """A timer later than this means that the loop was kept busy (a kernel being compiled) or the machine slept."""
 PARTS_PER_SEND: Final = 1024
 """IOV_MAX of Linux: how many pieces one sendmsg takes."""
+REAUTHENTICATE_FACTOR: Final = 0.85
+"""Of a session's lifetime: when credentials are shown again (KIP-368; Kafka's client takes 0.85 to 0.95)."""
+REAUTHENTICATE_SECONDS_MIN: Final = 1.1
+"""Brokers take one login per second on a connection (``KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
+TOKEN_RETRY_SECONDS: Final = 1.0
+"""Pause before another try to re-authenticate where no token could be had and the session has not ended yet."""
 
 _HEADER = struct.Struct(">ihhih")
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
+_LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
 Buffer = bytes | bytearray | memoryview
 
@@ -71,18 +84,27 @@ class Connection:
         host: the broker's name or address, as it was asked for.
         port: its port.
         versions: lowest and highest version the broker knows, by API key.
+        logins: how often the broker has been shown credentials with success.
+        login_due: reading of the loop's clock from which the next request shows them again; infinite without a limit.
     """
 
     def __init__(
-        self, sock: socket.socket, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool
+        self, sock: socket.socket | TlsSocket, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool
     ) -> None:
         self.host = host
         self.port = port
         self.versions: Mapping[int, tuple[int, int]] = {Api.API_VERSIONS: (0, 0)}
+        self.logins = 0
         self._client_id = settings.client_id.encode("ascii")
         self._frame_bytes_max = buffers.frame_bytes_max
         self._loop = asyncio.get_running_loop()
         self._sock = sock
+        self._tls = sock if isinstance(sock, TlsSocket) else None
+        self._settings = settings
+        self.login_due = float("inf")
+        self._session_ends = float("inf")
+        self._reauthentication: asyncio.Task[None] | None = None
+        self._held: deque[tuple[_Pending, list[Buffer], int]] | None = None  # requests, while re-authenticating
         self._is_greeted = False  # whether the peer has shown that it speaks Kafka
         self._close_reason: MirrorlakeError | None = None
         self._correlation_id = 0
@@ -97,22 +119,30 @@ class Connection:
 
     @classmethod
     async def open(cls, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool) -> "Connection":
-        """Connects, and asks the peer which APIs it knows.
+        """Connects, with TLS where it is set, asks the peer which APIs it knows, and logs in where SASL is set.
 
         Raises:
             BrokerUnreachableError: no address, no connection, or closed before an answer.
             RequestTimeoutError: connected, but silent.
             NotKafkaError: something else answered.
-            UnsupportedError: the peer does not know ApiVersions.
+            UnsupportedError: the peer does not know ApiVersions, has no TLS version in common, or wants no SASL.
+            UntrustedBrokerError: its certificate is not one to trust.
+            AuthenticationFailedError: it refuses the credentials.
+            TokenUnavailableError: the token endpoint does not answer.
+            ConfigurationError: a file with a certificate, key or secret cannot be used.
         """
-        started = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + settings.connect_timeout_seconds
         sock = await dial(host, port, timeout_seconds=settings.connect_timeout_seconds)
-        connection = cls(sock, host, port, settings=settings, buffers=buffers)
-        left = max(0.1, started + settings.connect_timeout_seconds - asyncio.get_running_loop().time())
+        secured = await _secured(sock, host, port, settings, timeout_seconds=max(0.1, ends - loop.time()))
+        connection = cls(secured, host, port, settings=settings, buffers=buffers)
         try:
+            left = max(0.1, ends - loop.time())
             with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=left) as frame:
                 connection.versions = decode_api_versions(frame.view, peer=connection.address)
                 connection._is_greeted = True
+            if settings.security.sasl is not None:
+                await connection._authenticate(timeout_seconds=max(0.1, ends - loop.time()))
         except BaseException as error:
             connection.close("the handshake failed")
             if isinstance(error, RequestTimeoutError):
@@ -138,7 +168,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Number of requests without an answer."""
-        return len(self._pending)
+        return len(self._pending) + len(self._held or ())
 
     def close(self, reason: str) -> None:
         """Closes at once. Idempotent. Every request without an answer fails with BrokerUnreachableError."""
@@ -150,11 +180,14 @@ class Connection:
         Raises:
             UnsupportedError: the broker lacks the API, or every version that carries what is needed.
         """
+        if lacks(self.versions, api):
+            raise self.unsupported(api)
+        return min(self.versions[api][1], VERSION_CAPS[api])
+
+    def unsupported(self, api: Api) -> UnsupportedError:
+        """Returns the error that says which versions of an API are needed, and what the broker knows instead."""
         floor, cap = VERSION_FLOORS[api], VERSION_CAPS[api]
-        lowest, highest = self.versions.get(api, (0, -1))
-        if max(lowest, floor) > min(highest, cap):
-            raise self._unsupported(api, f"{floor} to {cap}" if floor < cap else str(cap))
-        return min(highest, cap)
+        return self._unsupported(api, f"{floor} to {cap}" if floor < cap else str(cap))
 
     def _unsupported(self, api: int, wanted: str) -> UnsupportedError:
         title = Api(api).title if api in FLEXIBLE_SINCE else f"API {api}"
@@ -162,7 +195,7 @@ class Connection:
         has = f"only knows versions {known[0]} to {known[1]}" if known else "does not know it"
         return UnsupportedError(
             f"{title} version {wanted} is needed, and the broker at {self.address} {has}",
-            hint="Apache Kafka 3.0 or newer is needed",
+            hint=f"Apache Kafka {SINCE.get(api, OLDEST_KAFKA)} or newer is needed",
             address=self.address,
             api=title,
         )
@@ -211,18 +244,27 @@ class Connection:
         size = 10 + len(client_id) + sum(map(len, body))
         header = _HEADER.pack(size, api_key, api_version, correlation_id, len(self._client_id)) + client_id
         answer: asyncio.Future[Frame] = self._loop.create_future()
-        deadline = self._loop.time() + timeout_seconds
-        self._pending.append(_Pending(correlation_id, api_key, is_flexible, deadline, answer))
-        self._arm_deadline(deadline)
-        self._write([header, *body], size + 4)
+        now = self._loop.time()
+        if now >= self.login_due:
+            self._begin_reauthentication()
+        pending = _Pending(correlation_id, api_key, is_flexible, now + timeout_seconds, answer)
+        if self._held is not None and api_key not in _LOGIN_APIS:
+            self._held.append((pending, [header, *body], size + 4))
+        else:
+            self._put(pending, [header, *body], size + 4)
         return answer
+
+    def _put(self, pending: _Pending, parts: list[Buffer], size: int) -> None:
+        self._pending.append(pending)
+        self._arm_deadline(pending.deadline)
+        self._write(parts, size)
 
     def _write(self, parts: list[Buffer], size: int) -> None:
         if self._unsent:
             self._unsent.extend(parts)
             return
         sent = self._send_some(parts[:PARTS_PER_SEND])
-        if sent == size or sent < 0:
+        if sent < 0 or (sent == size and not (self._tls is not None and self._tls.holds_unsent)):
             return
         self._unsent.extend(parts)
         self._drop_sent(sent)
@@ -234,7 +276,7 @@ class Connection:
         if sent < 0:
             return
         self._drop_sent(sent)
-        if not self._unsent:
+        if not self._unsent and not (self._tls is not None and self._tls.holds_unsent):
             self._loop.remove_writer(self._sock)
 
     def _send_some(self, parts: list[Buffer]) -> int:
@@ -277,6 +319,7 @@ class Connection:
                 if is_drained:
                     return  # the socket is empty; asking again would cost a system call to hear so
                 budget -= got
+            self._go_on_soon()
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -287,6 +330,16 @@ class Connection:
         for pending in self._pending:
             pending.deadline += paused_seconds
         self._loop.add_reader(self._sock, self._on_readable)
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        """Comes back for what TLS holds already: no event of the socket will tell of it."""
+        if self._tls is not None and self._close_reason is None and self._tls.holds_received:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._close_reason is None and not self._reader.is_waiting:
+            self._on_readable()
 
     def _deliver(self, correlation_id: int, frame: Frame) -> None:
         pending = self._pending.popleft() if self._pending else None
@@ -318,7 +371,7 @@ class Connection:
             self._fail(
                 NotKafkaError(
                     f"{self.address} does not speak the Kafka protocol: {describe_stranger(start)}",
-                    hint="check host and port, and whether the listener expects TLS",
+                    hint=hint_about_stranger(start),
                     address=self.address,
                 )
             )
@@ -332,13 +385,81 @@ class Connection:
         )
 
     def _broken(self, error: OSError | None) -> None:
+        if isinstance(error, ssl.SSLError):
+            self._fail(tls_error(error, cluster=self._settings.name, address=self.address))
+            return
+        hint = ""
         if error is not None:
             what = error.strerror or type(error).__name__
         elif not self._is_greeted:
             what = "closed by the peer before it answered, as a stopping broker or a TLS listener does"
         else:
             what = "closed by the peer"
-        self._fail(BrokerUnreachableError(f"connection to {self.address} lost: {what}", address=self.address))
+        if not self._is_greeted:
+            protocol = self._settings.security.protocol
+            hint = f"security.protocol is {protocol}: compare it with the broker's listeners" + (
+                "; one that wants a client certificate may do so too: see ssl.keystore.location" if self._tls else ""
+            )
+        elif self._settings.security.sasl is None and self._pending and self._pending[0].correlation_id == 2:
+            # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
+            what += " at the first request, as a listener that wants SASL does"
+            hint = "compare security.protocol and sasl.mechanism with the broker's listeners"
+        self._fail(
+            BrokerUnreachableError(
+                f"connection to {self.address} of cluster {self._settings.name!r} lost: {what}",
+                hint=hint,
+                cluster=self._settings.name,
+                address=self.address,
+            )
+        )
+
+    # -- logging in -----------------------------------------------------------------------------------------
+
+    async def _authenticate(self, *, timeout_seconds: float) -> None:
+        async def exchange(api: Api, version: int, body: Sequence[bytes]) -> Frame:
+            return await self.send(api, version, body, timeout_seconds=timeout_seconds)
+
+        session_seconds = await authenticate(
+            exchange,
+            self._settings.security,
+            cluster=self._settings.name,
+            address=self.address,
+            timeout_seconds=timeout_seconds,
+        )
+        self.logins += 1
+        if session_seconds is not None:
+            now = self._loop.time()
+            self._session_ends = now + session_seconds
+            self.login_due = now + max(REAUTHENTICATE_SECONDS_MIN, REAUTHENTICATE_FACTOR * session_seconds)
+
+    def _begin_reauthentication(self) -> None:
+        """Holds requests back and shows the credentials again (KIP-368); those on their way are answered before.
+
+        Only ever begun by a request: a broker closes a connection not when its session ends, but at the first request
+        after that, unless that one is SaslHandshake.
+        """
+        self.login_due = float("inf")
+        self._held = deque()
+        self._reauthentication = self._loop.create_task(self._reauthenticate())
+
+    async def _reauthenticate(self) -> None:
+        try:
+            await self._authenticate(timeout_seconds=self._settings.request_timeout_seconds)
+        except TokenUnavailableError as error:
+            now = self._loop.time()
+            if now >= self._session_ends:
+                self._fail(error)
+                return
+            self.login_due = now + TOKEN_RETRY_SECONDS  # nothing was sent: the session goes on
+        except MirrorlakeError as error:
+            self._fail(error)
+            return
+        held, self._held = self._held, None
+        for pending, parts, size in held or ():
+            if self._close_reason is None:
+                self._put(pending, parts, size)
+            else:
+                _fail_answer(pending.answer, copy(self._close_reason))
 
     def _arm_deadline(self, deadline: float) -> None:
         # One timer for all requests, set to the earliest deadline and looked at again when it fires: a timer
@@ -384,9 +505,33 @@ class Connection:
         self._sock.close()
         self._unsent.clear()
         self._reader.close()
+        if self._reauthentication is not None:
+            self._reauthentication.cancel()
+        while self._held:
+            _fail_answer(self._held.popleft()[0].answer, copy(error))
         while self._pending:
             # A copy each: an exception collects the frames it passes through, and those hold on to buffers.
             _fail_answer(self._pending.popleft().answer, copy(error))
+
+
+async def _secured(
+    sock: socket.socket, host: str, port: int, settings: ClusterSettings, *, timeout_seconds: float
+) -> socket.socket | TlsSocket:
+    """Returns the socket, with TLS on it where the settings want that; closes it where that fails."""
+    if not settings.security.protocol.is_encrypted:
+        return sock
+    try:
+        return await open_tls(
+            sock,
+            host,
+            context=tls_context(settings.name, settings.security.tls),
+            cluster=settings.name,
+            address=format_server(host, port),
+            timeout_seconds=timeout_seconds,
+        )
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _fail_answer(answer: "asyncio.Future[Frame]", error: MirrorlakeError) -> None:

@@ -24,6 +24,7 @@ from mirrorlake.errors import (
     TopicMissingError,
     UnsupportedError,
 )
+from mirrorlake.kafka.permissions import missing_right
 
 NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
@@ -34,6 +35,8 @@ COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 TOPIC_ALREADY_EXISTS: Final = 36
+POLICY_VIOLATION: Final = 44
+INVALID_PRODUCER_ID_MAPPING: Final = 49
 CONCURRENT_TRANSACTIONS: Final = 51
 FENCED_LEADER_EPOCH: Final = 74
 UNKNOWN_LEADER_EPOCH: Final = 75
@@ -228,10 +231,12 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         "CREATE, ALTER, DELETE for managing it; DESCRIBE_CONFIGS for its configuration",
         30: "grant READ and DESCRIBE on the group",
         31: "grant on the cluster: CREATE for new topics, IDEMPOTENT_WRITE for producing, DESCRIBE",
-        32: "outside message.timestamp.before.max.ms or message.timestamp.after.max.ms of the topic",
-        35: "Apache Kafka 3.0 or newer is needed",
+        32: "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms (1 h from Kafka 4.0 on) of the "
+        "topic, or let its brokers set the times (`timestamp-mode: destination`)",
+        35: "a broker older than the others, or a proxy that names APIs its broker does not know",
         38: "the cluster has fewer brokers than the replication factor, or it is below 1",
         40: "a topic configuration has a name or value the broker does not accept",
+        43: "set message.format.version of the topic to 0.11.0 or newer",
         44: "create.topic.policy.class.name or alter.config.policy.class.name of the brokers says no",
         45: "another writer appended to the partition, or an earlier batch is missing",
         47: "another writer with the same transactional id took over",
@@ -254,14 +259,17 @@ def error_for(code: int, *, what: str, message: str | None = None, **facts: Fact
 
     Args:
         code: the broker's code; not 0, which is no error.
-        what: what was being done to which topic, partition or id, as the start of a sentence.
+        what: what was being done to which topic, partition or id, as the start of a sentence; its first word names
+            the API, which tells the right that is missing.
         message: the broker's own words, where the answer had any.
         facts: further fields for logs and JSON; ``code`` and ``code_name`` are added.
     """
     name = ERROR_NAMES.get(code)
     kind = _KINDS.get(code, UnsupportedError)
     said = f": {message}" if message else ""
-    hint = _HINTS.get(code, "" if name else "a broker newer than this version knows the code")
+    hint = missing_right(code, what=what, facts=facts)
+    if not hint:
+        hint = _HINTS.get(code, "" if name else "a broker newer than this version knows the code")
     return kind(
         f"{what} was answered with {name or 'an unknown code'} ({code}){said}",
         hint=hint,

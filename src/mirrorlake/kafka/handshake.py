@@ -34,10 +34,21 @@ def decode_api_versions(view: memoryview, *, peer: str) -> Mapping[int, tuple[in
 
 def describe_stranger(start: bytes) -> str:
     """Returns what the first bytes of a peer that is not a Kafka broker look like."""
-    if start[:1] in (b"\x15", b"\x16") and start[1:2] == b"\x03":
+    if _is_tls(start):
         return f"a TLS record came ({start[:16]!r})"
     if start.startswith(b"HTTP/"):
         return f"an HTTP server answered ({start.splitlines()[0]!r})"
     if start.startswith(b"SSH-"):
         return f"an SSH server answered ({start.splitlines()[0]!r})"
     return f"the first bytes were {start[:32]!r}"
+
+
+def hint_about_stranger(start: bytes) -> str:
+    """Returns what to do about a peer that is not a Kafka broker, or is one behind TLS."""
+    if _is_tls(start):
+        return "the listener speaks TLS: set security.protocol to SSL or SASL_SSL"
+    return "check host and port, and whether the listener expects TLS"
+
+
+def _is_tls(start: bytes) -> bool:
+    return start[:1] in (b"\x15", b"\x16") and start[1:2] == b"\x03"

@@ -1,6 +1,6 @@
-"""Records of one v2 batch taken over into new, dense batches as bytes: what a broker appends, without columns."""
+"""Records of v2 batches taken over into new, dense batches as bytes: what a broker appends, without columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from mirrorlake.kafka.batch_header import (
     CRC,
     CRC_AT,
     HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     RECORD_BYTES_MIN,
@@ -23,6 +24,7 @@ from mirrorlake.kafka.compression import compress
 from mirrorlake.kafka.decode import record_error
 from mirrorlake.kafka.kernels import Int64s, UInt8s
 from mirrorlake.kafka.rewrite_kernels import (
+    FAILED_BATCH,
     FAILED_RECORD,
     OFFSET,
     OUTCOME_FIELDS,
@@ -36,24 +38,36 @@ from mirrorlake.kafka.rewrite_kernels import (
     find_records,
     write_rows,
 )
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, decompressed
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, decompressed, decompressed_row
+
+NEIGHBOURS_DECOMPRESSED_BYTES_MAX = 4 * 1024 * 1024
+"""What neighbours may come to together by default: many times what small batches do."""
+
+_TABLE_FIELDS = tuple(
+    (column, BatchHeader._fields.index(field))
+    for column, field in (
+        (kernels.RECORD_COUNT, "record_count"),
+        (kernels.BASE_OFFSET, "base_offset"),
+        (kernels.LAST_OFFSET_DELTA, "last_offset_delta"),
+        (kernels.BASE_TIMESTAMP, "base_timestamp"),
+        (kernels.APPEND_TIMESTAMP, "max_timestamp"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenedBatch:
-    """The records of one batch, checked and listed; made by ``open_batch``.
+    """The records of one batch or of several neighbours, checked and listed; made by ``open_batch``, ``open_batches``.
 
     Attributes:
         codec: of the batches made of it.
-        payload: the records, decompressed; where the batch is not compressed, the batch's own memory.
-        payload_address: where they lie.
-        records: a row per record, as `rewrite_kernels.py` lays it out.
+        payload: the records, decompressed; where the one batch is not compressed, the batch's own memory.
+        records: a row per record, as `rewrite_kernels.py` lays it out, with addresses within ``payload``.
         run_rows: the first row of each run of records whose offsets follow one another, then the number of rows.
     """
 
     codec: Codec
     payload: UInt8s
-    payload_address: int
     records: Int64s
     run_rows: Int64s
 
@@ -98,7 +112,7 @@ class OpenedBatch:
         room = HEADER_BYTES + self._rest_bytes(start_row, end_row) + count * ROOM_PER_RECORD
         output = np.empty(room, np.uint8)
         outcome = np.empty(OUTCOME_FIELDS, np.int64)
-        end = write_rows(self.records, start_row, end_row, self.payload_address, output, HEADER_BYTES, outcome)
+        end = write_rows(self.records, start_row, end_row, output, HEADER_BYTES, outcome)
         assert end >= 0, "records were written other than they were measured"
         view = output.data[:end]
         if self.codec != Codec.NONE:
@@ -156,31 +170,80 @@ def open_batch(
         )
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         raise corrupt(header.base_offset, f"{header.record_count} records do not fit {len(payload)} bytes")
-    row = np.array(
-        (
-            0,
-            len(payload),
-            header.record_count,
-            header.base_offset,
-            header.last_offset_delta,
-            header.base_timestamp,
-            header.max_timestamp,
-            header.is_log_append_time,
-        ),
+    table = np.array(
+        [
+            (
+                payload.ctypes.data,
+                len(payload),
+                header.record_count,
+                header.base_offset,
+                header.last_offset_delta,
+                header.base_timestamp,
+                header.max_timestamp,
+                header.is_log_append_time,
+            )
+        ],
         np.int64,
     )
-    records = np.empty((header.record_count, RECORD_FIELDS), np.int64)
-    run_rows = np.empty(header.record_count + 1, np.int64)
-    outcome = np.empty(OUTCOME_FIELDS, np.int64)
-    address = payload.ctypes.data
-    status = find_records(row, address, start_offset, end_offset, records, run_rows, outcome)
-    if status != kernels.OK:
-        raise record_error(header, status, int(outcome[FAILED_RECORD]))
-    rows, runs = outcome.item(ROWS), outcome.item(RUNS)
-    return OpenedBatch(
-        codec=header.codec if codec is None else codec,
-        payload=payload,
-        payload_address=address,
-        records=records[:rows],
-        run_rows=run_rows[: runs + 1],
+    new_codec = header.codec if codec is None else codec
+    return _opened([batch], table, payload, start_offset=start_offset, end_offset=end_offset, codec=new_codec)
+
+
+def open_batches(
+    batches: Sequence[Batch], *, decompressed_bytes_max: int = NEIGHBOURS_DECOMPRESSED_BYTES_MAX
+) -> OpenedBatch:
+    """Returns the records of neighbouring batches of one compression as those of one batch; all are checked.
+
+    Made for many small ones: next to nothing is done for a single batch. The result shares no memory with them.
+
+    Args:
+        batches: at least one; v2 data batches in the order of their offsets, their checksums verified.
+        decompressed_bytes_max: the most they may become, together.
+
+    Raises:
+        CorruptBatchError: compression or a record is not right, or there is more than allowed; with the base offset
+            of the batch it was found in.
+    """
+    headers = np.array([batch.header for batch in batches], np.int64)
+    sizes = headers[:, BatchHeader._fields.index("batch_bytes")]
+    first = batches[0].header
+    if first.codec == Codec.NONE:
+        payload = np.frombuffer(b"".join([batch.view for batch in batches]), np.uint8)
+        ends, passed = np.cumsum(sizes), HEADER_BYTES
+        assert ends[-1] == len(payload), "a header tells another size than its batch has"
+    else:
+        payload, row_ends = decompressed_row(
+            first.codec,
+            [(batch.header.base_offset, batch.payload) for batch in batches],
+            bytes_max=decompressed_bytes_max,
+        )
+        ends, passed = np.array(row_ends, np.int64), 0
+    lengths = np.diff(ends, prepend=0)
+    table = np.zeros((len(batches), kernels.TABLE_COLUMNS), np.int64)
+    table[:, kernels.ADDRESS] = payload.ctypes.data + ends - lengths + passed
+    table[:, kernels.LENGTH] = lengths - passed
+    for column, field in _TABLE_FIELDS:
+        table[:, column] = headers[:, field]
+    table[:, kernels.IS_APPEND_TIME] = headers[:, BatchHeader._fields.index("attributes")] & LOG_APPEND_TIME_BIT != 0
+    is_short = table[:, kernels.RECORD_COUNT] * RECORD_BYTES_MIN > table[:, kernels.LENGTH]
+    if is_short.any():
+        header = batches[int(is_short.argmax())].header
+        raise corrupt(header.base_offset, f"{header.record_count} records do not fit its bytes")
+    last = batches[-1].header
+    return _opened(
+        batches, table, payload, start_offset=first.base_offset, end_offset=last.next_offset, codec=first.codec
     )
+
+
+def _opened(
+    batches: Sequence[Batch], table: Int64s, payload: UInt8s, *, start_offset: int, end_offset: int, codec: Codec
+) -> OpenedBatch:
+    count = int(table[:, kernels.RECORD_COUNT].sum())
+    records = np.empty((count, RECORD_FIELDS), np.int64)
+    run_rows = np.empty(count + 1, np.int64)
+    outcome = np.empty(OUTCOME_FIELDS, np.int64)
+    status = find_records(table, start_offset, end_offset, records, run_rows, outcome)
+    if status != kernels.OK:
+        raise record_error(batches[outcome.item(FAILED_BATCH)].header, status, outcome.item(FAILED_RECORD))
+    rows, runs = outcome.item(ROWS), outcome.item(RUNS)
+    return OpenedBatch(codec=codec, payload=payload, records=records[:rows], run_rows=run_rows[: runs + 1])

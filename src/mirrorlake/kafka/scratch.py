@@ -1,6 +1,7 @@
 """Memory for decompressed records that one batch after another uses, so that it stays in the processor's cache."""
 
 import threading
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -46,19 +47,41 @@ def decompressed(codec: Codec, data: Bytes, *, base_offset: int, bytes_max: int)
     Raises:
         CorruptBatchError: the data is not the codec's, is cut, or comes to more.
     """
+    return decompressed_row(codec, [(base_offset, data)], bytes_max=bytes_max)[0]
+
+
+def decompressed_row(codec: Codec, parts: Iterable[tuple[int, Bytes]], *, bytes_max: int) -> tuple[UInt8s, list[int]]:
+    """Returns what some payloads decompress to, one right after the other in memory of its own, and where each ends.
+
+    Args:
+        codec: any but ``NONE``.
+        parts: base offset of the batch, for errors, and its data as for ``decompress_into``.
+        bytes_max: the most they may come to together, inclusive.
+
+    Raises:
+        CorruptBatchError: data of one is not the codec's, is cut, or comes to more.
+    """
+    ends: list[int] = []
+    end = 0
     try:
-        while True:
-            output = SCRATCH.payloads[:bytes_max]
-            try:
-                length = decompress_into(codec, data, output.data)
-            except MalformedDataError as error:
-                raise corrupt(base_offset, str(error)) from error
-            except OutputFullError as error:
-                if len(output) == bytes_max:
-                    what = f"it decompresses to more than the {bytes_max} bytes allowed"
-                    raise corrupt(base_offset, what) from error
-                SCRATCH.reserve(min(4 * len(output), bytes_max))
-            else:
-                return output[:length].copy()
+        for base_offset, data in parts:
+            end = _decompress_at(end, codec, data, base_offset=base_offset, bytes_max=bytes_max)
+            ends.append(end)
+        return SCRATCH.payloads[:end].copy(), ends
     finally:
         SCRATCH.trim()
+
+
+def _decompress_at(start: int, codec: Codec, data: Bytes, *, base_offset: int, bytes_max: int) -> int:
+    """Decompresses behind what is in the thread's buffer up to ``start``; returns where it ends."""
+    while True:
+        output = SCRATCH.payloads[:bytes_max]
+        try:
+            return start + decompress_into(codec, data, output[start:].data)
+        except MalformedDataError as error:
+            raise corrupt(base_offset, str(error)) from error
+        except OutputFullError as error:
+            if len(output) == bytes_max:
+                raise corrupt(base_offset, f"it decompresses to more than the {bytes_max} bytes allowed") from error
+            SCRATCH.reserve(min(4 * len(output), bytes_max))
+            SCRATCH.payloads[:start] = output[:start]

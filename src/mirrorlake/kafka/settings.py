@@ -1,9 +1,9 @@
 """How to reach one Kafka cluster, as a value that can cross process borders."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.errors import ConfigurationError, UnsupportedError
+from mirrorlake.errors import ConfigurationError
+from mirrorlake.security import ClientSecurity
 
 DEFAULT_PORT = 9092
 """Where Kafka listens when a bootstrap server names no port (the Java client demands one; we do not)."""
@@ -24,11 +24,10 @@ class ClusterSettings:
         fetch_partition_bytes_max: bytes of one partition in one answer.
         fetch_bytes_min: bytes a broker waits for before it answers.
         fetch_wait_seconds_max: how long it waits for them; zero is not to wait.
-        properties: Kafka's own client properties; see `check_properties` for those that are understood.
+        security: TLS and SASL; none by default.
 
     Raises:
         ConfigurationError: a value cannot be used.
-        UnsupportedError: a security protocol that this version does not speak.
     """
 
     name: str
@@ -40,7 +39,7 @@ class ClusterSettings:
     fetch_partition_bytes_max: int | None = None
     fetch_bytes_min: int | None = None
     fetch_wait_seconds_max: float | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
+    security: ClientSecurity = field(default_factory=ClientSecurity)
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
@@ -56,29 +55,6 @@ class ClusterSettings:
             raise ConfigurationError(f"fetch sizes of cluster {self.name!r} must be from 1 to 2³¹-1", cluster=self.name)
         if self.fetch_wait_seconds_max is not None and self.fetch_wait_seconds_max < 0:
             raise ConfigurationError(f"fetch wait of cluster {self.name!r} is below zero", cluster=self.name)
-        check_properties(self.name, self.properties)
-
-
-def check_properties(cluster: str, properties: Mapping[str, str]) -> None:
-    """Refuses what would otherwise be ignored in silence.
-
-    Raises:
-        UnsupportedError: a security protocol other than PLAINTEXT.
-        ConfigurationError: a property that nothing here reads.
-    """
-    for key, value in properties.items():
-        if key != "security.protocol":
-            raise ConfigurationError(
-                f"property {key!r} of cluster {cluster!r} is not understood",
-                hint="only security.protocol can be set",
-                cluster=cluster,
-            )
-        if value.upper() != "PLAINTEXT":
-            raise UnsupportedError(
-                f"security.protocol {value} of cluster {cluster!r} is not spoken by this version",
-                hint="use a PLAINTEXT listener",
-                cluster=cluster,
-            )
 
 
 def parse_server(server: str) -> tuple[str, int]:

@@ -3,10 +3,13 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.gap_filler import GapFiller
+from mirrorlake.destinations.map_settings import MapSettings
 from mirrorlake.destinations.preserve_claim import ClaimReader
+from mirrorlake.destinations.shard_transaction import ShardTransaction
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.cluster import ClusterClient
@@ -30,6 +33,7 @@ class WorkerCache:
         self.crash_point = crash_point
         self._clients: dict[str, ClusterClient] = {}
         self.encoder_thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        self.archive_tails = KnownTails()
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the client of a cluster, made at first use."""
@@ -74,6 +78,7 @@ class LeaseConnections:
         self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
         self._claims: dict[str, ClaimReader] = {}
         self._fillers: dict[tuple[str, str], GapFiller] = {}
+        self._shards: dict[tuple[str, str], ShardTransaction] = {}
         self._connections: list[Connection] = []
 
     @property
@@ -85,6 +90,11 @@ class LeaseConnections:
     def encoder_thread(self) -> ThreadPoolExecutor:
         """The worker's one thread for decoding and writing archives."""
         return self._cache.encoder_thread
+
+    @property
+    def archive_tails(self) -> KnownTails:
+        """Where the worker saw archives end; used in its encoder thread."""
+        return self._cache.archive_tails
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the worker's client of a cluster."""
@@ -111,6 +121,22 @@ class LeaseConnections:
                 crash_point=self.crash_point,
             )
         return self._fillers[key]
+
+    def shard(self, cluster: ClusterSettings, settings: MapSettings) -> ShardTransaction:
+        """Returns the transactions of a shard at a destination cluster, shared by its partitions."""
+        key = (cluster.name, settings.transactional_id)
+        if key not in self._shards:
+            self._shards[key] = ShardTransaction(
+                self.client(cluster),
+                settings.transactional_id,
+                settings.topics,
+                settings.shard,
+                channel_to=lambda broker: self.channel(cluster, broker),
+                clock=self._clock,
+                send_until_seconds=self._send_until,
+                crash_point=self.crash_point,
+            )
+        return self._shards[key]
 
     async def channel(self, settings: ClusterSettings, broker: int) -> AppendChannel:
         """Returns the lease's produce channel to a broker; a closed one is replaced.
@@ -160,6 +186,8 @@ class LeaseConnections:
         """Closes the lease's own connections: an answer that comes later belongs to no claim."""
         for filler in self._fillers.values():
             await filler.cancel()
+        for shard in self._shards.values():
+            await shard.cancel()
         for claims in self._claims.values():
             await claims.cancel()
         for task in self._channels.values():

@@ -14,6 +14,7 @@ from typing import Any
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
@@ -29,8 +30,7 @@ from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import BrokerReader
 from mirrorlake.mirror.sinks import make_sink
-from mirrorlake.mirror.source_bounds import explain_out_of_range
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.mirror.work import DestinationWork, LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
 
 DRAIN_SECONDS = 0.4
@@ -44,7 +44,7 @@ STALL_SECONDS = 3.0
 
 LOOK_AGAIN_SECONDS = 0.05
 
-Slot = tuple[KafkaWork | ArchiveWork, PartitionSink]
+Slot = tuple[DestinationWork, PartitionSink]
 
 
 class LeaseWork:
@@ -180,7 +180,7 @@ class LeaseWork:
             self._metadata[cluster.name] = asyncio.ensure_future(client.metadata(topics, refresh=True))
         return await asyncio.shield(self._metadata[cluster.name])
 
-    def make_sink(self, work: PartitionWork, destination: KafkaWork | ArchiveWork) -> PartitionSink:
+    def make_sink(self, work: PartitionWork, destination: DestinationWork) -> PartitionSink:
         """Builds the sink of one destination, not opened."""
         return make_sink(
             work,
@@ -198,7 +198,8 @@ def check_topic_id(work: PartitionWork, found: str) -> None:
     Raises:
         TopicRecreatedError: it is not.
     """
-    if work.topic_id and found != work.topic_id:
+    # While a source is upgraded to Kafka 2.8 some of its brokers give ids and others do not.
+    if work.topic_id and found and found != work.topic_id:
         raise TopicRecreatedError(
             f"source topic {work.source.topic} was deleted and made again (topic id {work.topic_id}, now {found}); "
             "what was copied so far belongs to the one before",
@@ -257,7 +258,7 @@ class PartitionJob:
             for _, sink in self._slots:
                 sink.abandon()
 
-    def _cut_short(self, destination: KafkaWork | ArchiveWork, sink: PartitionSink) -> MirrorlakeError:
+    def _cut_short(self, destination: DestinationWork, sink: PartitionSink) -> MirrorlakeError:
         """Returns what it means that the lease ended here: who did not answer, or an unknown outcome."""
         if id(sink) not in self._opened:
             return RequestTimeoutError(

@@ -8,11 +8,11 @@ from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, Partiti
 from mirrorlake.errors import (
     CorruptBatchError,
     MirrorlakeError,
+    OutcomeUnknownError,
     PermanentError,
     SourceTruncatedError,
-    UnsupportedError,
 )
-from mirrorlake.kafka.batches import OLD_FORMAT, AbortedTransactions, BatchHeader, classify, verify_crc, walk
+from mirrorlake.kafka.batches import AbortedTransactions, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
 from mirrorlake.mirror.policy import Decision, within_lease
@@ -23,6 +23,11 @@ OFFSET_OUT_OF_RANGE = 1
 CLAIM_AGAIN_SECONDS = 0.02
 
 NO_LIMIT = 1 << 62
+
+
+def _starts_at(header: BatchHeader, position: int) -> int:
+    """Returns the first offset a batch may have a record at, as far as its header tells."""
+    return position if header.is_old_wrapper else header.base_offset
 
 
 class PartitionCopy:
@@ -200,10 +205,23 @@ class PartitionCopy:
         for sink in list(self._sinks):
             try:
                 if not sink.is_done:
+                    self._check_follows(sink, delivery)
                     await sink.deliver(delivery)
             except MirrorlakeError as error:
                 if sink.failure is None:
                     await self._end_after_finish(sink, error)
+
+    def _check_follows(self, sink: PartitionSink, delivery: Delivery) -> None:
+        """Checks that a delivery begins where the sink stands: what lay between would be taken for a gap, and lost.
+
+        Raises:
+            OutcomeUnknownError: it does not; the sink's position is read again.
+        """
+        if sink.failure is None and delivery.covered.start_offset != sink.next_offset:
+            raise OutcomeUnknownError(
+                f"internal error: offsets {delivery.covered} of source {self.source} came to a destination that "
+                f"stands at {sink.next_offset}; please report it"
+            )
 
     async def _end_after_finish(self, sink: PartitionSink, error: MirrorlakeError) -> None:
         """What the sink took before the error is right: it is made safe before the sink ends."""
@@ -273,14 +291,6 @@ class PartitionCopy:
             **{"topic": self.source.topic, "partition": self.source.partition, **error.facts},
         )
 
-    def _old_format(self, header: BatchHeader) -> UnsupportedError:
-        return UnsupportedError(
-            f"source {self.source} holds message format v{header.magic} at offset {header.base_offset}, which this "
-            "version does not read",
-            hint="Kafka 0.11 and newer write format v2; old segments vanish with the topic's retention",
-            offset=header.base_offset,
-        )
-
     def _tail_end(self, answer: FetchedPartition, *, is_quiet: bool) -> int:
         """Returns where a tail without a batch ends; the asked offset where there is none, or it is not yet certain.
 
@@ -305,15 +315,13 @@ class PartitionCopy:
         position = self._tail_end(answer, is_quiet=is_quiet)
         try:
             for batch in walk(answer.records):
-                if batch.header.base_offset >= self._end_offset:
+                if _starts_at(batch.header, position) >= self._end_offset:
                     position = self._end_offset  # nothing is left of the offsets between
                     break
                 verify_crc(batch)
                 found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
                 if batch.header.last_offset < position:
                     continue
-                if found.reason == OLD_FORMAT.reason:
-                    raise self._old_format(batch.header)
                 batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
                 position = batch.header.next_offset
         except PermanentError:

@@ -7,17 +7,19 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.kafka_map import MapSink
 from mirrorlake.destinations.kafka_preserve import PreserveSink
 from mirrorlake.destinations.log_start import LogStart
+from mirrorlake.destinations.map_start import find_start
 from mirrorlake.destinations.tail_check import TailCheck
 from mirrorlake.mirror.connections import LeaseConnections
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, PartitionWork
+from mirrorlake.mirror.work import ArchiveWork, DestinationWork, MapWork, PartitionWork
 from mirrorlake.stores.filesystem import FilesystemStore
 
 
 def make_sink(
     work: PartitionWork,
-    destination: KafkaWork | ArchiveWork,
+    destination: DestinationWork,
     *,
     connections: LeaseConnections,
     clock: Clock,
@@ -26,19 +28,31 @@ def make_sink(
 ) -> PartitionSink:
     """Returns the sink of ``destination`` for ``work``'s source partition, not yet opened."""
     if isinstance(destination, ArchiveWork):
+        archived = ArchivedPartition(
+            FilesystemStore(destination.root),
+            destination_name=destination.settings.destination_name,
+            partition=destination.settings.source.partition,
+            extension=PARQUET,
+        )
+        key = (destination.root, archived.prefix)
         return ArchiveSink(
             destination.settings,
-            archived=ArchivedPartition(
-                FilesystemStore(destination.root),
-                destination_name=destination.settings.destination_name,
-                partition=destination.settings.source.partition,
-                extension=PARQUET,
-            ),
+            archived=archived,
+            read_end=lambda: connections.archive_tails.read(archived, key=key),
             executor=connections.encoder_thread,
             clock=clock,
             may_begin=may_begin,
             changed=changed,
             crash_point=connections.crash_point,
+        )
+    if isinstance(destination, MapWork):
+        return MapSink(
+            destination.settings,
+            shard=connections.shard(destination.cluster, destination.settings),
+            client=connections.client(destination.cluster),
+            find_start=lambda: find_start(connections.client(work.cluster), work.source, destination.settings.start),
+            clock=clock,
+            changed=changed,
         )
     settings = destination.settings
     return PreserveSink(
@@ -52,6 +66,7 @@ def make_sink(
             settings.destination,
             source_is_compacted=settings.source_is_compacted,
             destination_is_compacted=settings.destination_is_compacted,
+            compares_timestamps=settings.keeps_log_append_time,
         ).check,
         filler=connections.filler(
             destination.cluster,

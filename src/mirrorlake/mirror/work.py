@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, HandedOn
+from mirrorlake.destinations.map_settings import MapSettings
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
@@ -14,11 +15,23 @@ from mirrorlake.offsets import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaWork:
-    """One Kafka destination of one source partition."""
+    """One Kafka destination of one source partition, offsets preserved."""
 
     destination: str
     cluster: ClusterSettings
     settings: PreserveSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapWork:
+    """One Kafka destination of one source partition, offsets mapped.
+
+    All partitions of a shard that are in leases at a time are in one lease, or they fence one another.
+    """
+
+    destination: str
+    cluster: ClusterSettings
+    settings: MapSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,9 @@ class ArchiveWork:
     destination: str
     root: Path
     settings: ArchiveSettings
+
+
+DestinationWork = KafkaWork | MapWork | ArchiveWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +59,7 @@ class PartitionWork:
     source: TopicPartition
     topic_id: str
     end_offset: int | None
-    destinations: tuple[KafkaWork | ArchiveWork, ...]
+    destinations: tuple[DestinationWork, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

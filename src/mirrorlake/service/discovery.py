@@ -1,13 +1,21 @@
 """Finds the targets of a configuration by asking the clusters; reads only."""
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
-from mirrorlake.config.resolved import ArchiveDestination, Configuration, KafkaDestination, Mirror
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    Configuration,
+    KafkaDestination,
+    Mirror,
+    OffsetMode,
+    TimestampMode,
+)
+from mirrorlake.destinations.progress_store import ensure_topics
 from mirrorlake.errors import (
     MirrorlakeError,
     PartitionCountError,
-    SourceGapError,
     TopicMissingError,
     UnsupportedError,
 )
@@ -15,20 +23,29 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, TopicMetadata
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.destination_versions import check_destination
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
+
+TIMESTAMP_TYPE = "message.timestamp.type"
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
 
 NOT_COPIED_CONFIGS = frozenset(
     {
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
+        # Kafka 4.0 knows these two no more, and what they say is of no use to a copy: records get the format of the
+        # destination, and their times have passed the source's check.
+        "message.format.version",
+        "message.timestamp.difference.max.ms",
         "min.insync.replicas",
         "unclean.leader.election.enable",
         # A destination that stamps its own times would lose the source's.
-        "message.timestamp.type",
+        TIMESTAMP_TYPE,
         "remote.storage.enable",
     }
 )
-"""Topic settings that speak of the source cluster's brokers, not of the topic."""
+"""Topic settings that speak of the source cluster's brokers, not of the topic, or that a newer Kafka refuses."""
 
 TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
 
@@ -69,12 +86,12 @@ class _MirrorDiscovery:
         except MirrorlakeError as error:
             names = selection.names or ("(by pattern)",)
             return [self._refused(d, TopicPartition(n, UNKNOWN_PARTITION), error) for n in names for d in self._all()]
-        targets = [self._missing(name, d) for name in missing for d in self._all()]
+        targets = [self._missing(name, d, metadata.errors.get(name)) for name in missing for d in self._all()]
         for destination in self._all():
             if isinstance(destination, KafkaDestination):
                 targets += await self._to_kafka(destination, metadata, chosen, configs)
             else:
-                targets += [t for topic in chosen for t in self._to_archive(destination, metadata, topic)]
+                targets += [t for topic in chosen for t in self._to_archive(destination, metadata, topic, configs)]
         return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
 
     def _all(self) -> Sequence[KafkaDestination | ArchiveDestination]:
@@ -96,12 +113,15 @@ class _MirrorDiscovery:
             error=error,
         )
 
-    def _missing(self, topic: str, destination: KafkaDestination | ArchiveDestination) -> Target:
+    def _missing(
+        self, topic: str, destination: KafkaDestination | ArchiveDestination, error: MirrorlakeError | None
+    ) -> Target:
         partitions = self._mirror.source.partitions
         return self._refused(
             destination,
             TopicPartition(topic, partitions[0] if partitions else UNKNOWN_PARTITION),
-            TopicMissingError(
+            error
+            or TopicMissingError(
                 f"source topic {topic} does not exist on cluster {self._settings.name} "
                 f"({', '.join(self._settings.bootstrap_servers)})",
                 hint="check the name, and that this user may describe it",
@@ -120,7 +140,7 @@ class _MirrorDiscovery:
         )
 
     def _to_archive(
-        self, destination: ArchiveDestination, metadata: ClusterMetadata, topic: TopicMetadata
+        self, destination: ArchiveDestination, metadata: ClusterMetadata, topic: TopicMetadata, configs: TopicConfigs
     ) -> list[Target]:
         return [
             Target(
@@ -131,6 +151,7 @@ class _MirrorDiscovery:
                 source_cluster_id=metadata.cluster_id or "",
                 topic_id=topic.topic_id,
                 destination_topic=destination.name_for(topic.name),
+                source_configs=_values(configs, topic.name),
                 error=self._no_partition(topic, partition),
             )
             for partition in self._partitions(topic)
@@ -146,6 +167,7 @@ class _MirrorDiscovery:
         client = self._clients.client(cluster_settings(destination.cluster))
         names = [destination.name_for(topic.name) for topic in topics]
         try:
+            await check_destination(client, mode=destination.offsets)
             there = await client.metadata(names, refresh=True)
             known = [name for name in names if name in there.topics]
             there_configs = await _configs(client, known)
@@ -172,16 +194,20 @@ class _MirrorDiscovery:
     ) -> list[Target]:
         name = destination.name_for(topic.name)
         held = there.topics.get(name)
-        values = {key: value.value for key, value in there_configs.get(name, {}).items()}
+        values = _values(there_configs, name)
         error: MirrorlakeError | None
         creation = None
         if held is None:
             creation = _creation(destination, topic, configs)
             values = dict(creation.configs)
-            error = None if destination.creates_topics else _not_created(topic, destination)
+            error = there.errors.get(name)  # such as no right to see whether it is there
+            if error is None and not destination.creates_topics:
+                error = _not_created(topic, destination)
+        elif destination.offsets is OffsetMode.MAP:
+            error = None  # any number of partitions will do
         else:
             error = self._count_error(topic, held, destination)
-        error = error or _not_dense(topic, configs) or _keeps_no_times(name, values)
+        error = error or _clock_error(destination, name, values)
         return [
             Target(
                 mirror=self._mirror,
@@ -191,7 +217,11 @@ class _MirrorDiscovery:
                 source_cluster_id=metadata.cluster_id or "",
                 topic_id=topic.topic_id,
                 destination_topic=name,
+                destination_topic_id=held.topic_id if held else "",
+                destination_partitions=len(held.partitions) if held else len(topic.partitions),
                 batch_bytes_max=int(values.get("max.message.bytes") or DEFAULT_BATCH_BYTES_MAX),
+                source_configs=_values(configs, topic.name),
+                destination_configs=values,
                 creation=creation,
                 error=self._no_partition(topic, partition) or error,
             )
@@ -244,15 +274,18 @@ DEFAULT_BATCH_BYTES_MAX = 1_048_588
 
 def _creation(destination: KafkaDestination, topic: TopicMetadata, configs: TopicConfigs) -> TopicCreation:
     """Returns the destination topic made like the source: partitions, and every setting the source's owner chose."""
+    chosen = {
+        key: value.value
+        for key, value in sorted(configs.get(topic.name, {}).items())
+        if not value.is_default and value.value is not None and key not in NOT_COPIED_CONFIGS
+    }
+    if destination.timestamp_mode is TimestampMode.DESTINATION:
+        chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME
     return TopicCreation(
         topic=destination.name_for(topic.name),
         partitions=len(topic.partitions),
         replication_factor=destination.replication_factor or -1,
-        configs={
-            key: value.value
-            for key, value in sorted(configs.get(topic.name, {}).items())
-            if not value.is_default and value.value is not None and key not in NOT_COPIED_CONFIGS
-        },
+        configs=chosen,
     )
 
 
@@ -266,24 +299,23 @@ def _not_created(source: TopicMetadata, destination: KafkaDestination) -> Mirror
     )
 
 
-def _not_dense(topic: TopicMetadata, configs: TopicConfigs) -> MirrorlakeError | None:
-    policy = configs.get(topic.name, {}).get("cleanup.policy")
-    if policy is None or "compact" not in (policy.value or ""):
-        return None
-    return SourceGapError(
-        f"source topic {topic.name} is compacted (cleanup.policy={policy.value}): its offsets have gaps, which a "
-        "Kafka destination with equal offsets would need filled",
-        hint="send this topic to an archive destination, which records gaps; gap-fill comes with the next release",
-        topic=topic.name,
-    )
+def _values(configs: TopicConfigs, topic: str) -> dict[str, str | None]:
+    return {key: value.value for key, value in configs.get(topic, {}).items()}
 
 
-def _keeps_no_times(name: str, values: dict[str, str | None]) -> MirrorlakeError | None:
-    if values.get("message.timestamp.type") != "LogAppendTime":
+def _clock_error(destination: KafkaDestination, name: str, values: Mapping[str, str | None]) -> MirrorlakeError | None:
+    """Returns what is wrong where the topic's clock is not the one ``timestamp-mode`` asks for."""
+    found = values.get(TIMESTAMP_TYPE) or CREATE_TIME
+    if destination.timestamp_mode is TimestampMode.SOURCE:
+        wanted, consequence, other = CREATE_TIME, "it would replace every timestamp", "destination"
+    else:
+        wanted, consequence, other = LOG_APPEND_TIME, "it would keep the source's timestamps", "source"
+    if found == wanted:
         return None
     return UnsupportedError(
-        f"destination topic {name} has message.timestamp.type=LogAppendTime: it would replace every timestamp",
-        hint=f"set message.timestamp.type=CreateTime on {name}",
+        f"destination topic {name} has {TIMESTAMP_TYPE}={found}: {consequence}, and `timestamp-mode` is "
+        f"`{destination.timestamp_mode.value}`",
+        hint=f"set {TIMESTAMP_TYPE}={wanted} on {name}, or `timestamp-mode: {other}`",
         topic=name,
     )
 
@@ -310,4 +342,18 @@ async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict
             )
         except MirrorlakeError as error:
             errors[key] = error
+    await _make_progress_topics(targets, clients)
     return errors
+
+
+async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:
+    """Makes the topics of mirrors with mapped offsets ahead of their leases, which would all try at once."""
+    wanted = {
+        (target.destination.cluster.name, target.mirror.name): (target.destination.cluster, target.progress_topics)
+        for target in targets
+        if isinstance(target.destination, KafkaDestination) and target.is_mapped and target.error is None
+    }
+    for cluster, topics in wanted.values():
+        # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
+        with contextlib.suppress(MirrorlakeError):
+            await ensure_topics(clients.client(cluster_settings(cluster)), topics)

@@ -5,12 +5,13 @@ Nothing here is needed after a crash: every field is read again from the cluster
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
+from mirrorlake.mirror.work import ArchiveWork, DestinationWork, LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
 
 AHEAD_SECONDS = 10.0
@@ -37,13 +38,14 @@ class PartitionState:
     ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
     source's last stable offset, ``source_start`` its log start. ``once_end`` is where a bounded run stops, None
     for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
-    since which the position has been past the source's end, None where it is not.
+    since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
+    lease that brought nothing back may still be at work.
     """
 
     mirror: str
     source: TopicPartition
     shard: str
-    work: KafkaWork | ArchiveWork
+    work: DestinationWork
     topic_id: str
     rule: FlushRule | None
     position: int | None = None
@@ -62,6 +64,7 @@ class PartitionState:
     error: MirrorlakeError | None = None
     failures: int = 0
     retry_at_seconds: float = 0.0
+    unknown_until_seconds: float = -inf
     records: int = 0
     raw_bytes: int = 0
 
@@ -74,6 +77,11 @@ class PartitionState:
     def is_archive(self) -> bool:
         """True for an archive destination."""
         return isinstance(self.work, ArchiveWork)
+
+    @property
+    def is_mapped(self) -> bool:
+        """True for a Kafka destination whose offsets are mapped: its shard must be whole in one lease at a time."""
+        return isinstance(self.work, MapWork)
 
     @property
     def lag(self) -> int | None:

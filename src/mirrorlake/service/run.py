@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.config.resolved import Configuration, Form, KafkaDestination, OnPark
+from mirrorlake.config.resolved import ArchiveDestination, Configuration, Form, KafkaDestination, OnPark
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
@@ -30,7 +30,7 @@ from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.supervisor import Supervisor, lease_seconds_max
 from mirrorlake.service.targets import Target, cluster_settings
 
 _log = structlog.get_logger("mirrorlake")
@@ -43,10 +43,14 @@ STOP_SECONDS_MAX = 60.0
 LAST_LOOK_SECONDS_MAX = 5.0
 """A source that does not answer for so long is flushed as far as it was seen before."""
 
+RELEASE_SECONDS_MAX = 5.0
+"""For the state records to say that nothing is under way any more; without it the next owner waits a lease."""
+
 DISCOVER_AGAIN_SECONDS = 5.0
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",
     "mirrorlake.mirror.lease_worker",
+    "mirrorlake.kafka.checksum_kernels",
     "mirrorlake.kafka.codec:warm",
 )
 
@@ -88,7 +92,9 @@ class _Service:
         self._clients = WorkerCache()
         self._wake = threading.Event()
         self._writer = writer_name()
-        self._owners = Owners(self._clients, owner=self._writer, clock=self._clock)
+        self._owners = Owners(
+            self._clients, owner=self._writer, clock=self._clock, hold_seconds=_lease_seconds_max(config)
+        )
         self._engine_died = False
         self._waiting_targets: list[Target] = []
         self._discovering: Future[list[Target]] | None = None
@@ -164,6 +170,7 @@ class _Service:
             once=self._options.once,
             clock=self._clock,
             events=self._events,
+            holding=self._owners.holding,
             changed=self._wake.set,
         )
 
@@ -249,6 +256,9 @@ class _Service:
                 task.cancel()
         if self._engine_died and not stop.requested.is_set():
             restart_process(session)
+        if ended and not self._engine_died and supervisor.is_quiet:
+            with contextlib.suppress(TimeoutError):
+                control.call(self._owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
         if not ended:
             _log.error("graceful stop gave up", seconds=STOP_SECONDS_MAX)
         if was_cut_short:
@@ -310,6 +320,13 @@ class _Service:
         if parked and (self._options.once or self._config.on_park is OnPark.EXIT):
             return EXIT_PARKED
         return EXIT_DONE
+
+
+def _lease_seconds_max(config: Configuration) -> float:
+    """Returns how long a lease of this configuration may append to a Kafka destination, at most."""
+    destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
+    segments = [d.flush.bytes_max for d in destinations if isinstance(d, ArchiveDestination)]
+    return lease_seconds_max(config.engine.lease_seconds, max(segments, default=None))
 
 
 def _topic_at(target: Target) -> tuple[str, str]:

@@ -11,15 +11,24 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.parquet_reader import read_segment
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, StoreFilesystem
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    KafkaDestination,
+    OffsetMode,
+    RecreationPolicy,
+    StoreFilesystem,
+    TimestampMode,
+    TruncationPolicy,
+)
 from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.kafka_preserve import PreserveSettings
+from mirrorlake.destinations.map_settings import MapSettings, map_transactional_id
+from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.policy import Decision, between_leases
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork
+from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.targets import Target, cluster_settings, shard_of
 from mirrorlake.stores.filesystem import FilesystemStore
 
 LISTINGS_AT_ONCE = 8
@@ -46,8 +55,32 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
     return state
 
 
-def _work(target: Target, writer: str) -> KafkaWork | ArchiveWork:
+def _map_work(target: Target, destination: KafkaDestination) -> MapWork:
+    shard = shard_of(target.source)
+    return MapWork(
+        destination=destination.label,
+        cluster=cluster_settings(destination.cluster),
+        settings=MapSettings(
+            source=target.source,
+            destination=target.destination_partition,
+            topics=target.progress_topics,
+            shard=shard,
+            transactional_id=map_transactional_id(target.mirror.name, shard),
+            source_cluster_id=target.source_cluster_id,
+            source_topic_id=target.topic_id,
+            batch_bytes_max=target.batch_bytes_max,
+            start=target.map_start,
+            skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
+            restarts_recreated=target.mirror.on_recreate is RecreationPolicy.RESTART,
+            keeps_log_append_time=destination.timestamp_mode is TimestampMode.SOURCE,
+        ),
+    )
+
+
+def _work(target: Target, writer: str) -> DestinationWork:
     destination = target.destination
+    if isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP:
+        return _map_work(target, destination)
     if isinstance(destination, KafkaDestination):
         return KafkaWork(
             destination=destination.label,
@@ -58,6 +91,12 @@ def _work(target: Target, writer: str) -> KafkaWork | ArchiveWork:
                 transactional_id=target.transactional_id,
                 batch_bytes_max=target.batch_bytes_max,
                 needs_tail_check=True,
+                gap_fill=destination.gap_fill,
+                gap_fill_offsets_max=destination.gap_fill_offsets_max,
+                skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
+                source_is_compacted=target.source_is_compacted,
+                destination_is_compacted=target.destination_is_compacted,
+                keeps_log_append_time=destination.timestamp_mode is TimestampMode.SOURCE,
             ),
         )
     return ArchiveWork(
@@ -72,6 +111,7 @@ def _work(target: Target, writer: str) -> KafkaWork | ArchiveWork:
             cluster_id=target.source_cluster_id,
             topic_id=target.topic_id,
             writer=writer,
+            skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
         ),
     )
 

@@ -11,6 +11,7 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.states import archived_partition
@@ -21,12 +22,16 @@ Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRow:
-    """One source partition at one destination. Offsets are None where they could not be read."""
+    """One source partition at one destination. Offsets are None where they could not be read.
+
+    ``mapped`` says more of a destination whose offsets are mapped; None for any other.
+    """
 
     target: Target
     source_start: int | None = None
     source_end: int | None = None
     position: int | None = None
+    mapped: MappedPosition | None = None
     error: MirrorlakeError | None = None
 
     @property
@@ -73,10 +78,13 @@ async def read_status(config: Configuration) -> list[StatusRow]:
 
 async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusRow]:
     """Returns one row per target, with whatever could be read."""
-    sources, kafka, archives = await asyncio.gather(
-        _source_ends(targets, clients), _kafka_positions(targets, clients), _archive_positions(targets)
+    sources, kafka, mapped, archives = await asyncio.gather(
+        _source_ends(targets, clients),
+        _kafka_positions(targets, clients),
+        mapped_positions(targets, clients),
+        _archive_positions(targets),
     )
-    positions = kafka | archives
+    positions: dict[int, int | MappedPosition | MirrorlakeError] = {**kafka, **mapped, **archives}
     return [_row(n, target, sources, positions) for n, target in enumerate(targets)]
 
 
@@ -84,26 +92,27 @@ def _row(
     index: int,
     target: Target,
     sources: Mapping[str, Ends],
-    positions: Mapping[int, int | MirrorlakeError],
+    positions: Mapping[int, int | MappedPosition | MirrorlakeError],
 ) -> StatusRow:
     ends = sources.get(target.mirror.name, {}).get(target.source)
     found = positions.get(index)
     start, end = ends if isinstance(ends, tuple) else (None, None)
-    position = found if isinstance(found, int) else None
+    mapped = found if isinstance(found, MappedPosition) else None
+    position = mapped.position if mapped else found if isinstance(found, int) else None
     error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
     if error is None and end is not None and position is not None and position > end:
         error = DestinationAheadError(
             f"the destination is at {position}, past the source's end {end}",
             hint="the source topic was truncated or re-created, or the destination belongs to another source",
         )
-    return StatusRow(target=target, source_start=start, source_end=end, position=position, error=error)
+    return StatusRow(target=target, source_start=start, source_end=end, position=position, mapped=mapped, error=error)
 
 
 async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str, Ends]:
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
     settings = {}
     for target in targets:
-        if target.source.partition != UNKNOWN_PARTITION and target.topic_id:
+        if target.source.partition != UNKNOWN_PARTITION and target.source_cluster_id:
             groups[target.mirror.name].add(target.source)
             settings[target.mirror.name] = target.source_cluster
 
@@ -124,7 +133,7 @@ async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[
     by_cluster: dict[str, list[tuple[int, Target]]] = defaultdict(list)
     for index, target in enumerate(targets):
         destination = target.destination
-        if not isinstance(destination, KafkaDestination) or target.error is not None:
+        if not isinstance(destination, KafkaDestination) or target.is_mapped or target.error is not None:
             continue
         if target.creation is not None:
             positions[index] = 0

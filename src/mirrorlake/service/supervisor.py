@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.policy import Decision
-from mirrorlake.mirror.source_bounds import explain_out_of_range
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.mirror.work import DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
@@ -253,7 +254,25 @@ class Supervisor:
                 self._events.lease_ended(lane_index, state, row, decision)
                 if decision is Decision.END:
                     self._end = state.error
+            self._share_handed_on(states, rows)
         self._changed()
+
+    def _share_handed_on(
+        self, leased: Sequence[PartitionState], rows: Mapping[tuple[str, TopicPartition, str], LeaseRow]
+    ) -> None:
+        """Gives every mapped partition of a shard what its last lease left: one of them alone cannot tell.
+
+        A row with an error counts too, as its source may have failed and not the shard. Where rows differ or are
+        missing nothing is handed on, to partitions that were not in the lease neither.
+        """
+        left: dict[tuple[str, str], list[HandedOn | None]] = defaultdict(list)
+        for state in leased:
+            if isinstance(state.work, MapWork):
+                row = rows.get((state.mirror, state.source, state.destination))
+                left[state.shard, state.work.cluster.name].append(row.handed_on if row is not None else None)
+        for state in self._states:
+            if isinstance(state.work, MapWork) and (found := left.get((state.shard, state.work.cluster.name))):
+                state.handed_on = found[0] if all(each == found[0] for each in found) else None
 
     # --- choosing -----------------------------------------------------------------------------------------
 
@@ -262,12 +281,14 @@ class Supervisor:
         live: list[tuple[PartitionState, Due | None]] = []
         own: list[tuple[PartitionState, Due | None]] = []
         others: list[tuple[PartitionState, Due | None]] = []
+        # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
+        busy = {state.shard for state in self._states if state.is_mapped and state.is_leased}
         for state in self._states:
             if state.is_leased or state.is_parked or now < state.retry_at_seconds:
                 continue
             is_own = self._lane_of[state.shard] == lane
             if not state.is_archive:
-                if is_own and self._is_live(state):
+                if is_own and self._is_live(state) and not (state.is_mapped and state.shard in busy):
                     live.append((state, None))
                 continue
             due = state.due_now(now, flush_all=self._once or self._is_stopping)
@@ -318,9 +339,11 @@ class Supervisor:
             ),
         )
 
-    def _with_orders(self, state: PartitionState, due: Due | None) -> KafkaWork | ArchiveWork:
+    def _with_orders(self, state: PartitionState, due: Due | None) -> DestinationWork:
         """Returns the state's work with what only this lease needs to know."""
         work = state.work
+        if isinstance(work, MapWork):
+            return replace(work, settings=replace(work.settings, handed_on=state.handed_on))
         if isinstance(work, KafkaWork):
             return replace(work, settings=self._kafka_orders(state, work))
         source_end = state.source_end or 0

@@ -8,10 +8,19 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.config.resolved import ArchiveDestination, Cluster, Destination, Mirror
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    Cluster,
+    Destination,
+    KafkaDestination,
+    Mirror,
+    OffsetMode,
+)
+from mirrorlake.destinations.map_settings import MapStart
+from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import StartKind, TopicPartition
 
 SHARDS_PER_MIRROR = 16
 """Writer identities per mirror. Fixed: a partition with another identity would meet its own old one as a stranger."""
@@ -31,12 +40,27 @@ class TopicCreation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGrowth:
+    """Partitions a destination topic has, and those it needs, as the source has them."""
+
+    topic: str
+    partitions_before: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One source partition at one destination.
 
     ``destination_topic`` is a topic or an archive's folder name. ``creation`` is set where the topic is missing
     and may be made. ``error`` is why nothing can be copied; the partition is then parked, or tried again if it is
-    transient. ``batch_bytes_max`` is what the destination topic takes.
+    transient. ``batch_bytes_max`` is what the destination topic takes. ``source_configs`` and
+    ``destination_configs`` are the topics' settings as they hold now, defaults included; empty where they were not
+    read, or there is no such topic. ``destination_topic_id`` is empty for an archive and for a topic not yet made;
+    ``destination_partitions`` is how many partitions it has or will have, 0 where that is not known.
+
+    ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
+    empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
     """
 
     mirror: Mirror
@@ -46,7 +70,13 @@ class Target:
     source_cluster_id: str = ""
     topic_id: str = ""
     destination_topic: str = ""
+    destination_topic_id: str = ""
+    destination_partitions: int = 0
+    replaces: str = ""
+    growth: TopicGrowth | None = None
     batch_bytes_max: int = 0
+    source_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
+    destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
 
@@ -56,9 +86,55 @@ class Target:
         return isinstance(self.destination, ArchiveDestination)
 
     @property
+    def is_mapped(self) -> bool:
+        """True for a Kafka destination with ``offsets: map``."""
+        return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
+
+    @property
+    def progress_topics(self) -> ProgressTopics:
+        """Where the mirror keeps progress and offset maps, if its offsets are mapped."""
+        return ProgressTopics(mirror=self.mirror.name, shards=SHARDS_PER_MIRROR)
+
+    @property
+    def map_start(self) -> MapStart:
+        """Where the partition begins while it has no progress, if its offsets are mapped."""
+        start = self.mirror.source.start
+        offset = start.offsets.get(self.source.topic, {}).get(self.source.partition)
+        return MapStart(
+            kind=start.kind,
+            timestamp_ms=start.timestamp_ms,
+            offset=offset if start.kind is StartKind.OFFSETS else None,
+        )
+
+    @property
+    def base_topic(self) -> str:
+        """The destination topic or folder as configured; another one where the source topic was made again."""
+        return self.destination.name_for(self.source.topic)
+
+    @property
+    def source_is_compacted(self) -> bool:
+        """True where records of the source may vanish at any time, so that gaps can appear below a position."""
+        return is_compacted(self.source_configs)
+
+    @property
+    def destination_is_compacted(self) -> bool:
+        """True where the destination takes no record without a key."""
+        return is_compacted(self.destination_configs)
+
+    @property
+    def is_to_be_made(self) -> bool:
+        """True where the destination partition is not there yet, or will be empty: the copy begins at 0."""
+        if self.creation is not None:
+            return True
+        return self.growth is not None and self.source.partition >= self.growth.partitions_before
+
+    @property
     def destination_partition(self) -> TopicPartition:
-        """The destination topic with the source's partition number."""
-        return TopicPartition(self.destination_topic, self.source.partition)
+        """The destination topic with the source's partition number; mapped ones wrap where there are fewer."""
+        number = self.source.partition
+        if self.is_mapped and self.destination_partitions:
+            number %= self.destination_partitions
+        return TopicPartition(self.destination_topic, number)
 
     def as_json(self) -> dict[str, str | int | None]:
         """Returns the fields every row of a report begins with; ``partition`` is null where it is unknown."""
@@ -77,7 +153,17 @@ class Target:
     @property
     def transactional_id(self) -> str:
         """The writer identity of the shard at a Kafka destination."""
-        return f"mirrorlake.{self.shard}"
+        return transactional_id_of(self.mirror.name, shard_of(self.source))
+
+
+def is_compacted(configs: Mapping[str, str | None]) -> bool:
+    """Tells whether a topic of these settings is cleaned by key, alone or beside its retention."""
+    return "compact" in (configs.get("cleanup.policy") or "")
+
+
+def transactional_id_of(mirror: str, shard: int) -> str:
+    """Returns the writer identity of one of a mirror's shards, ``0`` to ``SHARDS_PER_MIRROR`` exclusive."""
+    return f"mirrorlake.{mirror}.{shard}"
 
 
 def shard_of(partition: TopicPartition) -> int:
@@ -97,4 +183,5 @@ def cluster_settings(cluster: Cluster) -> ClusterSettings:
         fetch_partition_bytes_max=cluster.fetch_partition_bytes_max,
         fetch_bytes_min=cluster.fetch_bytes_min,
         fetch_wait_seconds_max=cluster.fetch_wait_seconds_max,
+        security=cluster.security,
     )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from mirrorlake.config.resolved import StartKind
 from mirrorlake.destinations.map_settings import MapStart, map_transactional_id
 from mirrorlake.destinations.offset_map import RUNS_PER_PAGE_MAX
 from mirrorlake.destinations.progress_store import ProgressTopics
@@ -26,7 +25,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.mirror.work import LeaseRow, MapWork
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import StartKind, TopicPartition
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end, source_end, wait_until
 from support.leases import lease_plan, map_work, run_lease
@@ -374,6 +373,22 @@ def test_progress_of_another_source_or_an_earlier_topic_is_refused_before_anythi
         assert row.error.hint
     assert log_end(mapping.destination, mapping.topic) == end
     assert mapping.copied(work).position == 40
+
+
+def test_a_source_topic_made_again_is_begun_anew_where_the_policy_says_so(mapping: Mapping) -> None:
+    mapping.create()
+    mapping.write(0, 20)
+    first = map_work(mapping.destination, mapping.at(), source_cluster_id="east", source_topic_id="first")
+    assert mapping.copied(first).position == 20
+    mapping.write(20, 10)
+    second = replace(first, settings=replace(first.settings, source_topic_id="second", restarts_recreated=True))
+    row = mapping.copied(second)
+    assert (row.start_offset, row.position, row.records) == (0, 30, 30)
+    # Once only: the progress is that of the new topic now.
+    assert mapping.copied(second).records == 0
+    assert held_through_map(mapping.destination, mapping.at()) == dict(enumerate(simple_records(30)))
+    values = [record.value for record in consume(mapping.destination, mapping.topic, 0).values()]
+    assert values == [record.value for record in [*simple_records(20), *simple_records(30)]]
 
 
 def test_a_destination_topic_made_again_is_noticed(mapping: Mapping) -> None:

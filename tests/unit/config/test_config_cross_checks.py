@@ -147,7 +147,27 @@ def test_start_offsets_must_fit_topics_and_partitions() -> None:
     assert [line.split(" (")[0] for line in lines] == [
         "mirrors[0]: start offsets are given for partition 3, which is not mirrored",
         "mirrors[0]: start offsets are given for payments, which is not among the topics named",
-        "mirrors[0].source.start: `start` is not available in this version",
+        "mirrors[0].destinations[0]: `start: offsets` needs `offsets: map`, which west has not",
+    ]
+
+
+@pytest.mark.parametrize("start", ["latest", "{timestamp: 2026-01-31T00:00:00Z}", "{offsets: {orders: {0: 5}}}"])
+def test_a_start_other_than_the_first_offset_needs_mapped_offsets_at_every_destination(start: str) -> None:
+    mapped = "{type: kafka, cluster: west, offsets: map}"
+    assert len(load(native(mirror("m", f"{EAST}, start: {start}", mapped))).mirrors) == 1
+    lines = messages(native(mirror("m", f"{EAST}, start: {start}", mapped, TO_LAKE)))
+    assert len(lines) == 1
+    assert lines[0].startswith("mirrors[0].destinations[1]: `start: ")
+    assert "needs `offsets: map`, which lake has not" in lines[0]
+
+
+def test_one_cluster_under_two_names_is_refused_for_mapped_offsets() -> None:
+    both = ("{type: kafka, cluster: west, offsets: map}", "{type: kafka, cluster: alias, topic: b, offsets: map}")
+    text = native(mirror("m", EAST, *both))
+    west = next(line for line in text.splitlines() if line.strip().startswith("west:"))
+    lines = messages(text.replace(west, f"{west}\n{west.replace('west:', 'alias:', 1)}"))
+    assert [line.split(" (")[0] for line in lines] == [
+        "mirrors[0].destinations[1]: clusters west and alias are one cluster, and mirror m maps offsets to both"
     ]
 
 

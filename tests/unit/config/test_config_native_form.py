@@ -17,14 +17,13 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     OnPark,
     RecreationPolicy,
-    StartKind,
     StoreFilesystem,
     TimestampMode,
     TopicSelection,
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section
-from mirrorlake.offsets import GapFill
+from mirrorlake.offsets import GapFill, StartKind
 from mirrorlake.page_compression import Compression
 from unit.config.config_texts import archive, kafka, load, messages, native, refusals
 
@@ -108,7 +107,8 @@ def test_what_is_left_out_has_its_default() -> None:
     assert isinstance(lake, ArchiveDestination)
     assert (mirror.source.partitions, mirror.is_enabled) == (None, True)
     assert (mirror.on_truncation, mirror.on_recreate) == (TruncationPolicy.PARK, RecreationPolicy.PARK)
-    assert (copy.topic_template, copy.offsets, copy.gap_fill) == ("{topic}", OffsetMode.PRESERVE, GapFill.REFUSE)
+    assert (copy.topic_template, copy.offsets, copy.gap_fill) == ("{topic}", OffsetMode.PRESERVE, GapFill.MARKERS)
+    assert copy.gap_fill_offsets_max == 100_000_000
     assert (copy.timestamp_mode, copy.creates_topics, copy.replication_factor) == (TimestampMode.SOURCE, True, None)
     assert (lake.format, lake.compression, lake.compaction) == (
         ArchiveFormat.PARQUET,

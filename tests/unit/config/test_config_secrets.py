@@ -7,8 +7,8 @@ import pytest
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.document import Tree, read_document
 from mirrorlake.config.problems import ConfigurationErrors, ProblemList
-from mirrorlake.config.secret import Secret
 from mirrorlake.errors import ConfigurationError
+from mirrorlake.secret import Secret
 from unit.config.config_texts import kafka, load, messages
 
 EAST = '"east:9092"'

@@ -2,7 +2,8 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from mirrorlake.config.kinds import read_start
-from mirrorlake.config.resolved import Start, StartKind
+from mirrorlake.config.resolved import Start
+from mirrorlake.offsets import StartKind
 
 
 @pytest.mark.parametrize(

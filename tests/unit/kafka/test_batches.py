@@ -211,7 +211,8 @@ def test_prepared_batch_differs_in_nothing_but_its_address() -> None:
 def a_batch_of(size: int) -> bytearray:
     """A batch of one record, of about so many bytes, as a source keeps it."""
     samples = [Sample(1000, key=None, value=bytes(range(256)) * (size // 256))]
-    batch = bytearray(encode_batch(columns_of(samples), producer_id=77, producer_epoch=8, base_sequence=9))
+    encoded = encode_batch(columns_of(samples), codec=Codec.NONE, producer_id=77, producer_epoch=8, base_sequence=9)
+    batch = bytearray(encoded)
     struct.pack_into(">qi", batch, 0, 1000, len(batch) - 12)
     return batch
 

@@ -4,8 +4,10 @@ import pickle
 
 import pytest
 
-from mirrorlake.errors import ConfigurationError, MirrorlakeError, UnsupportedError
+from mirrorlake.errors import ConfigurationError, MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings, format_server, parse_server
+from mirrorlake.secret import Secret
+from mirrorlake.security import ClientSecurity, SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
 
 
 @pytest.mark.parametrize(
@@ -48,8 +50,6 @@ def test_an_address_is_written_so_that_it_can_be_read(server: tuple[str, int]) -
         ({"fetch_partition_bytes_max": 2**31}, ConfigurationError),
         ({"fetch_bytes_min": -1}, ConfigurationError),
         ({"fetch_wait_seconds_max": -0.001}, ConfigurationError),
-        ({"properties": {"acks": "0"}}, ConfigurationError),
-        ({"properties": {"security.protocol": "SASL_SSL"}}, UnsupportedError),
     ],
 )
 def test_what_cannot_be_used_is_refused(change: dict[str, object], kind: type[MirrorlakeError]) -> None:
@@ -59,9 +59,22 @@ def test_what_cannot_be_used_is_refused(change: dict[str, object], kind: type[Mi
         ClusterSettings(**(fine | change))  # type: ignore[arg-type]
 
 
-def test_settings_cross_process_borders() -> None:
-    settings = ClusterSettings(
-        name="source", bootstrap_servers=("a:1", "b:2"), properties={"security.protocol": "PLAINTEXT"}
+def test_settings_cross_process_borders_with_their_secrets_and_never_show_them() -> None:
+    sasl = SaslSettings(mechanism=SaslMechanism.PLAIN, username="app", password=Secret("hunter2"))
+    security = ClientSecurity(
+        protocol=SecurityProtocol.SASL_SSL, tls=TlsSettings(own_key_password=Secret("hunter2")), sasl=sasl
     )
+    settings = ClusterSettings(name="source", bootstrap_servers=("a:1", "b:2"), security=security)
 
-    assert pickle.loads(pickle.dumps(settings)) == settings
+    arrived = pickle.loads(pickle.dumps(settings))
+
+    assert arrived == settings
+    assert arrived.security.sasl.password.reveal() == "hunter2"
+    assert "hunter2" not in f"{arrived} {arrived!r}"
+
+
+@pytest.mark.parametrize("protocol", list(SecurityProtocol))
+def test_a_login_stands_exactly_where_the_protocol_has_one(protocol: SecurityProtocol) -> None:
+    sasl = SaslSettings(mechanism=SaslMechanism.PLAIN)
+    with pytest.raises(ValueError, match="contradict"):
+        ClientSecurity(protocol=protocol, sasl=None if protocol.is_authenticated else sasl)

@@ -21,15 +21,20 @@ def explain_out_of_range(
     if position < log_start:
         return SourceTruncatedError(
             f"source {source} starts at offset {log_start}, the destination needs {position} next",
-            hint="the records between are gone at the source, nothing was appended; a new archive can begin there "
-            "and records the gap, a Kafka destination with equal offsets cannot yet",
+            hint="the records between are gone at the source, nothing was appended; `on-truncation: skip` records the "
+            "gap and goes on, or copy afresh to a new destination",
             position=position,
             log_start=log_start,
         )
+    return destination_ahead(source, position, log_end)
+
+
+def destination_ahead(source: TopicPartition, position: int, source_end: int) -> DestinationAheadError:
+    """Returns the error for a ``position`` past the end of ``source``. Pure."""
     return DestinationAheadError(
-        f"the destination of source {source} is at position {position}, past the source's end {log_end}",
+        f"the destination of source {source} is at position {position}, past the source's end {source_end}",
         hint="the source topic was truncated or re-created, or the destination belongs to another source; "
         "re-create the destination, or mirror to a new one",
         position=position,
-        source_end=log_end,
+        source_end=source_end,
     )

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.kafka.checksum_shift import shifted
+from mirrorlake.kafka.checksum_kernels import shifted
 
 
 @pytest.mark.parametrize(

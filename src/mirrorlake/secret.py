@@ -21,6 +21,11 @@ class Secret:
         self._value = value
         self._file = file
 
+    @property
+    def is_file(self) -> bool:
+        """Whether a file holds it, which may change or not be there yet."""
+        return self._file is not None
+
     def reveal(self) -> str:
         """Returns the secret in clear; one trailing line break of a file does not belong to it.
 

@@ -1,0 +1,41 @@
+"""The last segments a worker has seen, so that the next look at an archive lists what follows and not all of it.
+
+A cache only: every position still comes from a listing (law 1), which begins at the segment known instead of at the
+first. What is before that one was checked when it was learned, and is checked again by every process that starts.
+"""
+
+from collections.abc import Hashable
+
+from mirrorlake.archive.chain import Chain, Segment
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.errors import ChainBrokenError, PositionMovedError
+
+
+class KnownTails:
+    """Last segments, by archived partition; not for several threads at one time."""
+
+    def __init__(self) -> None:
+        self._tails: dict[Hashable, Segment] = {}
+
+    def read(self, archived: ArchivedPartition, *, key: Hashable) -> Chain:
+        """Returns the checked end of a chain, as `ArchivedPartition.read_tail` does, and remembers its last segment.
+
+        Where the segment known is not what it was, the whole chain is checked instead.
+
+        Args:
+            archived: where to look.
+            key: tells archived partitions of all stores apart.
+
+        Raises:
+            ChainBrokenError: see `check_chain`.
+        """
+        known = self._tails.pop(key, None)
+        try:
+            chain = archived.read_tail(known)
+        except (ChainBrokenError, PositionMovedError):
+            if known is None:
+                raise
+            chain = archived.read_chain()
+        if chain.tail is not None:
+            self._tails[key] = chain.tail
+        return chain

@@ -1,0 +1,240 @@
+"""Where each record of a source partition lies at a destination that numbers records itself. Pure.
+
+A map is a sequence of runs: so many consecutive source offsets lie at so many consecutive destination offsets. Between
+runs the source had no record (compacted away, a marker, aborted), or somebody else's record or marker lies between
+ours at the destination. Source and destination offsets both grow from run to run.
+
+Runs are written as pages of at most ``RUNS_PER_PAGE_MAX``; a page that is full never changes again. The bytes of a page
+are, for each run, three unsigned LEB128 numbers: source offsets passed over since the run before (since the page's
+start for the first), length of the run, destination offsets passed over since the run before (since 0 for the first).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mirrorlake.errors import DestinationForeignError
+from mirrorlake.offsets import OffsetRange
+
+RUNS_PER_PAGE_MAX = 256
+"""The open page travels in every progress record, so it is kept to about a kilobyte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedRun:
+    """``length`` records: source offset ``start_offset`` + n lies at destination offset ``destination_offset`` + n."""
+
+    start_offset: int
+    length: int
+    destination_offset: int
+
+    @property
+    def end_offset(self) -> int:
+        """Source offset after the run (exclusive)."""
+        return self.start_offset + self.length
+
+    @property
+    def destination_end(self) -> int:
+        """Destination offset after the run (exclusive)."""
+        return self.destination_offset + self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPage:
+    """The page that still grows: what it covers begins at source offset ``start_offset``.
+
+    ``encoded`` are the bytes of its ``runs``; ``last_end`` and ``last_destination_end`` are where its last run ends
+    (``start_offset`` and 0 while there is none).
+    """
+
+    start_offset: int
+    runs: int = 0
+    encoded: bytes = b""
+    last_end: int
+    last_destination_end: int = 0
+
+    @classmethod
+    def at(cls, start_offset: int) -> "OpenPage":
+        """Returns the empty page that begins at a source offset."""
+        return cls(start_offset=start_offset, last_end=start_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullPage:
+    """A page that is complete: it covers the source offsets of ``offsets``, holes included."""
+
+    offsets: OffsetRange
+    encoded: bytes
+
+
+def add_runs(page: OpenPage, runs: Sequence[MappedRun]) -> tuple[list[FullPage], OpenPage]:
+    """Returns the pages that became full, in order, and the page that is open afterwards.
+
+    Args:
+        page: the open page so far.
+        runs: follow those of the page, ascending on both sides; neighbours without anything between are joined
+            already.
+
+    Raises:
+        ValueError: they do not follow.
+    """
+    full: list[FullPage] = []
+    for at in range(0, len(runs), RUNS_PER_PAGE_MAX):
+        rest = runs[at : at + RUNS_PER_PAGE_MAX]
+        room = RUNS_PER_PAGE_MAX - page.runs
+        page = _grown(page, rest[:room])
+        if page.runs == RUNS_PER_PAGE_MAX:
+            offsets = OffsetRange(start_offset=page.start_offset, end_offset=page.last_end)
+            full.append(FullPage(offsets=offsets, encoded=page.encoded))
+            page = _grown(OpenPage.at(page.last_end), rest[room:])
+    return full, page
+
+
+def _grown(page: OpenPage, runs: Sequence[MappedRun]) -> OpenPage:
+    encoded = bytearray(page.encoded)
+    end, destination_end = page.last_end, page.last_destination_end
+    for run in runs:
+        if run.start_offset < end or run.destination_offset < destination_end or run.length < 1:
+            raise ValueError(f"{run} does not follow source offset {end} at destination offset {destination_end}")
+        for number in (run.start_offset - end, run.length, run.destination_offset - destination_end):
+            _write_number(encoded, number)
+        end, destination_end = run.end_offset, run.destination_end
+    return OpenPage(
+        start_offset=page.start_offset,
+        runs=page.runs + len(runs),
+        encoded=bytes(encoded),
+        last_end=end,
+        last_destination_end=destination_end,
+    )
+
+
+def open_page(start_offset: int, encoded: bytes) -> OpenPage:
+    """Returns the open page behind its bytes.
+
+    Raises:
+        DestinationForeignError: they are not those of a page.
+    """
+    runs = list(decode_runs(start_offset, encoded))
+    return OpenPage(
+        start_offset=start_offset,
+        runs=len(runs),
+        encoded=encoded,
+        last_end=runs[-1].end_offset if runs else start_offset,
+        last_destination_end=runs[-1].destination_end if runs else 0,
+    )
+
+
+def decode_runs(start_offset: int, encoded: bytes) -> Iterator[MappedRun]:
+    """Yields the runs of a page that begins at source offset ``start_offset``.
+
+    Raises:
+        DestinationForeignError: the bytes are not those of a page.
+    """
+    end, destination_end, at = start_offset, 0, 0
+    while at < len(encoded):
+        passed, at = _read_number(encoded, at)
+        length, at = _read_number(encoded, at)
+        destination_passed, at = _read_number(encoded, at)
+        run = MappedRun(
+            start_offset=end + passed, length=length, destination_offset=destination_end + destination_passed
+        )
+        if length < 1:
+            raise _not_a_page(f"a run without a record at source offset {run.start_offset}")
+        yield run
+        end, destination_end = run.end_offset, run.destination_end
+
+
+def joined(runs: Iterable[MappedRun]) -> list[MappedRun]:
+    """Returns the runs with neighbours joined where nothing lies between them on either side."""
+    result: list[MappedRun] = []
+    for run in runs:
+        last = result[-1] if result else None
+        if last and (last.end_offset, last.destination_end) == (run.start_offset, run.destination_offset):
+            run = MappedRun(
+                start_offset=last.start_offset,
+                length=last.length + run.length,
+                destination_offset=last.destination_offset,
+            )
+            result.pop()
+        result.append(run)
+    return result
+
+
+class OffsetMap:
+    """Translates offsets of one source partition, exactly.
+
+    Args:
+        covered: the source offsets the map speaks about.
+        runs: ascending, within ``covered``.
+    """
+
+    def __init__(self, covered: OffsetRange, runs: Sequence[MappedRun]) -> None:
+        self.covered = covered
+        self.runs = tuple(runs)
+        self._starts = np.array([run.start_offset for run in runs], np.int64)
+        self._destination_starts = np.array([run.destination_offset for run in runs], np.int64)
+        self._lengths = np.array([run.length for run in runs], np.int64)
+
+    def within(self, offsets: OffsetRange) -> "OffsetMap":
+        """Returns the part of the map that speaks about ``offsets``."""
+        start = max(offsets.start_offset, self.covered.start_offset)
+        end = max(start, min(offsets.end_offset, self.covered.end_offset))
+        first = int(np.searchsorted(self._starts + self._lengths, start, "right"))
+        last = int(np.searchsorted(self._starts, end, "left"))
+        runs = []
+        for run in self.runs[first:last]:
+            begins, ends = max(run.start_offset, start), min(run.end_offset, end)
+            moved = run.destination_offset + begins - run.start_offset
+            runs.append(MappedRun(start_offset=begins, length=ends - begins, destination_offset=moved))
+        return OffsetMap(OffsetRange(start_offset=start, end_offset=end), runs)
+
+    @property
+    def destination_range(self) -> OffsetRange:
+        """Destination offsets from the first mapped record to after the last; empty where there is none."""
+        if not self.runs:
+            return OffsetRange(start_offset=0, end_offset=0)
+        return OffsetRange(start_offset=self.runs[0].destination_offset, end_offset=self.runs[-1].destination_end)
+
+    def destination_of(self, offset: int) -> int | None:
+        """Returns where the record of a source offset lies; None where the map knows of none."""
+        row = int(np.searchsorted(self._starts, offset, "right")) - 1
+        if row < 0 or offset >= self._starts[row] + self._lengths[row]:
+            return None
+        return int(self._destination_starts[row] + offset - self._starts[row])
+
+    def sources_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Returns the source offset of each destination offset; -1 for those that are not ours."""
+        if not self.runs:
+            return np.full(len(offsets), -1, np.int64)
+        rows = np.maximum(np.searchsorted(self._destination_starts, offsets, "right") - 1, 0)
+        within = offsets - self._destination_starts[rows]
+        is_ours = (within >= 0) & (within < self._lengths[rows])
+        return np.where(is_ours, self._starts[rows] + within, -1)
+
+
+def _write_number(into: bytearray, number: int) -> None:
+    while number > 0x7F:
+        into.append(number & 0x7F | 0x80)
+        number >>= 7
+    into.append(number)
+
+
+def _read_number(encoded: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 63, 7):
+        if at >= len(encoded):
+            break
+        byte = encoded[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+    raise _not_a_page(f"a number that does not end at byte {at}")
+
+
+def _not_a_page(why: str) -> DestinationForeignError:
+    return DestinationForeignError(
+        f"a page of an offset map cannot be read: {why}", hint="nobody else may write to the progress topics"
+    )

@@ -1,0 +1,28 @@
+"""What a process holds of one shard at a Kafka destination, as the supervisor tells it to leases."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One shard of one mirror at one destination cluster.
+
+    ``own_producer_ids`` are those its transactional id ever stood for, as far as the state record knows.
+    ``fills_from_seconds`` is the reading of the driver's clock from which no lease of an owner before can append any
+    more, infinite where this process does not own the mirror (yet).
+    """
+
+    own_producer_ids: frozenset[int] = frozenset()
+    fills_from_seconds: float = inf
+
+
+HoldingOf = Callable[[str, str, int], Holding]
+"""Mirror, destination cluster, shard → what this process holds of it."""
+
+
+def owned_for_ever(mirror: str, cluster: str, shard: int) -> Holding:
+    """The holding of somebody who never had a rival; for tests and for destinations without ownership."""
+    del mirror, cluster, shard
+    return Holding(fills_from_seconds=-inf)
