@@ -19,7 +19,7 @@ help:
 	@echo "make test    everything that must pass: style, types, tests against real brokers"
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
-	@echo "make soak    the long hunt for rare failures"
+	@echo "make soak    the long hunt for rare failures; wants Go once; SOAK='--seed 7 --minutes 20' chooses"
 	@echo "make setup   the virtual environment in $(VENV), and nothing else"
 	@echo "make clean   removes $(VENV) and every cache inside this folder"
 
@@ -58,6 +58,7 @@ bench: setup
 	$(BIN)/python -m bench
 
 soak: setup
+	PYTHONPATH=tests:. $(BIN)/python -m soak $(SOAK)
 	$(BIN)/pytest -m soak
 
 clean:

@@ -29,7 +29,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 # With how many times the input each is measured by default: as many as twenty seconds of copying need. MirrorMaker
 # needs no more than one for that.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
-    "mm2": (MirrorMaker, {"k1": 1, "b100": 1, "s100": 1}),
+    "mm2": (MirrorMaker, {"k1": 1, "b100": 1, "s100": 4}),
     "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12, "s100": 12}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
 }

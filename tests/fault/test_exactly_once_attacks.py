@@ -22,7 +22,7 @@ from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.cleanliness import assert_clean
 from support.copies import assert_equal_in_kafka, create_topic, log_end, source_end, wait_until
-from support.kafka_nodes import KafkaNodes
+from support.kafka_nodes import TRANSACTION_STATE, KafkaNodes
 from support.lease_processes import LeaseProcesses, run_leases_until
 from support.leases import kafka_work, lease_plan, map_work, run_lease
 from support.lossy import Lossy, leases_aside
@@ -65,8 +65,10 @@ def test_a_batch_that_is_appended_but_not_replicated_yet_is_not_copied_a_second_
     topic_name: str,
     lease_processes: LeaseProcesses,
 ) -> None:
-    source, destination = source_kafka.bootstrap_servers, kafka_nodes.bootstrap_servers
+    # One server: who asks the frozen one first waits until its time is over.
+    source, destination = source_kafka.bootstrap_servers, f"127.0.0.1:{kafka_nodes.nodes[1].port}"
     create_topic(source, topic_name)
+    kafka_nodes.move(TRANSACTION_STATE, [1])  # or the frozen one may be the coordinator
     kafka_nodes.create_topic(topic_name, {0: [1, 2]})
     where = TopicPartition(topic_name, 0)
 
@@ -145,10 +147,12 @@ def test_a_batch_that_stays_on_its_way_while_others_write_is_refused_when_it_arr
 # --- A5: the destination has forgotten the producer -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("requests", [1, 3], ids=["first-batch", "later-batch"])
-def test_an_answer_lost_before_the_producer_was_forgotten_doubles_nothing(requests: int, old: Lossy) -> None:
-    old.write(60)
-    old.proxy.cut_before_answer(PRODUCE, after_requests=requests)
+@pytest.mark.parametrize("copied", [0, 20], ids=["first-batch", "later-batch"])
+def test_an_answer_lost_before_the_producer_was_forgotten_doubles_nothing(copied: int, old: Lossy) -> None:
+    old.write(copied)
+    old.copy()
+    old.write(60 - copied)
+    old.proxy.cut_before_answer(PRODUCE)
     claim_after = old.proxy.hold(DESCRIBE_PRODUCERS, after_requests=2)
     with leases_aside(old.plan(30.0)) as rows:
         claim_after.await_arrival()
@@ -169,20 +173,21 @@ def test_a_late_batch_that_a_forgetful_destination_accepts_stops_the_partition_b
     (row,) = old.worker.run(old.plan(10.0))
     assert (row.error, row.position) == (None, 60)
     forgets_producers(old.proxy.address, old.where)
-    late.release()  # no broker can tell that these ten records were there before
-    wait_until(lambda: log_end(old.proxy.address, old.topic) == 70, "the late batch")
-    old.write(40)
+    late.release()  # no broker can tell that these records were there before
+    wait_until(lambda: log_end(old.proxy.address, old.topic) > 60, "the late batch")
+    end = log_end(old.proxy.address, old.topic)
+    old.write(100)
     (row,) = old.worker.run(old.plan(10.0))
     assert isinstance(row.error, DestinationForeignError)
     assert row.error.facts["differing_offset"] == 60
     assert row.records == 0
-    assert log_end(old.proxy.address, old.topic) == 70
+    assert log_end(old.proxy.address, old.topic) == end
 
 
 # --- A7: progress above an open transaction -------------------------------------------------------------------
 
 
-def test_progress_above_a_transaction_that_somebody_else_holds_open_is_not_overlooked(
+def test_progress_that_a_strangers_open_transaction_hides_is_waited_for_and_not_taken_for_old(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
@@ -192,31 +197,32 @@ def test_progress_above_a_transaction_that_somebody_else_holds_open_is_not_overl
     work = map_work(destination, where)
     progress = work.settings.topics.progress
 
-    def copy(start: int) -> LeaseRow:
-        asyncio.run(produce(source, topic_name, 0, list(in_batches(simple_records(20, start=start), 10))))
-        return run_lease(lease_plan(source, [(where, [work])], end=start + 20))[0, "west"]
+    def copy(end: int) -> LeaseRow:
+        return run_lease(lease_plan(source, [(where, [work])], end=end, seconds=3.0))[0, "west"]
 
-    async def copy_under_an_open_transaction() -> tuple[LeaseRow, LeaseRow, int, int]:
+    async def copy_under_an_open_transaction() -> LeaseRow:
         producer = AIOKafkaProducer(bootstrap_servers=destination, transactional_id=f"stranger-{topic_name}")
         await producer.start()
         try:
             await producer.begin_transaction()
             await producer.send_and_wait(progress, b"not ours", b"not ours", 0)
-            rows = await asyncio.to_thread(copy, 20), await asyncio.to_thread(copy, 40)
-            ends = [await asyncio.to_thread(end, destination, progress) for end in (source_end, log_end)]
+            row = await asyncio.to_thread(copy, 40)
             await producer.abort_transaction()
         finally:
             await producer.stop()
-        return *rows, *ends
+        return row
 
-    assert copy(0).error is None
-    second, third, stable_end, end = asyncio.run(copy_under_an_open_transaction())
-    # A reader that stops where committed reads stop would not have seen the second lease's progress.
-    assert stable_end < end
-    assert (second.error, third.error, third.position) == (None, None, 60)
-    held = consume(destination, topic_name, 0)
-    assert [record.value for record in held.values()] == [record.value for record in simple_records(60)]
+    asyncio.run(produce(source, topic_name, 0, list(in_batches(simple_records(40), 10))))
+    assert copy(20).error is None
+    held = log_end(destination, topic_name)
+    # What is above the last stable offset might be progress: read as if it ended there, 20 … 39 could come twice.
+    assert isinstance(asyncio.run(copy_under_an_open_transaction()).error, BrokerNotReadyError)
+    assert log_end(destination, topic_name) == held
     assert_clean(destination, [topic_name, progress])
+    row = copy(40)
+    assert (row.error, row.position) == (None, 40)
+    values = [record.value for record in consume(destination, topic_name, 0).values()]
+    assert values == [record.value for record in simple_records(40)]
 
 
 # --- sequences and identities ---------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class Lossy:
         self.worker = Worker()
 
     def write(self, count: int) -> None:
-        records = simple_records(count, start=self.written, timestamp=int(time.time() * 1000))
+        # So large that no batch is joined with its neighbours.
+        records = simple_records(count, start=self.written, size=2000, timestamp=int(time.time() * 1000))
         self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 10))))
         self.written += count
 
@@ -65,9 +66,9 @@ def lossy(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str, run_async:
     ("api", "requests"),
     [
         (Api.INIT_PRODUCER_ID, (1,)),
-        (Api.ADD_PARTITIONS_TO_TXN, (1, 2)),
+        (Api.ADD_PARTITIONS_TO_TXN, (1, 1)),  # where to begin; data
         (Api.PRODUCE, (1, 2, 4)),  # the progress of the start; data; and further on
-        (Api.END_TXN, (1, 2)),
+        (Api.END_TXN, (1, 1)),  # where to begin; data
         (Api.DESCRIBE_PRODUCERS, (1, 3)),
     ],
     ids=lambda value: value.name.lower() if isinstance(value, Api) else "",

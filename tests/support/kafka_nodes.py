@@ -41,7 +41,7 @@ _SMALL: Mapping[str, str] = MappingProxyType(
         "log.retention.ms": "-1",
         "log.cleaner.dedupe.buffer.size": "16777216",
         # A dead broker's partitions get new leaders after the session's time-out; a dead controller a successor.
-        "broker.session.timeout.ms": "4000",
+        "broker.session.timeout.ms": "8000",
         "broker.heartbeat.interval.ms": "500",
         "controller.quorum.election.timeout.ms": "800",
         "controller.quorum.fetch.timeout.ms": "1500",

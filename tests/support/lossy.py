@@ -21,6 +21,9 @@ from support.transactions import append_in_transaction
 REQUEST_SECONDS = 3.0
 """Short, because some tests wait for it."""
 
+BATCH_BYTES_MAX = 600
+"""One batch of ten records, so that none are joined and their requests can be counted."""
+
 
 class Lossy:
     """A source topic of one partition, its copy, and a worker that keeps its connections from lease to lease.
@@ -55,7 +58,14 @@ class Lossy:
         self, seconds: float, *, end: int | None = None, needs_tail_check: bool = True, **settings: Any
     ) -> LeasePlan:
         """A lease up to ``end``, the source's by default; ``settings`` are of ``PreserveSettings``."""
-        work = kafka_work(self.proxy.address, self.where, needs_tail_check=needs_tail_check, **settings)
+        work = kafka_work(
+            self.proxy.address,
+            self.where,
+            # A filler wants room.
+            batch_bytes_max=1_048_588 if "gap_fill" in settings else BATCH_BYTES_MAX,
+            needs_tail_check=needs_tail_check,
+            **settings,
+        )
         work = replace(work, cluster=replace(work.cluster, request_timeout_seconds=REQUEST_SECONDS))
         return lease_plan(
             self.source, [(self.where, [work])], end=self.written if end is None else end, seconds=seconds

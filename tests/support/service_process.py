@@ -1,5 +1,6 @@
 """The ``mirrorlake`` command as a process under test, with everything it starts."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -103,5 +104,6 @@ class ServiceProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self.processes():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended by itself meanwhile
+                process.kill()
         self._process.wait()

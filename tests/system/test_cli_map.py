@@ -116,6 +116,7 @@ def test_a_plan_says_where_everything_goes_and_changes_nothing(said: Said) -> No
         ("copy", 0, 47),
         ("copy", 0, 42),
     ]
+    assert [row["note"] for row in rows] == [None, None, f"into partition 0 of {said.target}"]
     assert said.plan.row(said.late)["action"] == "nothing to do"
     assert said.plan.row(said.late)["start"] == 20, "it would begin at the end"
     assert said.made_by_looking == set()

@@ -50,8 +50,6 @@ UNAVAILABLE = (
     Unavailable(where=("mirrors", "*", "compaction"), values=("log",), remedy=_EVERY_RECORD),
     Unavailable(where=(*_DESTINATION, "flush", "daily"), remedy=_OTHER_TRIGGERS),
     Unavailable(where=("destination", "flush", "daily"), remedy=_OTHER_TRIGGERS),
-    Unavailable(where=("mirrors", "*", "on-truncation"), values=("skip",), remedy="use `on-truncation: park`"),
-    Unavailable(where=("mirrors", "*", "on-recreate"), values=("restart",), remedy="use `on-recreate: park`"),
     Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
 )

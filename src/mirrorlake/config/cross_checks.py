@@ -20,6 +20,7 @@ from mirrorlake.config.resolved import (
     KafkaDestination,
     Mirror,
     OffsetMode,
+    RecreationPolicy,
 )
 from mirrorlake.offsets import StartKind
 
@@ -49,6 +50,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_topics(mirror, problems)
         _check_start(mirror, problems)
         _check_mapped(mirror, problems)
+        _check_recreation(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)
@@ -113,6 +115,18 @@ def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
                     f"{mirror.name} maps offsets to both"
                 )
                 problems.add(destination.place, message, f"use `cluster: {earlier.cluster.name}` for both")
+
+
+def _check_recreation(mirror: Mirror, problems: ProblemList) -> None:
+    if mirror.on_recreate is not RecreationPolicy.RESTART:
+        return
+    for destination in mirror.destinations:
+        if isinstance(destination, ArchiveDestination):
+            message = f"`on-recreate: restart` deletes what was copied, and archive {destination.label} never does"
+            problems.add(mirror.place, message, "use `on-recreate: new-topic`")
+        elif not destination.creates_topics and not _is_mapped(destination):
+            message = f"`on-recreate: restart` makes topics, and {destination.label} says `create-topics: false`"
+            problems.add(mirror.place, message, "use `on-recreate: park`, or allow it to create topics")
 
 
 def _is_mapped(destination: Destination) -> bool:

@@ -138,6 +138,7 @@ def _engine(form: EngineForm) -> Engine:
     return Engine(
         lanes=form.lanes or available_cores(),
         lease_seconds=form.lease,
+        discovery_seconds=form.discovery,
         memory_bytes=form.memory,
         batch_slots=form.batch_slots,
         master=form.master,

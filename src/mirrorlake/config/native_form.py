@@ -19,6 +19,7 @@ from mirrorlake.config.section import (
     CompactionWord,
     CompressionWord,
     Count,
+    DiscoveryTime,
     Endpoint,
     FlushTime,
     FormatWord,
@@ -198,11 +199,14 @@ class MirrorHeadForm(Section):
     on_truncation: TruncationWord = option(
         TruncationPolicy.PARK,
         "When the source no longer has what a destination needs next: `park` stops the partition, `skip` "
-        "goes on at the log start and records the gap.",
+        "goes on at the log start; archives record the gap, equal offsets are kept by filling it.",
     )
     on_recreate: RecreationWord = option(
         RecreationPolicy.PARK,
-        "When a source topic was deleted and made again: `park` stops its partitions, `restart` begins anew.",
+        "When a source topic was deleted and made again: `park` stops its partitions; `restart` deletes the "
+        "destination topic and copies the new one in its place (with `offsets: map`: behind what is there); "
+        "`new-topic` keeps what was copied and copies the new one to a topic or folder of its own, `{topic}.2`, "
+        "`{topic}.3`, …",
     )
     enabled: Boolean = option(True, "`false`: checked, but not run.")
 
@@ -220,6 +224,9 @@ class EngineForm(Section):
 
     lanes: LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
     lease: LeaseTime = option(5.0, "Longest time one lease runs.", shown="5s")
+    discovery: DiscoveryTime = option(
+        30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
+    )
     memory: MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
     batch_slots: SlotCount = option(1, "Slots kept for merging, verification and other batch work.")
     master: Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")

@@ -73,6 +73,9 @@ class RecreationPolicy(StrEnum):
 
     PARK = "park"
     RESTART = "restart"
+    """What was copied is deleted, and the new topic is copied in its place; mapped copies go on behind it."""
+    NEW_TOPIC = "new-topic"
+    """What was copied stays; the new topic goes to another topic or folder, the name with a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +289,7 @@ class Engine:
 
     lanes: int
     lease_seconds: float = 5.0
+    discovery_seconds: float = 30.0
     memory_bytes: int = 2 * 1024**3
     batch_slots: int = 1
     master: str | None = None

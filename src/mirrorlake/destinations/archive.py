@@ -159,17 +159,26 @@ class ArchiveSink:
         self._changed()
 
     async def starts_at(self, log_start: int) -> bool:
-        """Takes that the source's log begins above the position; only a new archive can begin with such a gap.
+        """Takes that the source's log begins above the position; the offsets between become a gap of the segment.
 
-        The chain starts at 0 all the same, so that a reader need not know where the source began. Where nothing is
-        left of what was due, the gap is published at once: no delivery would come to do it.
+        A new archive may always begin so: its chain starts at 0 all the same, so that a reader need not know where the
+        source began. Past 0 it is for ``skips_truncated`` to allow. Records that were taken and not yet cut are
+        published first, as they are not to be had again. Where nothing is left of what was due, the gap is published
+        at once: no delivery would come to do it.
 
         Raises:
             MirrorlakeError: the store refused.
         """
-        if self.progress.position > 0 or self._segment is not None:
+        is_new = self.progress.position == 0 and self._segment is None
+        if not (is_new or self._settings.skips_truncated):
             return False
-        self._next_offset = self._truncated_end = log_start
+        if self._segment is not None:
+            await self._in_thread(lambda: self._pass_over(log_start))
+        if self._is_done:
+            return True
+        self._next_offset = log_start
+        if self._segment is None:
+            self._truncated_end = log_start
         if self._nothing_left():
             await self._in_thread(self._publish_gap)
         return True
@@ -235,6 +244,22 @@ class ArchiveSink:
                 break
         if self._nothing_left():
             self._is_done = True
+
+    def _pass_over(self, log_start: int) -> None:
+        """Publishes what was taken before the offsets that are gone; a claimed segment goes on behind them instead."""
+        segment = self._segment
+        assert segment is not None
+        if self._claimed_end is not None:
+            end = min(self._claimed_end, log_start)
+            lost = OffsetRange(start_offset=self._next_offset, end_offset=end)
+            segment.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
+            self._next_offset = end
+        if self._next_offset == self.progress.position:
+            self._drop_segment()
+        elif self._claimed_end is None or self._next_offset == self._claimed_end:
+            cut = Cut(stop_row=0, end_offset=self._next_offset, trigger=Trigger.TRUNCATED.value)
+            self._publish(segment, cut)
+            self._is_done = self._nothing_left() or not self._may_begin()
 
     def _publish_gap(self) -> None:
         end = self._claimed_end

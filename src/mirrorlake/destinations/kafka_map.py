@@ -138,7 +138,12 @@ class MapSink:
         if self.failure is not None:
             raise self.failure
         items = join_messages(delivery.batches)
-        for item in neighbours_joined(items, batch_bytes_max=self._settings.batch_bytes_max, packs=True):
+        for item in neighbours_joined(
+            items,
+            batch_bytes_max=self._settings.batch_bytes_max,
+            packs=True,
+            keeps_log_append_time=self._settings.keeps_log_append_time,
+        ):
             self._take(item, delivery)
         self._pass_over(delivery.covered.end_offset)
 

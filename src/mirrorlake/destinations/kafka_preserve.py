@@ -166,7 +166,7 @@ class PreserveSink:
             self._needs_tail_check = True
             claim = await self._read_claim()
         self._check_strangers(claim)
-        if self._needs_tail_check:
+        if self._needs_tail_check or self._has_moved(claim):
             self._crash_point(Step.CHECK_TAIL)
             self._begins_with_fillers = await self._log_start.delete_fillers(claim.end_offset)
             await self._check_tail(claim.end_offset)
@@ -179,6 +179,14 @@ class PreserveSink:
         if not self.progress.claims:
             self.progress.start_offset = claim.end_offset
         self.progress.claims += 1
+
+    def _has_moved(self, claim: Claim) -> bool:
+        """Returns whether the log ends elsewhere than where this process' last lease left it.
+
+        A late batch of its own may have come in after the broker forgot the producer, or a stranger wrote.
+        """
+        last = self._settings.last_position
+        return not self.progress.claims and last is not None and claim.end_offset != last
 
     async def _read_claim(self) -> Claim:
         self._crash_point(Step.READ_CLAIM)
@@ -221,7 +229,12 @@ class PreserveSink:
             await self._delete_fillers(self._next_offset)
         try:
             items = join_messages(delivery.batches)
-            for item in neighbours_joined(items, batch_bytes_max=self._settings.batch_bytes_max, packs=False):
+            for item in neighbours_joined(
+                items,
+                batch_bytes_max=self._settings.batch_bytes_max,
+                packs=False,
+                keeps_log_append_time=self._settings.keeps_log_append_time,
+            ):
                 for piece in pieces_of(
                     item,
                     position=self._next_offset,

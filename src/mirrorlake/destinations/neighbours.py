@@ -20,8 +20,11 @@ SMALL_BYTES_MAX = {
     Codec.LZ4: 4 << 10,
     Codec.ZSTD: 1 << 10,
 }
-"""The largest batch, as it is stored, that takes more CPU to send by itself than to take over; measured, see
-docs/decisions/0041-small-batches-are-joined.md."""
+"""The largest batch, as it is stored, whose records take at most half the CPU to take over that it takes to send it by
+itself; measured, see docs/decisions/0041-small-batches-are-joined.md."""
+
+REWRITTEN_BYTES_MAX = 16 << 10
+"""The like for a batch that is taken apart and compressed anew in any case."""
 
 JOINED_BATCHES_MIN = 6
 """One more than a partition may have in flight: fewer go on without a wait, and as they are."""
@@ -40,7 +43,7 @@ class Neighbours:
 
 
 def neighbours_joined(
-    items: Iterable[ClassifiedBatch], *, batch_bytes_max: int, packs: bool
+    items: Iterable[ClassifiedBatch], *, batch_bytes_max: int, packs: bool, keeps_log_append_time: bool = True
 ) -> Iterator[ClassifiedBatch | Neighbours]:
     """Yields the items of a delivery in order, small batches that are to become one together.
 
@@ -49,6 +52,7 @@ def neighbours_joined(
         batch_bytes_max: the largest batch the destination takes, inclusive; what belongs together comes to no more.
         packs: False joins only batches whose offsets, all with a record, follow one another, as equal offsets need
             it; True any.
+        keeps_log_append_time: as for ``pieces_of``; tells what would go untouched by itself.
     """
     bytes_max = min(JOINED_BYTES_MAX, batch_bytes_max)
     waiting: list[ClassifiedBatch] = []
@@ -56,7 +60,8 @@ def neighbours_joined(
     before: BatchHeader | None = None
     for item in items:
         header = item.batch.header
-        if not _is_small(item, packs=packs):
+        is_rewritten = not header.is_dense or (keeps_log_append_time and header.is_log_append_time)
+        if not _is_small(item, is_rewritten=is_rewritten) or not (packs or header.is_dense):
             yield from _together(waiting)
             yield item
             waiting, before = [], None
@@ -74,13 +79,12 @@ def neighbours_joined(
     yield from _together(waiting)
 
 
-def _is_small(item: ClassifiedBatch, *, packs: bool) -> bool:
+def _is_small(item: ClassifiedBatch, *, is_rewritten: bool) -> bool:
     header = item.batch.header
     return (
-        header.batch_bytes <= SMALL_BYTES_MAX[header.codec]
-        and item.reason in _REASONS
+        header.batch_bytes <= (REWRITTEN_BYTES_MAX if is_rewritten else SMALL_BYTES_MAX[header.codec])
         and item.path != Path.SKIP
-        and (packs or header.is_dense)
+        and item.reason in _REASONS
     )
 
 

@@ -24,7 +24,8 @@ class PreserveSettings:
 
     ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
     ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
-    ended without anything unknown, and ``handed_on`` is what that one left.
+    ended without anything unknown, at ``last_position``, and ``handed_on`` is what that one left. A log that ends
+    elsewhere now is checked all the same.
 
     ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
     before its transactional id was given another one. The topics' ``cleanup.policy`` says with
@@ -45,6 +46,7 @@ class PreserveSettings:
     transactional_id: str
     batch_bytes_max: int
     needs_tail_check: bool
+    last_position: int | None = None
     handed_on: HandedOn | None = None
     gap_fill: GapFill = GapFill.REFUSE
     gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX

@@ -13,3 +13,5 @@ class Trigger(StrEnum):
     """A graceful stop, or a run with ``--once``: everything there is."""
     ADOPTED = "adopted"
     """Another writer had claimed this end."""
+    TRUNCATED = "truncated"
+    """The source had deleted what comes next, and `on-truncation: skip` goes on behind it."""

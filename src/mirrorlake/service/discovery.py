@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
 
 from mirrorlake.config.resolved import (
     ArchiveDestination,
@@ -12,19 +15,25 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     TimestampMode,
 )
+from mirrorlake.destinations.ownership import find_states
 from mirrorlake.destinations.progress_store import ensure_topics
 from mirrorlake.errors import (
+    BrokerNotReadyError,
     MirrorlakeError,
     PartitionCountError,
     TopicMissingError,
+    TopicRecreatedError,
     UnsupportedError,
 )
 from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, TopicMetadata
+from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, LogEnd, TopicMetadata
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.destination_versions import check_destination
-from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
+from mirrorlake.service.provenance import Placement, States, place, refusal
+from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth, cluster_settings
+
+_log = structlog.get_logger("mirrorlake")
 
 TIMESTAMP_TYPE = "message.timestamp.type"
 CREATE_TIME = "CreateTime"
@@ -165,9 +174,11 @@ class _MirrorDiscovery:
         configs: TopicConfigs,
     ) -> list[Target]:
         client = self._clients.client(cluster_settings(destination.cluster))
-        names = [destination.name_for(topic.name) for topic in topics]
         try:
             await check_destination(client, mode=destination.offsets)
+            states = await find_states(client)
+            places = {topic.name: self._place(destination, topic, states) for topic in topics}
+            names = [place.topic for place in places.values()]
             there = await client.metadata(names, refresh=True)
             known = [name for name in names if name in there.topics]
             there_configs = await _configs(client, known)
@@ -177,36 +188,50 @@ class _MirrorDiscovery:
                 for topic in topics
                 for partition in self._partitions(topic)
             ]
-        return [
-            target
+        found = [
+            self._kafka_targets(destination, places[topic.name], metadata, topic, configs, there, there_configs)
             for topic in topics
-            for target in self._kafka_targets(destination, metadata, topic, configs, there, there_configs)
         ]
+        return [target for targets in found for target in await _judged(targets, states, client)]
+
+    def _place(self, destination: KafkaDestination, topic: TopicMetadata, states: States) -> Placement:
+        placed = place(
+            destination.name_for(topic.name),
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            policy=self._mirror.on_recreate,
+            state=states.get(self._mirror.name),
+        )
+        # What others may have written is not deleted; mapped copies begin anew in the topic as it is.
+        return Placement(topic=placed.topic) if destination.offsets is OffsetMode.MAP else placed
 
     def _kafka_targets(
         self,
         destination: KafkaDestination,
+        placed: Placement,
         metadata: ClusterMetadata,
         topic: TopicMetadata,
         configs: TopicConfigs,
         there: ClusterMetadata,
         there_configs: TopicConfigs,
     ) -> list[Target]:
-        name = destination.name_for(topic.name)
+        name = placed.topic
         held = there.topics.get(name)
         values = _values(there_configs, name)
         error: MirrorlakeError | None
-        creation = None
+        growth = None
+        creation = _creation(name, destination, topic, configs) if held is None or placed.replaces else None
         if held is None:
-            creation = _creation(destination, topic, configs)
+            assert creation is not None
             values = dict(creation.configs)
             error = there.errors.get(name)  # such as no right to see whether it is there
             if error is None and not destination.creates_topics:
-                error = _not_created(topic, destination)
-        elif destination.offsets is OffsetMode.MAP:
-            error = None  # any number of partitions will do
+                error = _not_created(name, topic, destination)
+        elif destination.offsets is OffsetMode.MAP or placed.replaces:
+            error = None  # any number of partitions will do, and a topic that is made anew gets the source's
         else:
-            error = self._count_error(topic, held, destination)
+            growth = self._growth(topic, held, destination)
+            error = None if growth else self._count_error(topic, held, destination)
         error = error or _clock_error(destination, name, values)
         return [
             Target(
@@ -223,21 +248,29 @@ class _MirrorDiscovery:
                 source_configs=_values(configs, topic.name),
                 destination_configs=values,
                 creation=creation,
+                replaces=placed.replaces,
+                growth=growth,
                 error=self._no_partition(topic, partition) or error,
             )
             for partition in self._partitions(topic)
         ]
 
+    def _partitions_needed(self, topic: TopicMetadata) -> int:
+        wanted = self._mirror.source.partitions
+        return len(topic.partitions) if wanted is None else max(wanted) + 1
+
+    def _growth(self, topic: TopicMetadata, held: TopicMetadata, destination: KafkaDestination) -> TopicGrowth | None:
+        wanted, found = self._partitions_needed(topic), len(held.partitions)
+        if not destination.creates_topics or found >= wanted:
+            return None
+        return TopicGrowth(topic=held.name, partitions_before=found, partitions=wanted)
+
     def _count_error(
         self, topic: TopicMetadata, held: TopicMetadata, destination: KafkaDestination
     ) -> MirrorlakeError | None:
-        wanted, found = len(topic.partitions), len(held.partitions)
-        if self._mirror.source.partitions is not None:
-            needed = max(self._mirror.source.partitions) + 1
-            if found >= needed:
-                return None
-            wanted = needed
-        if wanted == found:
+        wanted, found = self._partitions_needed(topic), len(held.partitions)
+        # Of partitions that are chosen one by one the others are none of this mirror's business.
+        if wanted == found or (self._mirror.source.partitions is not None and found > wanted):
             return None
         return PartitionCountError(
             f"source topic {topic.name} has {wanted} partition(s), destination topic {held.name} on cluster "
@@ -272,7 +305,35 @@ DEFAULT_BATCH_BYTES_MAX = 1_048_588
 """Kafka's own default of ``max.message.bytes``."""
 
 
-def _creation(destination: KafkaDestination, topic: TopicMetadata, configs: TopicConfigs) -> TopicCreation:
+async def _judged(targets: list[Target], states: States, client: ClusterClient) -> list[Target]:
+    """Returns the targets of one topic: refused where the destination holds what is not theirs, as they are else.
+
+    What a destination topic that was to be replaced holds is not deleted where nothing says that it has to be.
+    """
+    if not targets or targets[0].error is not None:
+        return targets
+    error = refusal(targets[0], states)
+    if error is None or await _holds_nothing(client, targets):
+        return [_not_replaced(target) for target in targets]
+    if targets[0].replaces and isinstance(error, TopicRecreatedError):
+        return targets
+    return [replace(_not_replaced(target), error=error) for target in targets]
+
+
+def _not_replaced(target: Target) -> Target:
+    if not target.replaces or not target.destination_topic_id:
+        return replace(target, replaces="")
+    return replace(target, replaces="", creation=None)
+
+
+async def _holds_nothing(client: ClusterClient, targets: Sequence[Target]) -> bool:
+    """Tells whether nothing was copied to the destination partitions yet, or they were made anew."""
+    there = [t.destination_partition for t in targets if t.destination_topic_id]
+    ends = (await client.log_ends(there)).values() if there else ()
+    return all(isinstance(end, LogEnd) and end.end_offset == 0 for end in ends)
+
+
+def _creation(name: str, destination: KafkaDestination, topic: TopicMetadata, configs: TopicConfigs) -> TopicCreation:
     """Returns the destination topic made like the source: partitions, and every setting the source's owner chose."""
     chosen = {
         key: value.value
@@ -282,15 +343,14 @@ def _creation(destination: KafkaDestination, topic: TopicMetadata, configs: Topi
     if destination.timestamp_mode is TimestampMode.DESTINATION:
         chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME
     return TopicCreation(
-        topic=destination.name_for(topic.name),
+        topic=name,
         partitions=len(topic.partitions),
         replication_factor=destination.replication_factor or -1,
         configs=chosen,
     )
 
 
-def _not_created(source: TopicMetadata, destination: KafkaDestination) -> MirrorlakeError:
-    name = destination.name_for(source.name)
+def _not_created(name: str, source: TopicMetadata, destination: KafkaDestination) -> MirrorlakeError:
     return TopicMissingError(
         f"destination topic {name} does not exist on cluster {destination.cluster.name}",
         hint=f"create it like the source: kafka-topics.sh --create --topic {name} --partitions "
@@ -321,29 +381,65 @@ def _clock_error(destination: KafkaDestination, name: str, values: Mapping[str, 
 
 
 async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict[tuple[str, str], MirrorlakeError]:
-    """Makes the destination topics the targets lack. Idempotent: one that was made meanwhile is fine.
+    """Makes the destination topics and partitions the targets lack; those to be replaced are deleted first.
+
+    Idempotent: what was made meanwhile is fine.
 
     Returns:
         The error of each topic that could not be made, by destination cluster and topic.
     """
-    wanted: dict[tuple[str, str], tuple[ClusterClient, TopicCreation]] = {}
+    wanted: dict[tuple[str, str], Target] = {}
     for target in targets:
-        if target.creation and target.error is None and isinstance(target.destination, KafkaDestination):
-            settings = cluster_settings(target.destination.cluster)
-            wanted[settings.name, target.creation.topic] = (clients.client(settings), target.creation)
+        if target.error is None and isinstance(target.destination, KafkaDestination):
+            wanted.setdefault((target.destination.cluster.name, target.destination_topic), target)
     errors: dict[tuple[str, str], MirrorlakeError] = {}
-    for key, (client, creation) in wanted.items():
+    for key, target in wanted.items():
+        assert isinstance(target.destination, KafkaDestination)
         try:
-            await client.create_topic(
-                creation.topic,
-                partitions=creation.partitions,
-                replication_factor=creation.replication_factor,
-                configs=dict(creation.configs),
-            )
+            await _make_topic(target, clients.client(cluster_settings(target.destination.cluster)))
         except MirrorlakeError as error:
             errors[key] = error
     await _make_progress_topics(targets, clients)
     return errors
+
+
+async def _make_topic(target: Target, client: ClusterClient) -> None:
+    creation, growth = target.creation, target.growth
+    if target.replaces:
+        await client.delete_topic(target.destination_topic)
+        _log.warning(
+            "destination topic deleted, because the source topic was made again and on-recreate is restart",
+            topic=target.destination_topic,
+            source=target.source.topic,
+            topic_id_before=target.replaces,
+            topic_id=target.topic_id,
+        )
+    if creation is not None:
+        is_new = await client.create_topic(
+            creation.topic,
+            partitions=creation.partitions,
+            replication_factor=creation.replication_factor,
+            configs=dict(creation.configs),
+        )
+        if target.replaces and not is_new:
+            raise BrokerNotReadyError(
+                f"destination topic {creation.topic} is still being deleted", topic=creation.topic
+            )
+    if growth is not None:
+        await _grow(growth, client)
+
+
+async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
+    there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
+    if there is not None and len(there.partitions) >= growth.partitions:
+        return  # another process was faster
+    await client.create_partitions(growth.topic, partitions=growth.partitions)
+    _log.info(
+        "partitions added to destination topic",
+        topic=growth.topic,
+        partitions_before=growth.partitions_before,
+        partitions=growth.partitions,
+    )
 
 
 async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:

@@ -40,6 +40,10 @@ class Events:
         else:
             _log.warning("partition failed, trying again", **facts, **_trouble(state.error))
 
+    def retired(self, state: PartitionState) -> None:
+        """A partition is no longer what it was and begins anew: its topic was made again, or is there now."""
+        _log.info("partition begins anew", **_facts(state), position=state.position)
+
     def not_ready(self, mirror: str, topic: str, destination: str, error: MirrorlakeError) -> None:
         """A topic could not be asked for; it will be asked again."""
         _log.warning(

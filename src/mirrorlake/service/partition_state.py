@@ -39,7 +39,8 @@ class PartitionState:
     source's last stable offset, ``source_start`` its log start. ``once_end`` is where a bounded run stops, None
     for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
-    lease that brought nothing back may still be at work.
+    lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
+    of what a look at the clusters had found; another look may find it gone.
     """
 
     mirror: str
@@ -65,6 +66,7 @@ class PartitionState:
     failures: int = 0
     retry_at_seconds: float = 0.0
     unknown_until_seconds: float = -inf
+    was_refused: bool = False
     records: int = 0
     raw_bytes: int = 0
 
@@ -138,6 +140,18 @@ class PartitionState:
         if self.ahead_since_seconds is None or self.is_parked:
             return False
         return self.once_end is not None or now_seconds - self.ahead_since_seconds >= AHEAD_SECONDS
+
+    @property
+    def is_truncated(self) -> bool:
+        """True where the source has deleted what an archive needs next, and the policy does not let it go on.
+
+        A live destination finds out by itself; an archive may not look for hours.
+        """
+        if self.position is None or self.source_start is None or self.is_parked:
+            return False
+        if not isinstance(self.work, ArchiveWork) or self.work.settings.skips_truncated:
+            return False
+        return 0 < self.position < self.source_start
 
     def took(self, row: LeaseRow, now_seconds: float) -> Decision | None:
         """Takes the row of an ended lease; returns what its error means, None where there was none."""

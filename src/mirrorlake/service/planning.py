@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.config.resolved import Configuration, KafkaDestination, TruncationPolicy
 from mirrorlake.errors import MirrorlakeError, SourceGapError, SourceTruncatedError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.mapped import MappedPosition
 from mirrorlake.service.states import store_root
 from mirrorlake.service.status import StatusRow, read_rows
 
@@ -73,6 +74,8 @@ def plan_row(row: StatusRow) -> PlanRow:
         notes += [f"{key}={value}" for key, value in creation.configs.items()]
     if row.target.is_archive and row.source_start is not None and row.source_start > start:
         notes.append(f"offsets {start}…{row.source_start - 1} are gone at the source and recorded as a gap")
+    if row.mapped is not None:
+        notes += _mapped_notes(row, row.mapped)
     return PlanRow(
         status=row,
         action=Action.CREATE_AND_COPY if creation is not None else Action.COPY,
@@ -82,13 +85,27 @@ def plan_row(row: StatusRow) -> PlanRow:
     )
 
 
+def _mapped_notes(row: StatusRow, mapped: MappedPosition) -> list[str]:
+    """Returns what is to be said of a partition that takes the destination's offsets."""
+    notes = []
+    if mapped.destination_partition != row.target.source.partition:
+        notes.append(f"into partition {mapped.destination_partition} of {row.target.destination_topic}")
+    if row.source_start is not None and row.source_start < mapped.start_offset == mapped.position:
+        notes.append(f"offsets {row.source_start}…{mapped.start_offset - 1} are left out, as `start` says")
+    if row.source_start is not None and row.source_start > mapped.position:
+        notes.append(f"offsets {mapped.position}…{row.source_start - 1} are gone at the source and skipped")
+    return notes
+
+
 def _refusal(row: StatusRow) -> MirrorlakeError | None:
     """Returns what a lease would find against the partition before it copied anything."""
     if row.position is None or row.source_start is None or row.source_start <= row.position:
         return None
     if row.target.is_archive and row.position == 0:
         return None
-    kind = SourceGapError if row.position == 0 else SourceTruncatedError
+    if row.mapped is not None and row.target.mirror.on_truncation is TruncationPolicy.SKIP:
+        return None
+    kind = SourceGapError if row.position == 0 and row.mapped is None else SourceTruncatedError
     return kind(
         f"source {row.target.source} starts at offset {row.source_start}, the destination needs {row.position} next",
         hint="an archive can begin there and records the gap; filling it in Kafka comes with the next release",

@@ -7,7 +7,7 @@ records of a source topic that was made again go. What it says holds whatever th
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mirrorlake.config.resolved import KafkaDestination, OffsetMode, RecreationPolicy
+from mirrorlake.config.resolved import RecreationPolicy
 from mirrorlake.destinations.ownership import OwnerState
 from mirrorlake.errors import MirrorlakeError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.service.targets import Target
@@ -67,13 +67,11 @@ def place(base: str, *, topic: str, topic_id: str, policy: RecreationPolicy, sta
 def refusal(target: Target, states: States) -> MirrorlakeError | None:
     """Returns why a destination topic that is not empty is not this mirror's to fill from the configured source.
 
-    With ``offsets: map`` other writers are welcome, and the progress records say what was copied.
+    With ``offsets: map`` other writers are welcome, also this mirror's own of another source topic.
     """
-    if isinstance(target.destination, KafkaDestination) and target.destination.offsets is OffsetMode.MAP:
-        return None
     for state in states.values():
         # One that ended gracefully has let go of its topics.
-        is_held = state.mirror != target.mirror.name and not state.is_released
+        is_held = state.mirror != target.mirror.name and not state.is_released and not target.is_mapped
         if is_held and target.destination_topic in state.destinations:
             return _of_other_mirror(target, state)
     before = states.get(target.mirror.name)
@@ -81,6 +79,8 @@ def refusal(target: Target, states: States) -> MirrorlakeError | None:
         return None
     if before.source_cluster_id != target.source_cluster_id:
         return _of_other_cluster(target, before)
+    if target.is_mapped and target.mirror.on_recreate is RecreationPolicy.RESTART:
+        return None
     places = before.generations.get(target.base_topic, {})
     known = before.topic_ids.get(target.source.topic) or target.topic_id
     if known == target.topic_id or not target.topic_id or target.topic_id in places:

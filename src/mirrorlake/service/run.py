@@ -22,6 +22,7 @@ from mirrorlake.pipeline.lease_job import warm_up
 from mirrorlake.pipeline.restart import restart_process
 from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
+from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.discovery import create_topics, find_targets
 from mirrorlake.service.events import Events
@@ -47,6 +48,9 @@ RELEASE_SECONDS_MAX = 5.0
 """For the state records to say that nothing is under way any more; without it the next owner waits a lease."""
 
 DISCOVER_AGAIN_SECONDS = 5.0
+
+LOOK_AGAIN_SECONDS = 1.0
+"""Until the leases that are at work on what is to be replaced may have ended."""
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",
     "mirrorlake.mirror.lease_worker",
@@ -99,6 +103,7 @@ class _Service:
         self._waiting_targets: list[Target] = []
         self._discovering: Future[list[Target]] | None = None
         self._discover_at_seconds = 0.0
+        self._look_at_seconds = 0.0
         self._rediscoveries = 0
         self._metrics = Metrics()
         self._events = Events(
@@ -194,10 +199,11 @@ class _Service:
         pairs = [(t, state_of(t, writer=self._writer)) for t in ready]
         for target, state in pairs:
             key = _topic_at(target)
-            if target.creation is not None and key in refused and state.error is None:
+            if target.is_to_be_made and key in refused and state.error is None:
                 state.failed(refused[key], self._clock.elapsed_seconds())
         for index, error in control.call(self._owners.take([t for t, _ in pairs])).items():
             pairs[index][1].failed(error, self._clock.elapsed_seconds())
+            pairs[index][1].was_refused = True
         archives = [(t, s) for t, s in pairs if t.is_archive]
         if self._config.form is Form.MIRROR_V3:
             make_roots([t for t, _ in archives])
@@ -207,27 +213,41 @@ class _Service:
         return [state for _, state in pairs]
 
     def _discover_again(self, supervisor: Supervisor, control: ControlLoop) -> None:
-        """Asks again for what could not be asked before; only the mirrors concerned are asked.
+        """Asks again: soon for what could not be asked before, now and then for what is new at the sources.
 
         Returns at once; what was asked is taken by a later call. A silent broker takes its time to fail, and must
         hold up neither the end of the others nor a stop.
         """
+        now = self._clock.elapsed_seconds()
         if self._discovering is None:
-            if self._waiting_targets and self._clock.elapsed_seconds() >= self._discover_at_seconds:
-                names = {target.mirror.name for target in self._waiting_targets}
-                self._discovering = control.start(find_targets(self._config, self._clients, only=names))
+            names = self._mirrors_to_ask(now)
+            if names is not None:
+                self._discovering = control.start(find_targets(self._config, self._clients, only=names or None))
                 self._discovering.add_done_callback(lambda _: self._wake.set())
             return
         if not self._discovering.done():
             return
         targets, self._discovering = self._discovering.result(), None
-        self._discover_at_seconds = self._clock.elapsed_seconds() + DISCOVER_AGAIN_SECONDS
+        self._discover_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self._rediscoveries += 1
         waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
-        fresh = [t for t in targets if (t.mirror.name, t.destination.label) in waiting]
-        known = {(s.mirror, s.source, s.destination) for s in supervisor.states}
-        fresh = [t for t in fresh if (t.mirror.name, t.source, t.destination.label) not in known]
-        supervisor.add(self._states(fresh, control), {})
+        changes = find_changes(targets, supervisor.states, waiting=waiting)
+        if not supervisor.retire(changes.retired):
+            self._look_at_seconds = now + LOOK_AGAIN_SECONDS  # a lease is at work on what is to be replaced
+            return
+        for state in changes.retired:
+            self._events.retired(state)
+        if changes.fresh or self._waiting_targets:
+            supervisor.add(self._states(changes.fresh, control), {})
+
+    def _mirrors_to_ask(self, now: float) -> set[str] | None:
+        """Returns the names of the mirrors to ask for now, empty for all of them; None where nobody is asked."""
+        if not self._options.once and now >= self._look_at_seconds:
+            self._look_at_seconds = now + self._config.engine.discovery_seconds
+            return set()
+        if self._waiting_targets and now >= self._discover_at_seconds:
+            return {target.mirror.name for target in self._waiting_targets}
+        return None
 
     # --- the loop -----------------------------------------------------------------------------------------
 
@@ -275,6 +295,7 @@ class _Service:
         heartbeat = self._config.service.heartbeat_seconds
         next_beat = self._clock.elapsed_seconds()
         self._discover_at_seconds = next_beat + DISCOVER_AGAIN_SECONDS
+        self._look_at_seconds = next_beat + self._config.engine.discovery_seconds
         while not stop.requested.is_set() and not self._engine_died:
             # A bounded run asks once more for what could not be asked at the start, and does all the rest meanwhile.
             if supervisor.is_finished and (not self._waiting_targets or (self._options.once and self._rediscoveries)):

@@ -51,6 +51,7 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
     )
     if target.error is not None:
         state.error = target.error
+        state.was_refused = True
         state.is_parked = between_leases(target.error) is Decision.PARK
     return state
 

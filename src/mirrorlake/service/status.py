@@ -135,7 +135,7 @@ async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[
         destination = target.destination
         if not isinstance(destination, KafkaDestination) or target.is_mapped or target.error is not None:
             continue
-        if target.creation is not None:
+        if target.is_to_be_made:
             positions[index] = 0
         else:
             by_cluster[destination.cluster.name].append((index, target))

@@ -168,6 +168,16 @@ class Supervisor:
                 self._lane_of[shard] = len(self._lane_of) % self._lanes
         self._changed()
 
+    def retire(self, states: Sequence[PartitionState]) -> bool:
+        """Ends ``states``, which are replaced or gone; False, and none ended, while a lease may be at work on one."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            if any(state.is_leased or now < state.unknown_until_seconds for state in states):
+                return False
+            ended = {id(state) for state in states}
+            self._states = [state for state in self._states if id(state) not in ended]
+        return True
+
     def superseded(self, error: SupersededError) -> None:
         """Takes that another process owns a mirror now: no further lease begins."""
         with self._lock:
@@ -195,7 +205,8 @@ class Supervisor:
                     state.saw_source(*ends[state.source], now)
                     if self._once and state.once_end is None:
                         state.once_end = state.source_end
-                    if state.is_archive and not state.is_leased and state.is_ahead(now):
+                    is_outside = state.is_ahead(now) or state.is_truncated
+                    if state.is_archive and not state.is_leased and is_outside:
                         error = explain_out_of_range(state.source, state.position or 0, *ends[state.source])
                         self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._balance(now)
@@ -365,6 +376,7 @@ class Supervisor:
         return replace(
             work.settings,
             needs_tail_check=state.needs_tail_check,
+            last_position=state.position,
             handed_on=state.handed_on,
             own_producer_ids=holding.own_producer_ids,
             fill_wait_seconds=wait,

@@ -243,6 +243,18 @@ def test_a_marker_at_the_destination_where_the_source_has_a_record_is_misaligned
     assert row.records == 0
 
 
+def test_a_log_that_has_moved_between_two_leases_of_one_process_is_compared_all_the_same(copy: Copy) -> None:
+    copy.create()
+    copy.write(0, 10)
+    (row,) = copy.lease(GapFill.MARKERS)
+    assert row.position == 10
+    append(copy.destination, copy.topic, 0, simple_records(1, start=9))  # the last one again: it came late
+    copy.write(10, 5)
+    (row,) = copy.lease(GapFill.MARKERS, needs_tail_check=False, last_position=10)
+    assert isinstance(row.error, DestinationForeignError)
+    assert (row.error.facts["differing_offset"], row.records) == (10, 0)
+
+
 async def _one_more_marker(copy: Copy) -> None:
     """Ends one more transaction of the shard's own that writes nothing."""
     name, where = f"mirrorlake.{copy.topic}.0", TopicPartition(copy.topic, 0)

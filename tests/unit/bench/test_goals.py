@@ -54,6 +54,13 @@ def test_cpu_and_wall_are_compared_per_byte_not_per_run() -> None:
     }
 
 
+def test_of_small_batches_only_cpu_is_judged() -> None:
+    peer = copy("MirrorMaker 2 4.3.0", name="s100", cpu_seconds=10.0)
+    ours = copy("mirrorlake 0.1.0", name="s100", cpu_seconds=2.5, wall_seconds=5.0)
+
+    assert goals(Results(copies=[peer, ours])) == {"s100: bytes per CPU-second, × MirrorMaker 2": (4.0, True)}
+
+
 def test_of_several_rounds_the_median_counts() -> None:
     peer = copy("MirrorMaker 2 4.3.0", cpu_seconds=10.0)
     rounds = [copy("mirrorlake 0.1.0", cpu_seconds=seconds) for seconds in (1.0, 0.5, 8.0)]

@@ -40,8 +40,6 @@ CASES = [
         v3(f"{{{LAKE}, {FLUSH[:-1]}, daily: {{at-utc: 00:00:00}}}}}}", MIRROR),
         "destination.flush.daily: `daily`",
     ),
-    (kafka().replace("name: m", "name: m\n    on-truncation: skip"), "mirrors[0].on-truncation: `on-truncation: skip`"),
-    (kafka().replace("name: m", "name: m\n    on-recreate: restart"), "mirrors[0].on-recreate: `on-recreate: restart`"),
     (kafka() + "engine: {master: 'spark://host:7077'}\n", "engine.master: `master`"),
     (kafka() + "service: {control: '127.0.0.1:8080'}\n", "service.control: `control`"),
     (properties("linger.ms: 5"), 'clusters.east.properties["linger.ms"]: `linger.ms`'),
@@ -86,11 +84,9 @@ def test_what_works_may_be_written_out(text: str) -> None:
 
 
 def test_refusals_come_together_with_other_problems() -> None:
-    text = kafka(destination=", flush: {daily: null}, creat-topics: true").replace(
-        "name: m", "name: m\n    on-recreate: restart"
-    )
+    text = kafka(destination=", flush: {daily: null}, creat-topics: true") + "engine: {master: 'spark://host:7077'}\n"
     assert [line.split(":")[0] for line in messages(text)] == [
-        "mirrors[0].on-recreate",
         "mirrors[0].destinations[0].flush",
         "mirrors[0].destinations[0].creat-topics",
+        "engine.master",
     ]

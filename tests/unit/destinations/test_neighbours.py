@@ -60,9 +60,11 @@ def row_of(batches: int, start: int = 0) -> list[ClassifiedBatch]:
 
 
 def grouped(
-    items: list[ClassifiedBatch], *, packs: bool = False, limit: int = MEBIBYTE
+    items: list[ClassifiedBatch], *, packs: bool = False, limit: int = MEBIBYTE, keeps_log_append_time: bool = True
 ) -> list[ClassifiedBatch | Neighbours]:
-    return list(neighbours_joined(items, batch_bytes_max=limit, packs=packs))
+    return list(
+        neighbours_joined(items, batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps_log_append_time)
+    )
 
 
 def counts(groups: list[ClassifiedBatch | Neighbours]) -> list[int]:
@@ -126,6 +128,23 @@ def test_a_batch_that_is_large_enough_goes_untouched_between_those_that_are_not(
     if large.batch.header.batch_bytes < MEBIBYTE:
         untouched = only_data(pieces([*before, large, *after], packs=packs))[1]
         assert untouched.batch is large.batch
+
+
+def test_batches_that_are_compressed_anew_in_any_case_may_be_larger() -> None:
+    size = SMALL_BYTES_MAX[Codec.GZIP] + 1
+    dense = [with_header(small(2 * number, codec=Codec.GZIP).batch, batch_bytes=size) for number in range(6)]
+    raw = [ClassifiedBatch(batch=each, path=Path.RAW, reason="dense") for each in dense]
+    by_broker = [
+        ClassifiedBatch(batch=with_header(each, attributes=9), path=LOG_APPEND_TIME.path, reason=LOG_APPEND_TIME.reason)
+        for each in dense
+    ]
+    sparse = [
+        ClassifiedBatch(batch=with_header(each, record_count=1), path=Path.RECORDS, reason="compacted")
+        for each in dense
+    ]
+    assert counts(grouped(raw)) == counts(grouped(sparse)) == [1] * 6
+    assert counts(grouped(by_broker)) == counts(grouped(sparse, packs=True)) == [6]
+    assert counts(grouped(by_broker, keeps_log_append_time=False)) == [1] * 6
 
 
 def test_equal_offsets_keep_batches_apart_that_do_not_follow_one_another_and_a_map_does_not() -> None:
@@ -247,6 +266,13 @@ def test_an_error_names_the_batch_it_was_found_in() -> None:
     with pytest.raises(CorruptBatchError, match="1000 records do not fit") as error:
         open_batches(batches)
     assert error.value.facts["offset"] == 6
+
+
+def test_batches_that_decompress_to_megabytes_are_joined_all_the_same() -> None:
+    samples = [Sample(number, value=bytes([number]) * 380_000) for number in range(8)]
+    (piece,) = only_data(pieces([item_of([each], Codec.GZIP) for each in samples]))
+    assert records_of(piece) == samples
+    assert piece.reason == "joined"
 
 
 def test_batches_that_decompress_to_too_much_go_one_by_one() -> None:

@@ -1,0 +1,66 @@
+"""What a look at the clusters changes in a running service. Pure."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from mirrorlake.errors import TransientError
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.targets import UNKNOWN_PARTITION, Target
+
+Group = tuple[str, str]
+"""A mirror, and the label of one of its destinations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Targets to begin with, and the states that end before they do."""
+
+    fresh: Sequence[Target]
+    retired: Sequence[PartitionState]
+
+
+def find_changes(
+    targets: Iterable[Target], states: Iterable[PartitionState], *, waiting: Collection[Group] = ()
+) -> Changes:
+    """Returns what is new: topics and partitions, source topics made again, and what was refused and is not now.
+
+    What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns.
+
+    Args:
+        targets: as just found.
+        states: those served, parked ones included.
+        waiting: which could not be looked at before and are still to begin.
+    """
+    known = {(s.mirror, s.destination, s.source): s for s in states}
+    by_topic: dict[tuple[str, str, str], list[PartitionState]] = {}
+    for state in known.values():
+        by_topic.setdefault((state.mirror, state.destination, state.source.topic), []).append(state)
+    fresh: list[Target] = []
+    retired: dict[int, PartitionState] = {}
+    for target in targets:
+        group = (target.mirror.name, target.destination.label)
+        of_topic = by_topic.get((*group, target.source.topic), [])
+        before = known.get((*group, target.source))
+        if target.error is not None and (of_topic or _is_to_be_asked_again(target, group, waiting)):
+            continue
+        if before is None:
+            fresh.append(target)
+            ended = [s for s in of_topic if s.source.partition == UNKNOWN_PARTITION]
+        elif _is_made_again(before, target):
+            fresh.append(target)
+            ended = of_topic
+        elif before.was_refused:
+            fresh.append(target)
+            ended = [before]
+        else:
+            continue
+        retired |= {id(state): state for state in ended}
+    return Changes(fresh=fresh, retired=list(retired.values()))
+
+
+def _is_to_be_asked_again(target: Target, group: Group, waiting: Collection[Group]) -> bool:
+    return isinstance(target.error, TransientError) and group not in waiting
+
+
+def _is_made_again(state: PartitionState, target: Target) -> bool:
+    return bool(state.topic_id and target.topic_id) and state.topic_id != target.topic_id

@@ -1,0 +1,1 @@
+"""The long hunt for rare failures: ``make soak``, or ``python -m soak --help``."""
