@@ -55,6 +55,11 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def print_warning(text: str) -> None:
+    """Prints a line below a table that asks for a second look."""
+    console().print(f"[yellow]warning[/] {escape(text)}")
+
+
 def print_json(value: object) -> None:
     """Prints one JSON value, indented, alone on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
@@ -171,6 +176,6 @@ def _text(column: str, value: Cell) -> str:
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, float):
         return f"{value:,.1f}"
-    style = _STYLES.get(str(value)) if column in _STYLED else None
+    style = _STYLES.get(str(value).partition(":")[0]) if column in _STYLED else None
     text = escape(str(value))
     return f"[{style}]{text}[/]" if style else text

@@ -28,8 +28,8 @@ from mirrorlake.destinations.gap_cost import filler_records
 from mirrorlake.destinations.preserve_claim import FILL_TRANSACTION_TIMEOUT_MS, Claim, claim_from
 from mirrorlake.errors import (
     BrokerNotReadyError,
-    DestinationForeignError,
     MirrorlakeError,
+    MisalignedError,
     OutcomeUnknownError,
     PositionMovedError,
     TopicMissingError,
@@ -155,7 +155,7 @@ class GapFiller:
         """Fills ``gap``; returns the claim to go on with. Its ``end_offset`` is short of the gap's where time ran out.
 
         Raises:
-            DestinationForeignError: the log ends past the gap: its next offset would hold the wrong record.
+            MisalignedError: the log ends past the gap: its next offset would hold the wrong record.
             PositionMovedError: the log does not end inside the gap; nothing was changed.
             MirrorlakeError: the round failed; the destination must be read again.
         """
@@ -462,7 +462,7 @@ def _moved(waits: _Open, end: int) -> MirrorlakeError:
 
 def _overfilled(waits: _Open, end: int) -> MirrorlakeError:
     gap = waits.gap.offsets
-    return DestinationForeignError(
+    return MisalignedError(
         f"destination {waits.gap.partition} is misaligned: the gap {gap} was filled up to {end}, so the record of "
         f"source offset {gap.end_offset} cannot get its own offset any more",
         hint="a coordinator that failed over wrote a marker twice, or somebody else wrote there; delete and re-create "

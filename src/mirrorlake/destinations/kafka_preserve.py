@@ -32,6 +32,7 @@ from mirrorlake.errors import (
     BrokerNotReadyError,
     DestinationForeignError,
     MirrorlakeError,
+    MisalignedError,
     OutcomeUnknownError,
     PositionMovedError,
     RecordTooLargeError,
@@ -465,7 +466,7 @@ class PreserveSink:
             )
         elif answer.base_offset > append.expected_offset:
             self._fail(
-                DestinationForeignError(
+                MisalignedError(
                     f"destination {self._settings.destination} is misaligned: the records of source offset "
                     f"{append.expected_offset} landed at {answer.base_offset}, so somebody else wrote there",
                     hint="stop the other writer, then delete and re-create the destination topic",

@@ -59,6 +59,27 @@ def create_topic_request(
     return ControlRequest(api=Api.CREATE_TOPICS, message=message, answer=CreateTopicsResponse, read=read)
 
 
+def new_topic_configs_request(
+    name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
+) -> ControlRequest[dict[str, str | None] | Refused]:
+    """Asks which configuration a new topic would have, defaults included; makes none (KIP-525)."""
+    like = create_topic_request(
+        name, partitions=partitions, replication_factor=replication_factor, configs=configs, timeout_ms=timeout_ms
+    )
+
+    def message(version: int) -> Any:
+        asked = like.message(version)
+        asked.validate_only = True
+        return asked
+
+    def read(answer: Any) -> dict[str, str | None] | Refused:
+        topic = answer.topics[0]
+        # Before version 5, and for who may not describe it, the answer has none.
+        return _refusal(topic) or {config.name: config.value for config in topic.configs or ()}
+
+    return ControlRequest(api=Api.CREATE_TOPICS, message=message, answer=CreateTopicsResponse, read=read)
+
+
 def delete_topic_request(name: str, *, timeout_ms: int) -> ControlRequest[Refused | None]:
     """Asks to delete a topic; None for done."""
 

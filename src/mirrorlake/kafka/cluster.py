@@ -17,6 +17,7 @@ from mirrorlake.kafka.admin_requests import (
     create_topic_request,
     delete_topic_request,
     describe_configs_request,
+    new_topic_configs_request,
 )
 from mirrorlake.kafka.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.brokers import CONTROL, Brokers
@@ -166,6 +167,29 @@ class ClusterClient:
         self._raise_for(refused, "CreateTopics", name)
         await self._until_led(name, partitions)
         return True
+
+    async def new_topic_configs(
+        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> dict[str, str | None]:
+        """Returns the configuration a topic would have if it were created so, the cluster's defaults included.
+
+        Creates nothing. Empty where the broker does not say.
+
+        Raises:
+            MirrorlakeError: it could not be created so.
+        """
+        answer = await self._brokers.ask_controller(
+            new_topic_configs_request(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                configs=configs,
+                timeout_ms=self._timeout_ms,
+            )
+        )
+        if isinstance(answer, Refused):
+            raise self._error(answer, "CreateTopics", name)
+        return answer
 
     async def create_partitions(self, name: str, *, partitions: int) -> None:
         """Raises the number of a topic's partitions to ``partitions`` and waits until all have leaders.

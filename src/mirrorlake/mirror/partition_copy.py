@@ -237,8 +237,11 @@ class PartitionCopy:
         log_start = error.facts.get("log_start") if isinstance(error, SourceTruncatedError) else None
         if isinstance(log_start, int):
             for sink in list(self._sinks):
-                if not await sink.starts_at(log_start):
-                    self._end(sink, error)
+                try:
+                    if not await sink.starts_at(log_start):
+                        self._end(sink, error)
+                except MirrorlakeError as refusal:
+                    self._end(sink, refusal)
             if self._sinks:
                 self._next_offset = log_start
                 self._is_out_of_range = False

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import structlog
 
+from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     Configuration,
@@ -29,9 +30,12 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, LogEnd, TopicMetadata
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.archive_folders import ArchivedTopic, find_folder
 from mirrorlake.service.destination_versions import check_destination
 from mirrorlake.service.provenance import Placement, States, place, refusal
+from mirrorlake.service.states import store_root
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth, cluster_settings
+from mirrorlake.stores.filesystem import FilesystemStore
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -55,6 +59,18 @@ NOT_COPIED_CONFIGS = frozenset(
     }
 )
 """Topic settings that speak of the source cluster's brokers, not of the topic, or that a newer Kafka refuses."""
+
+KEEPING_CONFIGS = frozenset(
+    {
+        "cleanup.policy",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "retention.bytes",
+        "retention.ms",
+    }
+)
+"""What decides which records a topic takes and keeps: a copy has them also where the source's brokers set them."""
 
 TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
 
@@ -100,7 +116,8 @@ class _MirrorDiscovery:
             if isinstance(destination, KafkaDestination):
                 targets += await self._to_kafka(destination, metadata, chosen, configs)
             else:
-                targets += [t for topic in chosen for t in self._to_archive(destination, metadata, topic, configs)]
+                for topic in chosen:
+                    targets += await asyncio.to_thread(self._to_archive, destination, metadata, topic, configs)
         return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
 
     def _all(self) -> Sequence[KafkaDestination | ArchiveDestination]:
@@ -151,6 +168,14 @@ class _MirrorDiscovery:
     def _to_archive(
         self, destination: ArchiveDestination, metadata: ClusterMetadata, topic: TopicMetadata, configs: TopicConfigs
     ) -> list[Target]:
+        archived = ArchivedTopic(
+            base=destination.name_for(topic.name),
+            partitions=self._partitions(topic),
+            extension=extension_of(destination.format.value),
+            cluster_id=metadata.cluster_id or "",
+            topic_id=topic.topic_id,
+        )
+        folder = find_folder(FilesystemStore(store_root(destination)), archived, policy=self._mirror.on_recreate)
         return [
             Target(
                 mirror=self._mirror,
@@ -159,7 +184,7 @@ class _MirrorDiscovery:
                 source=TopicPartition(topic.name, partition),
                 source_cluster_id=metadata.cluster_id or "",
                 topic_id=topic.topic_id,
-                destination_topic=destination.name_for(topic.name),
+                destination_topic=folder,
                 source_configs=_values(configs, topic.name),
                 error=self._no_partition(topic, partition),
             )
@@ -338,7 +363,7 @@ def _creation(name: str, destination: KafkaDestination, topic: TopicMetadata, co
     chosen = {
         key: value.value
         for key, value in sorted(configs.get(topic.name, {}).items())
-        if not value.is_default and value.value is not None and key not in NOT_COPIED_CONFIGS
+        if value.value is not None and key not in NOT_COPIED_CONFIGS and _is_chosen(key, value)
     }
     if destination.timestamp_mode is TimestampMode.DESTINATION:
         chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME
@@ -348,6 +373,11 @@ def _creation(name: str, destination: KafkaDestination, topic: TopicMetadata, co
         replication_factor=destination.replication_factor or -1,
         configs=chosen,
     )
+
+
+def _is_chosen(key: str, value: ConfigValue) -> bool:
+    """Tells whether somebody chose it: for the topic, or, of what deletes and refuses records, for all the brokers."""
+    return not value.is_default or (key in KEEPING_CONFIGS and value.source != "DEFAULT_CONFIG")
 
 
 def _not_created(name: str, source: TopicMetadata, destination: KafkaDestination) -> MirrorlakeError:
@@ -378,6 +408,36 @@ def _clock_error(destination: KafkaDestination, name: str, values: Mapping[str, 
         hint=f"set {TIMESTAMP_TYPE}={wanted} on {name}, or `timestamp-mode: {other}`",
         topic=name,
     )
+
+
+async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> list[Target]:
+    """Returns the targets with the settings that topics yet to be made would have; makes none.
+
+    Where the cluster does not say, they stay as they are.
+    """
+    found: dict[tuple[str, str], dict[str, str | None]] = {}
+    for target in targets:
+        creation, destination = target.creation, target.destination
+        if creation is None or target.error is not None or not isinstance(destination, KafkaDestination):
+            continue
+        key = (destination.cluster.name, creation.topic)
+        if key not in found and not target.replaces:
+            found[key] = {}
+            with contextlib.suppress(MirrorlakeError):
+                found[key] = await clients.client(cluster_settings(destination.cluster)).new_topic_configs(
+                    creation.topic,
+                    partitions=creation.partitions,
+                    replication_factor=creation.replication_factor,
+                    configs=creation.configs,
+                )
+    return [_with_configs(target, found) for target in targets]
+
+
+def _with_configs(target: Target, found: Mapping[tuple[str, str], Mapping[str, str | None]]) -> Target:
+    if target.creation is None or not isinstance(target.destination, KafkaDestination):
+        return target
+    configs = found.get((target.destination.cluster.name, target.creation.topic))
+    return replace(target, destination_configs=configs) if configs else target
 
 
 async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict[tuple[str, str], MirrorlakeError]:

@@ -9,6 +9,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.metrics import Metrics
+from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import UNKNOWN_PARTITION
 
@@ -36,7 +37,7 @@ class Events:
         if state.error is None:
             _log.info("starting mirror", **facts, start_offset=state.position)
         elif state.is_parked:
-            _log.error("partition parked", **facts, **_trouble(state.error))
+            _log.error("partition parked", **facts, **_trouble(state.error), reason=park_name(state.error))
         else:
             _log.warning("partition failed, trying again", **facts, **_trouble(state.error))
 
@@ -74,7 +75,8 @@ class Events:
             return
         facts |= _trouble(state.error)
         if decision is Decision.PARK:
-            _log.error("partition parked", **facts, position=state.position, lane=lane)
+            reason = park_name(state.error)
+            _log.error("partition parked", **facts, reason=reason, position=state.position, lane=lane)
         else:
             _log.warning("partition failed, trying again", **facts, failures=state.failures, lane=lane)
 

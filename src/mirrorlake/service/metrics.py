@@ -18,6 +18,7 @@ from mirrorlake import __version__
 from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.service.park_names import PARK_NAMES, park_name
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.targets import UNKNOWN_PARTITION
 
@@ -115,6 +116,12 @@ class Metrics:
         self._latencies = LatencyHistogram()
         r.register(self._latencies)
         self._parked = Gauge("mirrorlake_parked_partitions", "Partitions that wait for somebody to act", registry=r)
+        self._parked_by_reason = Gauge(
+            "mirrorlake_parked_partitions_by_reason",
+            "The same, by the name of what parked them",
+            ("reason",),
+            registry=r,
+        )
         self._leases = Histogram(
             "mirrorlake_lease_seconds",
             "Wall time of leases",
@@ -189,6 +196,9 @@ class Metrics:
                 self._lag.labels(*copy).set(state.lag)
             since = state.waiting_since_seconds
             self._lag_seconds.labels(*copy).set(0.0 if since is None else max(0.0, elapsed_seconds - since))
+        parked = Counts(park_name(s.error) for s in states if s.state is StateName.PARKED and s.error is not None)
+        for name in PARK_NAMES.values():
+            self._parked_by_reason.labels(name).set(parked[name])
         self._parked.set(sum(state.state is StateName.PARKED for state in states))
 
 

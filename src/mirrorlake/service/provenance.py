@@ -58,7 +58,10 @@ def place(base: str, *, topic: str, topic_id: str, policy: RecreationPolicy, sta
         return Placement(topic=base)
     newest = max((int(name.rpartition(".")[2]) for name in generations.values()), default=GENERATION_FIRST - 1)
     if policy is RecreationPolicy.NEW_TOPIC:
-        return Placement(topic=generation_name(base, newest + 1))
+        number = newest + 1
+        while state.destinations.get(generation_name(base, number), topic) != topic:
+            number += 1  # another source topic has that very name
+        return Placement(topic=generation_name(base, number))
     # Restarted or refused, it is the newest topic that is meant.
     name = generation_name(base, newest) if generations else base
     return Placement(topic=name, replaces=known if policy is RecreationPolicy.RESTART else "")

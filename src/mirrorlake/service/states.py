@@ -23,7 +23,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.map_settings import MapSettings, map_transactional_id
 from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
+from mirrorlake.errors import MirrorlakeError, OtherSourceError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
@@ -158,7 +158,8 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
     """Checks that the newest segment was written from the topic that is configured now.
 
     Raises:
-        TopicRecreatedError: it was written from another one of the same name.
+        OtherSourceError: it was written from another cluster.
+        TopicRecreatedError: it was written from another topic of the same name.
         ChainBrokenError: the segment cannot be read.
     """
     key = f"{archived.prefix}/{tail.name}"
@@ -167,17 +168,27 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
     if footer is None:
         return  # mirror-v3's files do not say
     written = footer.envelope
-    for what, expected, found in (
-        ("cluster id", written.cluster_id, target.source_cluster_id),
-        ("topic id", written.topic_id, target.topic_id),
-    ):
-        if expected and found and expected != found:
-            raise TopicRecreatedError(
-                f"{key} was written from another source topic {target.source.topic} ({what} {expected}, now {found})",
-                hint="archive the new topic under another name; the old files stay readable where they are",
-                expected=expected,
-                found=found,
-            )
+    if _differ(written.cluster_id, target.source_cluster_id):
+        raise OtherSourceError(
+            f"{key} was written from cluster id {written.cluster_id}, source {target.source.topic} is configured of "
+            f"cluster id {target.source_cluster_id}",
+            hint="archive another cluster's topic under another `name`; the files stay readable where they are",
+            expected=written.cluster_id,
+            found=target.source_cluster_id,
+        )
+    if written.topic_id and _differ(written.topic_id, target.topic_id):
+        raise TopicRecreatedError(
+            f"source topic {target.source.topic} was deleted and made again (topic id {written.topic_id}, now "
+            f"{target.topic_id}); {key} holds records of the one before",
+            hint="`on-recreate: new-topic` archives the new one in a folder of its own; the old files stay readable "
+            "where they are",
+            expected=written.topic_id,
+            found=target.topic_id,
+        )
+
+
+def _differ(written: str, now: str) -> bool:
+    return bool(written and now) and written != now
 
 
 def make_roots(targets: Sequence[Target]) -> None:

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import Configuration, KafkaDestination
-from mirrorlake.errors import DestinationAheadError, MirrorlakeError
+from mirrorlake.destinations.source_bounds import destination_ahead
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
+from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import StateName
-from mirrorlake.service.states import archived_partition
+from mirrorlake.service.states import archived_partition, check_source_of
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
 
 Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
@@ -52,7 +54,10 @@ class StatusRow:
         return StateName.CAUGHT_UP if self.lag == 0 else StateName.UNKNOWN
 
     def as_json(self) -> dict[str, str | int | None]:
-        """Returns the row of ``status --format json``; ``error`` is present exactly when the row failed."""
+        """Returns the row of ``status --format json``.
+
+        ``error`` is present exactly when the row failed, ``reason`` when it is parked: one of ``PARK_NAMES``.
+        """
         row: dict[str, str | int | None] = {
             **self.target.as_json(),
             "source_low": self.source_start,
@@ -62,6 +67,8 @@ class StatusRow:
             "state": self.state.value,
         }
         if self.error is not None:
+            if self.state is StateName.PARKED:
+                row["reason"] = park_name(self.error)
             row["error"] = str(self.error)
         return row
 
@@ -101,10 +108,7 @@ def _row(
     position = mapped.position if mapped else found if isinstance(found, int) else None
     error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
     if error is None and end is not None and position is not None and position > end:
-        error = DestinationAheadError(
-            f"the destination is at {position}, past the source's end {end}",
-            hint="the source topic was truncated or re-created, or the destination belongs to another source",
-        )
+        error = destination_ahead(target.source, position, end)
     return StatusRow(target=target, source_start=start, source_end=end, position=position, mapped=mapped, error=error)
 
 
@@ -161,7 +165,11 @@ async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[
 async def _archive_positions(targets: list[Target]) -> dict[int, int | MirrorlakeError]:
     def read(target: Target) -> int | MirrorlakeError:
         try:
-            return archived_partition(target).read_chain().position
+            archived = archived_partition(target)
+            chain = archived.read_chain()
+            if chain.tail is not None:
+                check_source_of(target, archived, chain.tail)
+            return chain.position
         except MirrorlakeError as error:
             return error
 

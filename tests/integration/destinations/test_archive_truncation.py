@@ -1,25 +1,20 @@
-"""``on-truncation: skip``: an archive goes on behind what its source has deleted, and its segments say what is missing."""
+"""``on-truncation: skip``: an archive goes on behind what its source has deleted, and says what is missing."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conftest import RunAsync
 from mirrorlake.archive.formats.parquet_reader import read_segment
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.copies import archived_records
-from support.leases import NEVER, archive_work, lease_plan, run_lease
+from support.leases import archive_work, lease_plan, run_lease
 from support.records import consume, settings_of, simple_records
 from support.topics import append, make_topic
 
@@ -34,9 +29,9 @@ def delete_before(servers: str, topic: str, offset: int) -> None:
     asyncio.run(delete())
 
 
-def archive(servers: str, topic: str, root: Path, *, end: int, skips: bool = True, records_max: int = NEVER) -> LeaseRow:
-    work = archive_work(root, TopicPartition(topic, 0), end=end, records_max=records_max)
-    work = replace(work, settings=replace(work.settings, skips_truncated=skips))
+def archive(servers: str, topic: str, root: Path, *, end: int) -> LeaseRow:
+    work = archive_work(root, TopicPartition(topic, 0), end=end)
+    work = replace(work, settings=replace(work.settings, skips_truncated=True))
     return run_lease(lease_plan(servers, [(TopicPartition(topic, 0), [work])], end=None))[0, "lake"]
 
 
@@ -85,33 +80,3 @@ def test_a_source_that_has_deleted_everything_past_the_position_is_archived_as_a
     append(servers, topic_name, 0, simple_records(3))
     assert archive(servers, topic_name, tmp_path, end=23).position == 23
     assert [gaps for _, gaps in gaps_of(tmp_path, topic_name)] == [(), (truncated(10, 20),), ()]
-
-
-class Taken:
-    """A sink that has taken the first ten records of a topic and published none of them."""
-
-    def __init__(self, sink: ArchiveSink, root: Path, topic: str) -> None:
-        self.sink, self.root, self.topic = sink, root, topic
-
-    def names(self) -> list[str]:
-        return [name for name, _ in gaps_of(self.root, self.topic)]
-
-
-@pytest.fixture
-def with_sink(
-    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
-) -> Callable[[bool], tuple[bool, LeaseRow]]:
-    """Copies ten records into a segment that is not cut, then tells the sink that the log starts at 15."""
-    servers = source_kafka.bootstrap_servers
-    make_topic(servers, topic_name, simple_records(10))
-
-    def story(skips: bool) -> tuple[bool, LeaseRow]:
-        work = archive_work(tmp_path, TopicPartition(topic_name, 0), end=30, flushes_rest=False)
-        settings = replace(work.settings, skips_truncated=skips)
-        return run_async(_take_and_move(servers, tmp_path, replace(work, settings=settings)))
-
-    return story
-
-
-async def _take_and_move(servers: str, root: Path, work: object) -> tuple[bool, LeaseRow]:
-    raise NotImplementedError
