@@ -144,7 +144,8 @@ def _configuration(place: Place) -> tuple[str, str]:
             kafka("notopic", place.topic("notopic")),
             kafka("nopartition", f"{elsewhere}], partitions: [7", more=", topic: 'to-{topic}'"),
             kafka("nocreate", elsewhere, more=", topic: 'not-{topic}', create-topics: false"),
-            *(kafka(name, place.topic(name)) for name in ("fewer", "more", "foreign", "large")),
+            kafka("fewer", place.topic("fewer"), more=", create-topics: false"),
+            *(kafka(name, place.topic(name)) for name in ("more", "foreign", "large")),
             *(archive(name, place.topic("elsewhere"), name) for name in ("unwritable", "absent", "file")),
             *([archive("full", place.topic("full"), "small")] if place.disk else []),
             "",
@@ -270,7 +271,8 @@ def test_a_record_larger_than_the_destination_takes_stops_its_partition_there_an
 
     (line,) = outcome.run.troubles("large")
     assert "[error] partition parked" in line
-    assert f"the batch at source {topic}-0 offsets 5…5 has 3072 bytes, destination topic {topic} takes 1000" in line
+    assert f"source {topic}-0: the record at source offset 5 makes a batch of 3072 bytes" in line
+    assert f"destination topic {topic} takes 1000 bytes" in line
     assert f"raise max.message.bytes of {topic} to at least 3072" in line
     assert "position=5" in line
     assert len(consume(place.destination, topic, 0)) == 5

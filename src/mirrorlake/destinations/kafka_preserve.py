@@ -561,6 +561,6 @@ class PreserveSink:
         return RecordTooLargeError(
             f"source {self._settings.source}: {error.message}; destination topic {self.topic} takes "
             f"{self._settings.batch_bytes_max} bytes",
-            hint=f"raise max.message.bytes of {self.topic}",
+            hint=f"raise max.message.bytes of {self.topic} to at least {error.facts['bytes']}",
             **error.facts,
         )

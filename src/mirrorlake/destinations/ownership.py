@@ -28,6 +28,7 @@ from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns, encode_batch
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.error_codes import INVALID_PRODUCER_ID_MAPPING, error_for
+from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.kafka.produce import decode_produce, encode_produce
 from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -112,18 +113,22 @@ def decode_state(value: bytes) -> OwnerState:
 async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
     """Returns the last committed state record of every mirror at a cluster, by mirror. Makes the topic if needed.
 
+    What is being written is waited for: EndTxn answers a moment before its marker can be read, and a record that is
+    passed over is a mirror that seems to be nobody's.
+
     Raises:
+        BrokerNotReadyError: a transaction stands open; it ends by itself within seconds.
         DestinationForeignError: the topic holds what is not ours.
         MirrorlakeError: the topic can be neither read nor made.
     """
     if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:  # who has it needs no right to create it
         configs = {"cleanup.policy": "compact"}
         await client.create_topic(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
-    return await _read_all(client)
+    return await _read_all(client, isolation_level=READ_UNCOMMITTED)
 
 
 async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
-    """Returns what ``read_states`` does, changing nothing: without the topic there are none.
+    """Returns what ``read_states`` does, changing nothing and waiting for nothing: without the topic there are none.
 
     Raises:
         DestinationForeignError: the topic holds what is not ours.
@@ -131,13 +136,15 @@ async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
     """
     if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:
         return {}
-    return await _read_all(client)
+    return await _read_all(client, isolation_level=READ_COMMITTED)
 
 
-async def _read_all(client: ClusterClient) -> dict[str, OwnerState]:
+async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str, OwnerState]:
+    """Reads up to the end that ``isolation_level`` gives; what is read is committed, whatever the end."""
     bounds = []
     for timestamp in (EARLIEST, LATEST):
-        found = (await client.list_offsets([STATE_PARTITION], timestamp=timestamp))[STATE_PARTITION]
+        asked = await client.list_offsets([STATE_PARTITION], timestamp=timestamp, isolation_level=isolation_level)
+        found = asked[STATE_PARTITION]
         if isinstance(found, MirrorlakeError):
             raise found
         bounds.append(found)

@@ -41,7 +41,8 @@ class Brokers:
         self._cache = MetadataCache()
         self._is_stale = False
         self._refresh_lock = asyncio.Lock()
-        self._refresh_started = float("-inf")
+        self._wanted: dict[str, None] | None = {}
+        self._refresh_started = self._refresh_settled = float("-inf")
         self._refresh_failure: MirrorlakeError | None = None
 
     def close(self) -> None:
@@ -57,27 +58,39 @@ class Brokers:
         called = asyncio.get_running_loop().time()
         if not refresh and not self._is_stale and (known := self._cache.view(topics)) is not None:
             return known
+        self._want(topics)
         async with self._refresh_lock:
-            # Whoever waited for the lock takes what was asked for after its own call began.
-            if self._refresh_started >= called:
-                if self._refresh_failure is not None:
-                    raise copy(self._refresh_failure)
-                if (known := self._cache.view(topics)) is not None:
-                    return known
-            await self._refresh(topics)
+            # Whoever waited for the lock takes what was asked for after its own call began, its topics among it.
+            if self._refresh_settled < called:
+                await self._refresh()
+            elif self._refresh_failure is not None:
+                raise copy(self._refresh_failure)
         return self._cache.narrow(topics)
 
-    async def _refresh(self, topics: Sequence[str] | None) -> None:
+    def _want(self, topics: Sequence[str] | None) -> None:
+        """Makes topics part of the next request; None stands for all of them."""
+        if topics is None:
+            self._wanted = None
+        elif self._wanted is not None:
+            self._wanted |= dict.fromkeys(topics)
+
+    async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
         if self._cache.known.brokers:
             await asyncio.sleep(max(0.0, self._refresh_started + REFRESH_SECONDS_MIN - loop.time()))
         self._refresh_started = loop.time()
-        self._refresh_failure = None
+        topics = None if self._wanted is None else list(self._wanted)
+        self._wanted, self._refresh_failure = {}, None
         try:
             answer = await self.ask_any(metadata_request(topics))
         except MirrorlakeError as error:
             self._refresh_failure = copy(error)
+            self._refresh_settled = self._refresh_started
             raise
+        except asyncio.CancelledError:
+            self._want(topics)  # others may be waiting for them
+            raise
+        self._refresh_settled = self._refresh_started
         self._cache.merge(answer, topics)
         self._is_stale = False
 

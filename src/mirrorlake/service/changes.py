@@ -3,7 +3,14 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from mirrorlake.errors import TransientError
+from mirrorlake.errors import (
+    MirrorlakeError,
+    PermanentError,
+    RecordTooLargeError,
+    TopicMissingError,
+    TransientError,
+)
+from mirrorlake.mirror.work import KafkaWork, MapWork
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target
 
@@ -13,16 +20,17 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Targets to begin with, and the states that end before they do."""
+    """Targets to begin with, the states that end before they do, and what is said better of those that stay parked."""
 
     fresh: Sequence[Target]
     retired: Sequence[PartitionState]
+    explained: Sequence[tuple[PartitionState, MirrorlakeError]] = ()
 
 
 def find_changes(
     targets: Iterable[Target], states: Iterable[PartitionState], *, waiting: Collection[Group] = ()
 ) -> Changes:
-    """Returns what is new: topics and partitions, source topics made again, and what was refused and is not now.
+    """Returns what is new: topics and partitions, source topics made again, and parked ones whose trouble is over.
 
     What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns.
 
@@ -37,10 +45,13 @@ def find_changes(
         by_topic.setdefault((state.mirror, state.destination, state.source.topic), []).append(state)
     fresh: list[Target] = []
     retired: dict[int, PartitionState] = {}
+    explained = []
     for target in targets:
         group = (target.mirror.name, target.destination.label)
         of_topic = by_topic.get((*group, target.source.topic), [])
         before = known.get((*group, target.source))
+        if before is not None and target.error is not None and _says_more(before, target.error):
+            explained.append((before, target.error))
         if target.error is not None and (of_topic or _is_to_be_asked_again(target, group, waiting)):
             continue
         if before is None:
@@ -49,13 +60,27 @@ def find_changes(
         elif _is_made_again(before, target):
             fresh.append(target)
             ended = of_topic
-        elif before.was_refused:
+        elif before.is_parked and _is_cured(before, target):
             fresh.append(target)
             ended = [before]
         else:
             continue
         retired |= {id(state): state for state in ended}
-    return Changes(fresh=fresh, retired=list(retired.values()))
+    return Changes(fresh=fresh, retired=list(retired.values()), explained=explained)
+
+
+def _says_more(state: PartitionState, error: MirrorlakeError) -> bool:
+    """Tells whether ``error`` is another reason to stand parked, such as that a topic not only went, but came again."""
+    return state.is_parked and isinstance(error, PermanentError) and type(error) is not type(state.error)
+
+
+def _is_cured(state: PartitionState, target: Target) -> bool:
+    """Tells whether what parked a partition is gone, as far as a look can tell; nothing is wrong with its target."""
+    if state.was_refused or target.creation is not None:
+        return True  # a destination topic that is gone was deleted to be made anew
+    if isinstance(state.error, RecordTooLargeError) and isinstance(state.work, KafkaWork | MapWork):
+        return target.batch_bytes_max > state.work.settings.batch_bytes_max
+    return isinstance(state.error, TopicMissingError)
 
 
 def _is_to_be_asked_again(target: Target, group: Group, waiting: Collection[Group]) -> bool:

@@ -104,7 +104,9 @@ class _MirrorDiscovery:
     async def targets(self) -> list[Target]:
         selection = self._mirror.source.topics
         try:
-            metadata = await self._source.metadata(None if selection.needs_discovery else sorted(selection.names))
+            asked = None if selection.needs_discovery else sorted(selection.names)
+            # Asked anew: a topic that has grown, or was made again, looks as before in what is remembered.
+            metadata = await self._source.metadata(asked, refresh=True)
             missing = [name for name in selection.names if name not in metadata.topics]
             chosen = [t for n, t in sorted(metadata.topics.items()) if selection.selects(n) and not t.is_internal]
             configs = await _configs(self._source, [t.name for t in chosen])

@@ -1,4 +1,4 @@
-"""Why a partition stands parked, as a name that scripts and alerts may rely on; ``docs/operations.md`` explains each."""
+"""Why a partition stands parked: names that scripts and alerts may rely on; ``docs/operations.md`` explains each."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

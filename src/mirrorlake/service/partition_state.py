@@ -40,7 +40,8 @@ class PartitionState:
     for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
-    of what a look at the clusters had found; another look may find it gone.
+    of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
+    for its last lease, to be replaced.
     """
 
     mirror: str
@@ -62,6 +63,7 @@ class PartitionState:
     handed_on: HandedOn | None = None
     is_leased: bool = False
     is_parked: bool = False
+    is_ending: bool = False
     error: MirrorlakeError | None = None
     failures: int = 0
     retry_at_seconds: float = 0.0

@@ -57,7 +57,8 @@ def _is_wanted(row: StatusRow) -> bool:
 
 
 async def _sample(client: ClusterClient, row: StatusRow) -> Sample:
-    assert row.source_start is not None and row.source_end is not None
+    assert row.source_start is not None
+    assert row.source_end is not None
     first = await _batch_at(client, row.target.source, row.source_start)
     last = await _batch_at(client, row.target.source, row.source_end - 1)
     headers = [header for header in (first, last) if header is not None]

@@ -1,4 +1,4 @@
-"""What ``plan`` says of a destination topic before the first byte: what it would delete or refuse, and its gaps. Pure."""
+"""What ``plan`` says of a destination topic: what it would delete or refuse of the copy, and its gaps. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -237,6 +237,8 @@ class _Service:
             return
         for state in changes.retired:
             self._events.retired(state)
+        for state, error in changes.explained:
+            supervisor.explain(state, error)
         if changes.fresh or self._waiting_targets:
             supervisor.add(self._states(changes.fresh, control), {})
 

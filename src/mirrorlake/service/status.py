@@ -169,9 +169,9 @@ async def _archive_positions(targets: list[Target]) -> dict[int, int | Mirrorlak
             chain = archived.read_chain()
             if chain.tail is not None:
                 check_source_of(target, archived, chain.tail)
-            return chain.position
         except MirrorlakeError as error:
             return error
+        return chain.position
 
     wanted = [
         (index, target)

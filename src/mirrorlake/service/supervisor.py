@@ -169,14 +169,26 @@ class Supervisor:
         self._changed()
 
     def retire(self, states: Sequence[PartitionState]) -> bool:
-        """Ends ``states``, which are replaced or gone; False, and none ended, while a lease may be at work on one."""
+        """Ends ``states``, which are replaced or gone; False, and none ended yet, while a lease may be at work on one.
+
+        No further lease of theirs begins, so that a later call finds them at rest.
+        """
         now = self._clock.elapsed_seconds()
         with self._lock:
+            for state in states:
+                state.is_ending = True
             if any(state.is_leased or now < state.unknown_until_seconds for state in states):
                 return False
             ended = {id(state) for state in states}
             self._states = [state for state in self._states if id(state) not in ended]
         return True
+
+    def explain(self, state: PartitionState, error: MirrorlakeError) -> None:
+        """Takes that there is a better reason why ``state`` stands parked than the one its last lease had."""
+        with self._lock:
+            if state.is_parked:
+                state.error = error
+                self._events.lease_ended(-1, state, None, Decision.PARK)
 
     def superseded(self, error: SupersededError) -> None:
         """Takes that another process owns a mirror now: no further lease begins."""
@@ -295,7 +307,7 @@ class Supervisor:
         # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
         busy = {state.shard for state in self._states if state.is_mapped and state.is_leased}
         for state in self._states:
-            if state.is_leased or state.is_parked or now < state.retry_at_seconds:
+            if state.is_leased or state.is_parked or state.is_ending or now < state.retry_at_seconds:
                 continue
             is_own = self._lane_of[state.shard] == lane
             if not state.is_archive:

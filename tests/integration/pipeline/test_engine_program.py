@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from integration.pipeline.engine_process import EngineProgram, StartProgram, wait_until
@@ -25,6 +26,14 @@ def expect_graceful_end(program: EngineProgram, name: str) -> None:
     wait_until(lambda: not program.processes(), "every process to be gone")
 
 
+def command_of(process: psutil.Process) -> str:
+    """Its command line, empty where it has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 @pytest.mark.parametrize("number", STOPS)
 def test_a_signal_to_the_group_while_the_session_starts_ends_it_in_order(
     start_program: StartProgram, number: signal.Signals
@@ -32,7 +41,7 @@ def test_a_signal_to_the_group_while_the_session_starts_ends_it_in_order(
     program = start_program()
     program.await_line("installed")
     wait_until(
-        lambda: any("SparkSubmit" in " ".join(process.cmdline()) for process in program.processes()),
+        lambda: any("SparkSubmit" in command_of(process) for process in program.processes()),
         "the JVM to be started",
     )
     program.signal_group(number)

@@ -319,6 +319,19 @@ def test_each_right_of_a_destination_with_mapped_offsets_is_named_where_it_is_mi
     assert_names(copy_once(config, run_async, end=end), lacking)
 
 
+def test_making_the_state_topic_needs_a_right_of_its_own(
+    secured_kafka: SecuredKafka, topic: str, run_async: RunAsync
+) -> None:
+    servers = secured_kafka.bootstrap_servers
+    delete_topic(servers, STATE_TOPIC)
+    create = Right("TOPIC", STATE_TOPIC, "CREATE")
+    config = configuration(secured_kafka, topic, source_user=PLAIN_USER, destination_user=LIMITED)
+    grant_exactly(servers, LIMITED, preserve_rights(topic))
+    assert_names(copy_once(config, run_async), create)
+    grant_exactly(servers, LIMITED, [*preserve_rights(topic), create])
+    assert copy_once(config, run_async) is None
+
+
 def test_adding_partitions_to_a_destination_topic_needs_a_right_of_its_own(
     secured_kafka: SecuredKafka, topic: str, run_async: RunAsync
 ) -> None:
@@ -347,12 +360,7 @@ def test_deleting_the_copy_of_a_topic_that_was_made_again_needs_a_right_of_its_o
     )
     grant_exactly(servers, LIMITED, preserve_rights(topic))
     assert copy_once(config, run_async) is None
-
-    async def delete() -> None:
-        async with ClusterClient(settings_of(servers)) as client:
-            assert await client.delete_topic(topic)
-
-    run_async(delete())
+    delete_topic(servers, topic)
     make_topic(servers, topic, simple_records(3, start=100))
     delete_right = Right("TOPIC", f"{topic}-copy", "DELETE")
     assert_names(copy_once(config, run_async, end=3), delete_right)
@@ -367,6 +375,14 @@ def test_no_right_at_all_names_the_first_that_is_missing(
     grant_exactly(secured_kafka.bootstrap_servers, LIMITED, [])
     config = configuration(secured_kafka, topic, source_user=LIMITED, destination_user=PLAIN_USER)
     assert_names(copy_once(config, run_async), Right("TOPIC", topic, "DESCRIBE"))
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    async def delete() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            assert await client.delete_topic(topic)
+
+    asyncio.run(delete())
 
 
 def assert_names(error: MirrorlakeError | None, lacking: Right) -> None:

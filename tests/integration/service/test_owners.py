@@ -1,22 +1,29 @@
 """Ownership on a real broker: the newest process owns a mirror, the older one finds out; sources are not mixed up."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from conftest import RunAsync
-from mirrorlake.clock import SystemClock
+from mirrorlake.clock import ManualClock, SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.ownership import read_states
+from mirrorlake.destinations.ownership import Ownership, OwnerState, read_states
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import DestinationForeignError, SupersededError
+from mirrorlake.errors import (
+    MirrorlakeError,
+    OtherMirrorError,
+    OtherSourceError,
+    SupersededError,
+    TopicRecreatedError,
+)
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.owners import Owners
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.owners import CHECK_SECONDS, Owners
+from mirrorlake.service.targets import Target, cluster_settings, shard_of
 from support.records import in_batches, produce, settings_of, simple_records
 
 pytestmark = pytest.mark.kafka
@@ -88,10 +95,19 @@ def settings_of_destination(target: Target) -> ClusterSettings:
 
 
 @pytest.mark.parametrize(
-    "change", [{"topic_id": "second-topic-id"}, {"source_cluster_id": "another-cluster"}], ids=["recreated", "cluster"]
+    ("change", "kind"),
+    [
+        ({"topic_id": "second-topic-id"}, TopicRecreatedError),
+        ({"source_cluster_id": "another-cluster"}, OtherSourceError),
+    ],
+    ids=["recreated", "cluster"],
 )
 def test_a_filled_destination_of_another_source_is_refused_by_name(
-    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync, change: dict[str, str]
+    target: Target,
+    destination_kafka: EmbeddedKafka,
+    run_async: RunAsync,
+    change: dict[str, str],
+    kind: type[MirrorlakeError],
 ) -> None:
     batches = list(in_batches(simple_records(3), 3))
     run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
@@ -109,7 +125,7 @@ def test_a_filled_destination_of_another_source_is_refused_by_name(
             await clients.close()
 
     (error,) = run_async(story()).values()
-    assert isinstance(error, DestinationForeignError)
+    assert isinstance(error, kind)
     assert next(iter(change.values())) in error.message
     assert error.hint
 
@@ -127,3 +143,112 @@ def test_an_empty_destination_takes_a_topic_that_was_made_anew(target: Target, r
             await clients.close()
 
     run_async(story())
+
+
+def test_producer_ids_are_remembered_also_when_a_shard_gets_another_one(target: Target, run_async: RunAsync) -> None:
+    """What expiry does after a week, done by hand: the record names an id that the transactional id stood for once."""
+
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            client = clients.client(settings_of_destination(target))
+            owners = Owners(clients, owner="first", clock=SystemClock())
+            shard = shard_of(target.source)
+            assert await owners.take([target]) == {}
+            assert held_ids(owners, target) == frozenset(), "nobody has written yet"
+            identity = await client.init_producer_id(target.transactional_id, transaction_timeout_ms=10_000)
+            await owners.check()
+            assert held_ids(owners, target) == {identity.producer_id}
+            before = (await read_states(client))[target.mirror.name]
+            assert before.producer_ids == {shard: (identity.producer_id,)}
+
+            forgotten = replace(before, producer_ids={shard: (1, identity.producer_id)})
+            await Ownership(client, mirror=target.mirror.name, owner="by hand", clock=SystemClock()).take(forgotten)
+            second = Owners(clients, owner="second", clock=SystemClock())
+            assert await second.take([target]) == {}
+            assert held_ids(second, target) == {1, identity.producer_id}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def held_ids(owners: Owners, target: Target) -> frozenset[int]:
+    assert isinstance(target.destination, KafkaDestination)
+    holding = owners.holding(target.mirror.name, target.destination.cluster.name, shard_of(target.source))
+    return holding.own_producer_ids
+
+
+def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target: Target, run_async: RunAsync) -> None:
+    async def story() -> list[float]:
+        clients = WorkerCache()
+        clock = ManualClock()
+        try:
+            waits = []
+            for hold_seconds, ends_gracefully in ((60.0, False), (5.0, True), (5.0, False)):
+                owners = Owners(clients, owner="one of three", clock=clock, hold_seconds=hold_seconds)
+                await owners.take([target])
+                assert isinstance(target.destination, KafkaDestination)
+                held = owners.holding(target.mirror.name, target.destination.cluster.name, shard_of(target.source))
+                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+                if ends_gracefully:
+                    await owners.release()
+            return waits
+        finally:
+            await clients.close()
+
+    # The first has nobody before it; the second waits for the first, whose leases are long, and until it may notice.
+    assert run_async(story()) == [0.0, 60.0 + CHECK_SECONDS, 0.0]
+
+
+def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
+    holding = Owners(WorkerCache(), owner="nobody", clock=ManualClock()).holding("orders", "west", 0)
+    assert (holding.own_producer_ids, holding.fills_from_seconds) == (frozenset(), inf)
+
+
+def test_a_topic_that_another_mirror_fills_is_left_alone_until_that_one_has_ended(
+    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    batches = list(in_batches(simple_records(3), 3))
+    run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
+    other = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}-renamed"))
+
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            first = Owners(clients, owner="first", clock=SystemClock())
+            assert await first.take([target]) == {}
+            (error,) = (await Owners(clients, owner="second", clock=SystemClock()).take([other])).values()
+            assert isinstance(error, OtherMirrorError)
+            assert (error.facts["expected"], error.facts["found"]) == (other.mirror.name, target.mirror.name)
+            assert "end that process gracefully" in error.hint
+            await first.release()
+            assert await Owners(clients, owner="third", clock=SystemClock()).take([other]) == {}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def test_where_a_topic_made_again_goes_is_remembered_with_its_id(
+    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    batches = list(in_batches(simple_records(3), 3))
+    run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
+    moved = replace(target, topic_id="second-topic-id", destination_topic=f"{target.source.topic}.2")
+
+    async def story() -> OwnerState:
+        clients = WorkerCache()
+        try:
+            await clients.client(settings_of_destination(target)).create_topic(
+                moved.destination_topic, partitions=1, replication_factor=1
+            )
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
+            assert await Owners(clients, owner="second", clock=SystemClock()).take([moved]) == {}
+            return (await read_states(clients.client(settings_of_destination(target))))[target.mirror.name]
+        finally:
+            await clients.close()
+
+    state = run_async(story())
+    assert state.generations == {target.source.topic: {"second-topic-id": f"{target.source.topic}.2"}}
+    assert state.topic_ids == {target.source.topic: "second-topic-id"}
