@@ -28,8 +28,9 @@ SWARM_DENSE, SWARM_GAPS = "swarm-dense", "swarm-gaps"
 SERVED = {DENSE: 3, TRANSACTIONAL: 2, FILLED: 1, COMPACTED: 1}
 SWARMED = {SWARM_DENSE: 1, SWARM_GAPS: 1}
 
-ROLLING = {**EAGER, "segment_ms": "3000"}
-"""Cleaned all the time, without thousands of segments."""
+ROLLING = {**EAGER, "segment_ms": "3000", "delete_retention_ms": "3600000"}
+"""Cleaned all the time, without thousands of segments. A tombstone stays longer than any outage here: one that is gone
+before the copy comes to it has deleted something at the source only, as it would for any consumer that lags."""
 
 BREATH_EVERY = 40
 """Faults between two moments at which everything is healed, a broker is broken, and the copies must catch up."""
