@@ -146,7 +146,7 @@ def test_status_as_json_has_exactly_the_documented_fields_and_an_error_where_a_r
     assert ended.code == 1, "one row failed"
     for row in ended.rows():
         failed = row["name"] == "absent"
-        assert list(row) == [*STATUS_FIELDS, *(["error"] if failed else [])]
+        assert list(row) == [*STATUS_FIELDS, *(["reason", "error"] if failed else [])]
     assert ended.row("both", 0, "west") == {
         "name": "both",
         "topic": setup.topic,
@@ -182,7 +182,9 @@ def test_plan_says_which_topics_would_be_made_and_which_offsets_copied(setup: Se
 
     west, lake = ended.row("both", 0, "west"), ended.row("both", 0, "lake")
     assert (west["action"], west["start"], west["end"], west["offsets"]) == ("create and copy", 0, 25, 25)
-    assert (west["to"], west["note"]) == (f"west/copy-of-{setup.topic}", "topic with 2 partition(s)")
+    # What the source's brokers keep for ever, the copy keeps for ever too.
+    assert west["note"] == "topic with 2 partition(s), retention.ms=-1"
+    assert west["to"] == f"west/copy-of-{setup.topic}"
     assert (lake["action"], lake["offsets"], lake["to"]) == ("copy", 25, f"{setup.lake}/{setup.topic}")
     assert ended.row("absent", None)["action"] == "refused"
 

@@ -45,6 +45,7 @@ class SegmentFooter:
         gaps: those gaps in offset order; at most ``GAPS_LISTED_MAX``.
         gaps_complete: False where ``gaps`` leaves absent ones out; they follow from the offsets.
         checksum: see `ContentChecksum`.
+        leader_epoch: the latest source leader epoch of what was read for it; None where it is not known.
     """
 
     envelope: SegmentEnvelope
@@ -59,6 +60,7 @@ class SegmentFooter:
     gaps: tuple[Gap, ...]
     gaps_complete: bool
     checksum: str
+    leader_epoch: int | None = None
 
     @property
     def offsets(self) -> OffsetRange:
@@ -87,6 +89,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "gaps": [[gap.offsets.start_offset, gap.offsets.end_offset, gap.kind.value] for gap in footer.gaps],
         "gaps_complete": footer.gaps_complete,
         "checksum": {"algorithm": ALGORITHM, "value": footer.checksum},
+        **({} if footer.leader_epoch is None else {"leader_epoch": footer.leader_epoch}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
     }
@@ -142,6 +145,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         gaps=tuple(_gap(gap) for gap in _items(fields["gaps"])),
         gaps_complete=fields["gaps_complete"] is True,
         checksum=checksum,
+        leader_epoch=_number_or_none(fields.get("leader_epoch")),
     )
     _ = footer.offsets  # a range, or ValueError
     return footer

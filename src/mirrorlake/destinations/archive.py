@@ -97,6 +97,7 @@ class ArchiveSink:
         self._next_offset = 0
         self._claimed_end: int | None = None
         self._truncated_end = 0
+        self._leader_epoch: int | None = None
         self._is_done = False
         self._is_abandoned = False
 
@@ -219,6 +220,8 @@ class ArchiveSink:
         self._check_not_abandoned()
         for item in delivery.batches:
             self.progress.batches[f"{item.path}:{item.reason}"] += 1
+            if item.batch.header.leader_epoch >= 0:
+                self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
         covered_end = delivery.covered.end_offset
         while True:
             segment = self._segment or self._begin()
@@ -306,6 +309,7 @@ class ArchiveSink:
 
     def _publish(self, segment: OpenSegment, cut: Cut) -> None:
         self._check_not_abandoned()
+        segment.leader_epoch = self._leader_epoch
         flush = segment.publish(end_offset=cut.end_offset, trigger=cut.trigger)
         self._segment = None
         self._claimed_end = None

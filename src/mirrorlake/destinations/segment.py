@@ -19,6 +19,8 @@ from mirrorlake.stores.crash_points import CrashPoint, no_crash
 class OpenSegment:
     """Writes the records from one position on, and publishes them once the end is known.
 
+    ``leader_epoch`` is to be set before that to the source's latest of what was read, None where it is not known.
+
     Args:
         archived: the partition's archive.
         source: whose records these are.
@@ -65,6 +67,7 @@ class OpenSegment:
             compression=Compression(compression),
         )
         self.footer: SegmentFooter | None = None
+        self.leader_epoch: int | None = None
 
     @property
     def records(self) -> int:
@@ -96,7 +99,9 @@ class OpenSegment:
             ChainBrokenError: a file of this range is there and is not what it should be.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
-        footer = self.footer = self._writer.close(end_offset=end_offset, gaps=self._gaps)
+        footer = self.footer = self._writer.close(
+            end_offset=end_offset, gaps=self._gaps, leader_epoch=self.leader_epoch
+        )
         settled = self._publication.claim(end_offset - 1, raw_bytes=footer.raw_bytes)
         if isinstance(settled, StandDown):
             raise PositionMovedError(

@@ -55,7 +55,14 @@ from mirrorlake.kafka.fetch import (
     encode_fetch,
 )
 from mirrorlake.kafka.frame import Frame
-from mirrorlake.kafka.leaders import Epochs, ask_append_states, ask_leaders, ask_log_ends, ask_one_kind
+from mirrorlake.kafka.leaders import (
+    Epochs,
+    ask_append_states,
+    ask_epoch_ends,
+    ask_leaders,
+    ask_log_ends,
+    ask_one_kind,
+)
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
@@ -228,6 +235,14 @@ class ClusterClient:
         refuses; ListOffsets answers the high watermark, which lags behind. One more try with fresh metadata.
         """
         return await ask_log_ends(self._brokers, partitions)
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogEnd | MirrorlakeError]:
+        """Returns where the records of a leader epoch end in each leader's log, or those of the latest one before it.
+
+        Both are −1 where the leader does not know. An end below what was once read of that epoch says that the log
+        was cut and written anew (KIP-320).
+        """
+        return await ask_epoch_ends(self._brokers, epochs)
 
     async def list_offsets(
         self, partitions: Iterable[TopicPartition], *, timestamp: int, isolation_level: int = READ_COMMITTED

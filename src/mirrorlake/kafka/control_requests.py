@@ -148,6 +148,18 @@ def _read_topic(topic: Any) -> TopicMetadata:
 
 def log_ends_request(epochs: Mapping[TopicPartition, int]) -> ControlRequest[dict[TopicPartition, LogEnd | Refused]]:
     """Asks leaders for their log ends, given the epoch each leads in. Followers and other epochs refuse (KIP-320)."""
+    return epoch_ends_request(epochs, asked=epochs)
+
+
+def epoch_ends_request(
+    epochs: Mapping[TopicPartition, int], *, asked: Mapping[TopicPartition, int]
+) -> ControlRequest[dict[TopicPartition, LogEnd | Refused]]:
+    """Asks leaders where the records of an earlier epoch end, or of the latest before it; −1 where they do not know.
+
+    Args:
+        epochs: the one each leads in.
+        asked: the one in question.
+    """
 
     def message(version: int) -> Any:
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -160,7 +172,7 @@ def log_ends_request(epochs: Mapping[TopicPartition, int]) -> ControlRequest[dic
                         topic.OffsetForLeaderPartition(
                             partition=number,
                             current_leader_epoch=epochs[TopicPartition(name, number)],
-                            leader_epoch=epochs[TopicPartition(name, number)],
+                            leader_epoch=asked[TopicPartition(name, number)],
                         )
                         for number in numbers
                     ],

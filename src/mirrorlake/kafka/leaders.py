@@ -12,6 +12,7 @@ from mirrorlake.kafka.control_requests import (
     ControlRequest,
     Producers,
     Refused,
+    epoch_ends_request,
     log_ends_request,
     producers_request,
 )
@@ -145,6 +146,17 @@ async def ask_log_ends(
         return _proven_ends(await brokers.ask(broker_id, log_ends_request(epochs)), epochs)
 
     return await ask_leaders(brokers, partitions, ask, what="Log end")
+
+
+async def ask_epoch_ends(
+    brokers: Brokers, asked: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, LogEnd | MirrorlakeError]:
+    """See `ClusterClient.epoch_ends`."""
+
+    def request(epochs: Epochs) -> ControlRequest[Answers[LogEnd]]:
+        return epoch_ends_request(epochs, asked=asked)
+
+    return await ask_one_kind(brokers, asked, request, what="Epoch end")
 
 
 def _proven_ends(answers: Answers[LogEnd], epochs: Epochs) -> Answers[LogEnd]:

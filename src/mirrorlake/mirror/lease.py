@@ -24,9 +24,10 @@ from mirrorlake.errors import (
     TopicRecreatedError,
 )
 from mirrorlake.kafka.cluster import EARLIEST, LATEST
-from mirrorlake.kafka.descriptions import ClusterMetadata
+from mirrorlake.kafka.descriptions import ClusterMetadata, LogEnd, PartitionMetadata
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import LeaseConnections
+from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import BrokerReader
 from mirrorlake.mirror.sinks import make_sink
@@ -133,8 +134,8 @@ class LeaseWork:
         """Seconds until live reading ends; afterwards a short while, to look again."""
         return max(LOOK_AGAIN_SECONDS, self.live_until - self._clock.elapsed_seconds())
 
-    async def reader_for(self, work: PartitionWork, *, is_live: bool) -> BrokerReader:
-        """Returns the reader of the partition's leader; live and archive reads have connections of their own.
+    async def leader_of(self, work: PartitionWork) -> PartitionMetadata:
+        """Returns who leads the source partition.
 
         Raises:
             TopicMissingError: the source has no such partition.
@@ -149,9 +150,21 @@ class LeaseWork:
                 topic=work.source.topic,
             )
         check_topic_id(work, topic.topic_id)
-        leader = topic.partitions[work.source.partition].leader
-        if leader < 0:
+        led = topic.partitions[work.source.partition]
+        if led.leader < 0:
             raise BrokerNotReadyError(f"source partition {work.source} has no leader at the moment")
+        return led
+
+    async def reader_for(self, work: PartitionWork, *, is_live: bool) -> tuple[BrokerReader, int]:
+        """Returns the reader of the partition's leader, and the epoch it leads in; −1 where the broker does not say.
+
+        Live and archive reads have connections of their own.
+
+        Raises:
+            MirrorlakeError: see ``leader_of``.
+        """
+        led = await self.leader_of(work)
+        leader = led.leader
         # A request names a partition once: another copy of it, for another mirror or destination, has its own reader.
         use = (work.cluster.name, work.source, is_live)
         key = (work.cluster.name, leader, is_live, self._uses[use])
@@ -167,7 +180,7 @@ class LeaseWork:
             )
             self._readers[key] = reader
             self._reader_tasks.append(asyncio.create_task(reader.run()))
-        return reader
+        return reader, led.leader_epoch
 
     async def _source_metadata(self, cluster: ClusterSettings) -> ClusterMetadata:
         """Returns what a source says of all topics of this lease, asked once.
@@ -219,6 +232,9 @@ class PartitionJob:
         self._copies: list[PartitionCopy] = []
         self._errors: dict[int, MirrorlakeError] = {}
         self._opened: set[int] = set()
+        self._copy_of: dict[int, PartitionCopy] = {}
+        self._epoch_ends: dict[int, LogEnd] = {}
+        self._is_asking_source = False
 
     @property
     def archive_steps(self) -> int:
@@ -260,7 +276,7 @@ class PartitionJob:
 
     def _cut_short(self, destination: DestinationWork, sink: PartitionSink) -> MirrorlakeError:
         """Returns what it means that the lease ended here: who did not answer, or an unknown outcome."""
-        if id(sink) not in self._opened:
+        if id(sink) not in self._opened and not self._is_asking_source:
             return RequestTimeoutError(
                 f"destination {destination.destination} of source {self._work.source} did not answer within the lease"
             )
@@ -275,6 +291,9 @@ class PartitionJob:
 
     async def _run(self) -> None:
         self._slots = [(d, self._lease.make_sink(self._work, d)) for d in self._work.destinations]
+        self._is_asking_source = True
+        await self._look_at_epochs()
+        self._is_asking_source = False
         await asyncio.gather(*(self._open(sink) for _, sink in self._slots))
         ready = [sink for _, sink in self._slots if id(sink) in self._opened]
         await asyncio.gather(*(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)))
@@ -299,15 +318,49 @@ class PartitionJob:
             return error
         return explain_out_of_range(source, position, log_starts[source], log_ends[source])
 
+    async def _look_at_epochs(self) -> None:
+        """Asks where the epochs of the marks end at the source, if another leader leads it than when they were made.
+
+        Raises:
+            MirrorlakeError: the source could not be asked; nothing is copied then.
+        """
+        if not any(self._work.marks):
+            return
+        leader_epoch = (await self._lease.leader_of(self._work)).leader_epoch
+        client = self._lease.connections.client(self._work.cluster)
+        for epoch in sorted({mark.epoch for mark in self._work.marks if mark and mark.leader_epoch != leader_epoch}):
+            end = (await client.epoch_ends({self._work.source: epoch}))[self._work.source]
+            if isinstance(end, MirrorlakeError):
+                raise end
+            self._epoch_ends[epoch] = end
+
+    def _mark_of(self, sink: PartitionSink) -> SourceMark | None:
+        index = next(n for n, (_, each) in enumerate(self._slots) if each is sink)
+        return self._work.marks[index] if index < len(self._work.marks) else None
+
+    def _divergence(self, sink: PartitionSink, position: int) -> MirrorlakeError | None:
+        mark = self._mark_of(sink)
+        if mark is None or mark.epoch not in self._epoch_ends:
+            return None
+        destination = next(d.destination for d, each in self._slots if each is sink)
+        end = self._epoch_ends[mark.epoch]
+        return divergence(self._work.source, mark, end, position, destination=destination)
+
     async def _open(self, sink: PartitionSink) -> None:
         try:
             await sink.open()
+            error = self._divergence(sink, sink.progress.position)
+        except MirrorlakeError as refusal:
+            # A copy of a log that was lost differs from the one there is: that says more than that it differs.
+            position = refusal.facts.get("position")
+            error = (self._divergence(sink, position) if isinstance(position, int) else None) or refusal
+        if error is None:
             self._opened.add(id(sink))
-        except MirrorlakeError as error:
+        else:
             self._errors[id(sink)] = error
 
     async def _copy(self, sinks: list[PartitionSink], *, is_live: bool) -> None:
-        reader = await self._lease.reader_for(self._work, is_live=is_live)
+        reader, leader_epoch = await self._lease.reader_for(self._work, is_live=is_live)
         copy = PartitionCopy(
             self._work.source,
             sinks,
@@ -315,8 +368,10 @@ class PartitionJob:
             end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
             changed=reader.changed,
             explain_out_of_range=self._explain_out_of_range,
+            leader_epoch=leader_epoch,
         )
         self._copies.append(copy)
+        self._copy_of.update({id(sink): copy for sink in sinks})
         reader.add(copy)
         running = asyncio.create_task(copy.run())
         over = asyncio.create_task(reader.over.wait())
@@ -363,8 +418,15 @@ class PartitionJob:
                 latencies=dict(progress.latencies),
                 latency_seconds_sum=progress.latency_seconds_sum,
                 handed_on=progress.handed_on,
+                mark=self._mark_after(sink),
                 error=self._errors.get(id(sink)),
             )
+
+    def _mark_after(self, sink: PartitionSink) -> SourceMark | None:
+        before, copy = self._mark_of(sink), self._copy_of.get(id(sink))
+        if copy is None:
+            return before
+        return read_on(before, epoch=copy.epoch_read, offset=copy.next_offset, leader_epoch=copy.leader_epoch)
 
 
 def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> list[list[PartitionSink]]:

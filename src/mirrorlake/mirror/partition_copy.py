@@ -15,6 +15,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.batches import AbortedTransactions, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
 from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -37,6 +38,7 @@ class PartitionCopy:
         source: the source partition.
         sinks: opened, all at the same ``next_offset``.
         end_offset: where to stop (exclusive), or None.
+        leader_epoch: in which the source's leader must lead, −1 for any.
         changed: called when the reader may want to look again.
         explain_out_of_range: asks the source for its ends and returns what is wrong with a position.
     """
@@ -49,8 +51,11 @@ class PartitionCopy:
         end_offset: int | None,
         changed: Callable[[], None],
         explain_out_of_range: Callable[[int], Awaitable[MirrorlakeError]],
+        leader_epoch: int = UNKNOWN_EPOCH,
     ) -> None:
         self.source = source
+        self.leader_epoch = leader_epoch
+        self.epoch_read = UNKNOWN_EPOCH  # the latest of all that was delivered
         self.source_start: int | None = None
         self.source_end: int | None = None
         self.errors: dict[int, MirrorlakeError] = {}
@@ -83,6 +88,11 @@ class PartitionCopy:
     def is_busy(self) -> bool:
         """True while a delivery is being handed over."""
         return self._is_handing_over
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset up to which everything was read and delivered, or is about to be."""
+        return self._next_offset
 
     def end_reading(self) -> None:
         """Asks for no more; what was fetched is still handed over by ``drain``."""
@@ -129,6 +139,7 @@ class PartitionCopy:
             return
         self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
         if delivery.covered:
+            self.epoch_read = max(self.epoch_read, *(item.batch.header.leader_epoch for item in delivery.batches), -1)
             frame.pin()
             self._next_offset = delivery.covered.end_offset
             self._inbox.append((delivery, frame))

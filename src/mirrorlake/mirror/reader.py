@@ -67,7 +67,10 @@ class FetchLimits:
     def body(self, partitions: Sequence["ReadPartition"], *, wait_ms: int) -> bytes:
         """Returns the request for these partitions, in this order, each from its next offset on."""
         share = self.partition_bytes_max or max(PARTITION_BYTES_MAX, self.answer_bytes_max // len(partitions))
-        asked = [FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, share) for p in partitions]
+        asked = [
+            FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, share, leader_epoch=p.leader_epoch)
+            for p in partitions
+        ]
         return encode_fetch(
             asked, max_wait_ms=wait_ms, min_bytes=self.answer_bytes_min, max_bytes=self.answer_bytes_max
         )
@@ -95,6 +98,11 @@ class ReadPartition(Protocol):
     """A partition as the reader sees it."""
 
     source: TopicPartition
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch the source's leader must lead in, −1 for any: after an election a log is looked at first."""
+        ...
 
     @property
     def wants_fetch(self) -> bool:

@@ -10,6 +10,7 @@ from mirrorlake.destinations.map_settings import MapSettings
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.offsets import TopicPartition
 
 
@@ -51,7 +52,8 @@ class PartitionWork:
     """One source partition in one lease, with every destination that has something to do.
 
     ``end_offset`` (exclusive) is where a bounded run stops; None means live, until the lease ends. ``topic_id`` is
-    the id the source topic must have; empty where the source knows none.
+    the id the source topic must have; empty where the source knows none. ``marks`` say, for each destination, how far
+    the source was read for it before; None or missing where that is not known.
     """
 
     mirror: str
@@ -60,6 +62,7 @@ class PartitionWork:
     topic_id: str
     end_offset: int | None
     destinations: tuple[DestinationWork, ...]
+    marks: tuple[SourceMark | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ class LeaseRow:
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
     ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
-    their age in seconds. ``handed_on`` is for the shard's next lease.
+    their age in seconds. ``handed_on`` is for the shard's next lease, ``mark`` for the destination's.
     """
 
     mirror: str
@@ -105,4 +108,5 @@ class LeaseRow:
     latencies: Mapping[float, int] = field(default_factory=dict)
     latency_seconds_sum: float = 0.0
     handed_on: HandedOn | None = None
+    mark: SourceMark | None = None
     error: MirrorlakeError | None = None

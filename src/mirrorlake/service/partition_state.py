@@ -10,6 +10,7 @@ from math import inf
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
+from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
@@ -61,6 +62,7 @@ class PartitionState:
     fruitless_offsets: int = 0
     needs_tail_check: bool = True
     handed_on: HandedOn | None = None
+    source_mark: SourceMark | None = None
     is_leased: bool = False
     is_parked: bool = False
     is_ending: bool = False
@@ -175,6 +177,7 @@ class PartitionState:
             self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
         self.handed_on = row.handed_on
+        self.source_mark = row.mark or self.source_mark
         return self._took_outcome(row.error, now_seconds, moved=moved)
 
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:

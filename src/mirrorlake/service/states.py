@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.parquet_reader import read_segment
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.partition import ArchivedPartition
@@ -25,6 +26,7 @@ from mirrorlake.destinations.map_settings import MapSettings, map_transactional_
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError, OtherSourceError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
 from mirrorlake.service.partition_state import PartitionState
@@ -154,8 +156,10 @@ def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, w
         list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
 
 
-def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) -> None:
-    """Checks that the newest segment was written from the topic that is configured now.
+def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) -> SegmentFooter | None:
+    """Checks that the newest segment was written from the topic that is configured now, and returns its footer.
+
+    Segments of mirror-v3 have none and do not say.
 
     Raises:
         OtherSourceError: it was written from another cluster.
@@ -166,7 +170,7 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
     with read_segment(archived.store, key) as segment:
         footer = segment.footer
     if footer is None:
-        return  # mirror-v3's files do not say
+        return None
     written = footer.envelope
     if _differ(written.cluster_id, target.source_cluster_id):
         raise OtherSourceError(
@@ -185,6 +189,7 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
             expected=written.topic_id,
             found=target.topic_id,
         )
+    return footer
 
 
 def _differ(written: str, now: str) -> bool:
@@ -224,8 +229,9 @@ def _read_position(
         chain = archived.read_chain()
         if writes:
             archived.sweep(chain)
-        if chain.tail is not None:
-            check_source_of(target, archived, chain.tail)
+        footer = check_source_of(target, archived, chain.tail) if chain.tail is not None else None
+        if footer is not None and footer.leader_epoch is not None:
+            state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=chain.position)
         state.position = state.first_position = chain.position
     except MirrorlakeError as error:
         state.error = error

@@ -357,6 +357,7 @@ class Supervisor:
                     topic_id=group[0][0].topic_id,
                     end_offset=group[0][0].once_end,
                     destinations=tuple(self._with_orders(state, due) for state, due in group),
+                    marks=tuple(state.source_mark for state, _ in group),
                 )
                 for (mirror, source), group in by_source.items()
             ),

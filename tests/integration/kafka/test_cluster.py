@@ -84,6 +84,31 @@ async def append(
 # -- finding the cluster -----------------------------------------------------------------------------------------
 
 
+def test_topics_asked_for_at_the_same_time_are_all_asked_anew(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    """One request serves all who ask at once; it must not leave out the topics of those who came second."""
+    names = [f"{topic_name}-{number}" for number in range(3)]
+
+    async def story() -> None:
+        async with client_of(source_kafka) as client:
+            before = await make(client)
+            async with client_of(source_kafka) as other:
+                for name in names:
+                    await other.delete_topic(name)
+                after = await make(other)
+            assert not before & after
+            found = await asyncio.gather(*(client.metadata((name,), refresh=True) for name in names))
+            assert {seen.topics[name].topic_id for name, seen in zip(names, found, strict=True)} == after
+
+    async def make(client: ClusterClient) -> set[str]:
+        for name in names:
+            await client.create_topic(name, partitions=1, replication_factor=1)
+        return {topic.topic_id for topic in (await client.metadata(names, refresh=True)).topics.values()}
+
+    run_async(story())
+
+
 def test_metadata_names_brokers_topics_and_partitions(
     source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:

@@ -34,6 +34,7 @@ class Reading:
     source: TopicPartition
     fetch_offset: int = 0
     wants_fetch: bool = True
+    leader_epoch: int = -1
     answers: list[int] = field(default_factory=list)
     errors: list[MirrorlakeError] = field(default_factory=list)
 

@@ -203,3 +203,29 @@ def test_a_loop_through_three_clusters_is_found() -> None:
         + mirror("three", "cluster: north, topics: [orders]", "{type: kafka, cluster: east}")
     ).replace("stores:", '  north: {bootstrap-servers: "north:9092"}\nstores:')
     assert ["records would go round: mirror one" in line for line in messages(text)] == [True]
+
+
+def test_restarting_a_copy_needs_a_destination_that_may_be_deleted_and_made() -> None:
+    def refused(*destinations: str) -> list[str]:
+        text = mirror("m", EAST, *destinations).replace("- name: m\n", "- name: m\n  on-recreate: restart\n")
+        return [line.split(" (")[0].split(": ", 1)[1] for line in messages(native(text))]
+
+    assert refused(TO_WEST, TO_LAKE) == ["`on-recreate: restart` deletes what was copied, and archive lake never does"]
+    assert refused("{type: kafka, cluster: west, create-topics: false}") == [
+        "`on-recreate: restart` makes topics, and west says `create-topics: false`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "destination"),
+    [
+        ("restart", TO_WEST),
+        ("restart", "{type: kafka, cluster: west, offsets: map, create-topics: false}"),
+        ("new-topic", TO_WEST),
+        ("new-topic", TO_LAKE),
+        ("park", TO_LAKE),
+    ],
+)
+def test_what_a_policy_needs_is_there(policy: str, destination: str) -> None:
+    text = mirror("m", EAST, destination).replace("- name: m\n", f"- name: m\n  on-recreate: {policy}\n")
+    assert load(native(text)).mirrors[0].on_recreate == policy

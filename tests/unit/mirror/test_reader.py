@@ -36,6 +36,7 @@ class Wanted:
     source: TopicPartition
     fetch_offset: int
     wants_fetch: bool = True
+    leader_epoch: int = -1
     is_over: bool = False
 
     def fetched(self, answer: FetchedPartition, frame: PinnedFrame, *, is_quiet: bool) -> None:

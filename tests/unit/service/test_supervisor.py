@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -9,19 +10,28 @@ import pytest
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, SourceGapError, SupersededError
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    MirrorlakeError,
+    SourceGapError,
+    SourceTruncatedError,
+    SupersededError,
+)
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.service.events import Events
+from mirrorlake.service.holding import Holding
 from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.supervisor import Supervisor
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
+HELD_FOR_EVER = Holding(fills_from_seconds=-inf)
 RULE = FlushRule(bytes_max=1 << 40, records_max=100, time_seconds_max=60.0)
 
 
@@ -65,7 +75,9 @@ def archive_state(partition: int, *, position: int | None = 0) -> PartitionState
 class Bench:
     """A supervisor on a clock that stands still."""
 
-    def __init__(self, *states: PartitionState, lanes: int = 2, once: bool = False) -> None:
+    def __init__(
+        self, *states: PartitionState, lanes: int = 2, once: bool = False, holding: Holding = HELD_FOR_EVER
+    ) -> None:
         self.clock = ManualClock()
         self.states = states
         self.supervisor = Supervisor(
@@ -78,6 +90,7 @@ class Bench:
             clock=self.clock,
             events=Events(Metrics(), self.clock, {"m": "west"}),
             changed=lambda: None,
+            holding=lambda mirror, cluster, shard: holding,
         )
 
     def observe(self, **ends: int) -> None:
@@ -363,3 +376,85 @@ def test_lanes_share_what_is_due() -> None:
     leased = [[work.source.partition for work in plan.partitions] for _, plan in (first, second)]
     assert leased[0] == [0, 2], "its own come first"
     assert leased[1] == [1], "a share of what is left; the rest goes to whoever asks next"
+
+
+def test_a_kafka_lease_is_told_its_own_producer_ids_and_when_gaps_may_be_filled() -> None:
+    """Until then a lease of the owner before may append what it read when there was no gap."""
+    holding = Holding(own_producer_ids=frozenset({7, 1000}), fills_from_seconds=8.0)
+    bench = Bench(kafka_state(0), holding=holding)
+    (lease, plan) = found(bench, 0)
+    settings = settings_in(plan)
+    assert (settings.own_producer_ids, settings.fill_wait_seconds) == (frozenset({7, 1000}), 8.0)
+    bench.end(0, lease, row(bench.states[0], 5))
+    bench.clock.advance(8.0)
+    assert settings_in(found(bench, 0)[1]).fill_wait_seconds == 0.0
+
+
+def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_at_work() -> None:
+    bench = Bench(kafka_state(0))
+    lease, plan = found(bench, 0)
+    bench.clock.advance(1.0)
+    bench.end(0, lease)
+    bench.clock.advance(2.0)
+    assert settings_in(found(bench, 0)[1]).fill_wait_seconds == plan.hard_seconds - 3.0
+
+
+def test_no_gap_is_filled_by_who_does_not_own_the_mirror() -> None:
+    bench = Bench(kafka_state(0), holding=Holding())
+    _, plan = found(bench, 0)
+    assert settings_in(plan).fill_wait_seconds > plan.hard_seconds
+
+
+def test_what_is_to_be_replaced_begins_no_further_lease_and_ends_with_its_last_one() -> None:
+    bench = Bench(kafka_state(0), kafka_state(1))
+    first, second = bench.states
+    leases = [found(bench, lane)[0] for lane in (0, 1)]
+    assert not bench.supervisor.retire([first]), "a lease is at work on it"
+    for lane, (lease, state) in enumerate(zip(leases, bench.states, strict=True)):
+        bench.end(lane, lease, row(state, 5))
+    assert bench.next(0) is None
+    assert bench.supervisor.retire([first])
+    assert bench.supervisor.states == [second]
+
+
+def test_how_far_a_source_was_read_in_which_epoch_is_handed_to_the_next_lease() -> None:
+    bench = Bench(kafka_state(0))
+    lease, plan = found(bench, 0)
+    assert plan.partitions[0].marks == (None,)
+    mark = SourceMark(epoch=3, offset=5, leader_epoch=3)
+    bench.end(0, lease, replace(row(bench.states[0], 5), mark=mark))
+    lease, plan = found(bench, 0)
+    assert plan.partitions[0].marks == (mark,)
+    bench.end(0, lease, row(bench.states[0], 5, BrokerUnreachableError("gone")))
+    assert bench.states[0].source_mark == mark
+
+
+def test_an_archive_whose_source_has_deleted_what_comes_next_is_parked_before_it_is_due() -> None:
+    bench = Bench(archive_state(0, position=10), archive_state(1, position=0))
+    parked, new = bench.states
+    ends = {TopicPartition("orders", n): (12, 20) for n in (0, 1)}
+    bench.supervisor.observed("east", ends)
+    assert isinstance(parked.error, SourceTruncatedError)
+    assert (parked.error.facts["position"], parked.error.facts["log_start"]) == (10, 12)
+    assert new.error is None, "nothing was archived yet, so nothing was lost since"
+
+
+def test_an_archive_that_may_skip_is_not_parked_by_what_its_source_has_deleted() -> None:
+    state = archive_state(0, position=10)
+    assert isinstance(state.work, ArchiveWork)
+    state.work = replace(state.work, settings=replace(state.work.settings, skips_truncated=True))
+    bench = Bench(state)
+    bench.supervisor.observed("east", {TopicPartition("orders", 0): (12, 20)})
+    assert state.error is None
+
+
+def found(bench: Bench, lane: int) -> tuple[Lease, LeasePlan]:
+    lease = bench.next(lane)
+    assert lease is not None
+    return lease
+
+
+def settings_in(plan: LeasePlan) -> PreserveSettings:
+    work = plan.partitions[0].destinations[0]
+    assert isinstance(work, KafkaWork)
+    return work.settings

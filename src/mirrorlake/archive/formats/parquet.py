@@ -107,12 +107,13 @@ class ParquetSegmentWriter:
             self._pending.append(self._builder.columns(piece))
             self._pending_bytes += piece_bytes
 
-    def close(self, *, end_offset: int, gaps: Sequence[Gap] = ()) -> SegmentFooter:
+    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
         """Writes what is left and the footer, and returns it.
 
         Args:
             end_offset: where the range ends, exclusive.
             gaps: gaps that are not ``absent``, in offset order; all others are found from the offsets.
+            leader_epoch: the source's latest of what was read; None where it is not known.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.
@@ -133,6 +134,7 @@ class ParquetSegmentWriter:
             gaps=report.listed,
             gaps_complete=report.is_complete,
             checksum=self._checksum.hexdigest(),
+            leader_epoch=leader_epoch,
         )
         self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: encode_footer(footer)})
         self._writer.close()

@@ -1,0 +1,148 @@
+"""A transactional id that expired stands for another producer id: the copy goes on, and a stranger still is one."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from conftest import NewKafka, RunAsync
+from mirrorlake.clock import SystemClock
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import DestinationForeignError
+from mirrorlake.kafka.batches import prepare_for_append, walk
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.mirror.work import KafkaWork, LeaseRow
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.owners import Owners
+from mirrorlake.service.states import state_of
+from mirrorlake.service.targets import Target, shard_of
+from support.copies import assert_equal_in_kafka, wait_until
+from support.leases import lease_plan, run_lease
+from support.records import build_batch, produce, settings_of, simple_records
+from support.topics import append, make_topic
+
+pytestmark = pytest.mark.kafka
+
+EXPIRY = {"transactional_id_expiration_ms": 4000, "transaction_remove_expired_transaction_cleanup_interval_ms": 200}
+
+
+def configuration(source: str, destination: str, topic: str) -> Configuration:
+    text = f"""
+clusters: {{east: {{bootstrap-servers: "{source}"}}, west: {{bootstrap-servers: "{destination}"}}}}
+mirrors:
+  - {{name: {topic}, source: {{cluster: east, topics: [{topic}]}}, destinations: [{{type: kafka, cluster: west}}]}}
+"""
+    return parse_configuration(text.encode(), file="mirror.yaml", environ={})
+
+
+class Process:
+    """What one process does of it: takes the mirror over, copies, and looks at its ids now and then."""
+
+    def __init__(self, config: Configuration, source: str) -> None:
+        self.config, self.source = config, source
+
+    async def take_over(self, clients: WorkerCache) -> tuple[Owners, Target]:
+        targets = await find_targets(self.config, clients)
+        assert await create_topics(targets, clients) == {}
+        owners = Owners(clients, owner="test", clock=SystemClock())
+        assert await owners.take(targets) == {}
+        return owners, targets[0]
+
+    def copy(self, target: Target, known: frozenset[int], end: int) -> LeaseRow:
+        work = state_of(target, writer="test").work
+        assert isinstance(work, KafkaWork)
+        work = replace(work, settings=replace(work.settings, own_producer_ids=known))
+        plan = lease_plan(self.source, [(target.source, [work])], end=end)
+        (row,) = run_lease(plan).values()
+        return row
+
+
+def ids_of(owners: Owners, target: Target) -> frozenset[int]:
+    return owners.holding(target.mirror.name, "west", shard_of(target.source)).own_producer_ids
+
+
+def test_a_copy_goes_on_under_another_producer_id_and_a_stranger_is_still_refused(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    source = source_kafka.bootstrap_servers
+    destination = new_kafka(**EXPIRY).bootstrap_servers
+    make_topic(source, topic_name, simple_records(20))
+    process = Process(configuration(source, destination, topic_name), source)
+
+    async def first() -> tuple[LeaseRow, frozenset[int]]:
+        clients = WorkerCache()
+        try:
+            owners, target = await process.take_over(clients)
+            row = await asyncio.to_thread(process.copy, target, frozenset(), 20)
+            await owners.check()
+            return row, ids_of(owners, target)
+        finally:
+            await clients.close()
+
+    row, before = run_async(first())
+    assert (row.error, row.position, len(before)) == (None, 20, 1)
+    transactional_id = f"mirrorlake.{topic_name}.{shard_of(TopicPartition(topic_name, 0))}"
+    wait_until(lambda: is_forgotten(destination, transactional_id), "the transactional id to expire")
+    append(source, topic_name, 0, simple_records(5, start=20))
+
+    async def second(position: int) -> tuple[LeaseRow, LeaseRow]:
+        clients = WorkerCache()
+        try:
+            owners, target = await process.take_over(clients)
+            known = ids_of(owners, target)
+            assert known == before, "what was remembered is all that tells its own id from a stranger's"
+            without = await asyncio.to_thread(process.copy, target, frozenset(), position)
+            row = await asyncio.to_thread(process.copy, target, known, position)
+            await owners.check()
+            assert len(ids_of(owners, target)) == 2
+            return without, row
+        finally:
+            await clients.close()
+
+    without, row = run_async(second(25))
+    assert isinstance(without.error, DestinationForeignError), "the partition does remember the id before"
+    assert (row.error, row.position) == (None, 25)
+    assert_equal_in_kafka(source, destination, topic_name)
+
+    write_as_a_stranger(destination, topic_name)
+    append(source, topic_name, 0, simple_records(5, start=25))
+
+    async def third() -> LeaseRow:
+        clients = WorkerCache()
+        try:
+            owners, target = await process.take_over(clients)
+            return await asyncio.to_thread(process.copy, target, ids_of(owners, target), 31)
+        finally:
+            await clients.close()
+
+    row = run_async(third())
+    assert isinstance(row.error, DestinationForeignError)
+    assert "has another writer" in row.error.message
+
+
+def is_forgotten(servers: str, transactional_id: str) -> bool:
+    async def ask() -> bool:
+        async with ClusterClient(settings_of(servers)) as client:
+            return (await client.describe_transactions([transactional_id]))[transactional_id] is None
+
+    return asyncio.run(ask())
+
+
+def write_as_a_stranger(servers: str, topic: str) -> None:
+    """Appends a record under a producer id of its own, as any idempotent producer does."""
+
+    async def write() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            stranger = await client.init_producer_id(None, transaction_timeout_ms=10_000)
+        data = bytearray(build_batch(simple_records(1)))
+        (batch,) = walk(memoryview(data))
+        prepare_for_append(
+            batch, producer_id=stranger.producer_id, producer_epoch=stranger.producer_epoch, base_sequence=0
+        )
+        await produce(servers, topic, 0, [bytes(data)])
+
+    asyncio.run(write())
