@@ -12,6 +12,7 @@ from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.stores.settings import FilesystemSettings
 from support.records import settings_of
 
 NEVER = 1 << 40
@@ -97,7 +98,7 @@ def archive_work(
     """An archive below ``root`` that reads up to ``end``."""
     return ArchiveWork(
         destination="lake",
-        root=root,
+        store=FilesystemSettings(root=root),
         settings=ArchiveSettings(
             source=source,
             destination_name=source.topic,

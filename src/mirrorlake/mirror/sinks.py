@@ -14,7 +14,7 @@ from mirrorlake.destinations.map_start import find_start
 from mirrorlake.destinations.tail_check import TailCheck
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, MapWork, PartitionWork
-from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.opening import open_store
 
 
 def make_sink(
@@ -29,12 +29,12 @@ def make_sink(
     """Returns the sink of ``destination`` for ``work``'s source partition, not yet opened."""
     if isinstance(destination, ArchiveWork):
         archived = ArchivedPartition(
-            FilesystemStore(destination.root),
+            open_store(destination.store),
             destination_name=destination.settings.destination_name,
             partition=destination.settings.source.partition,
             extension=PARQUET,
         )
-        key = (destination.root, archived.prefix)
+        key = (destination.store, archived.prefix)
         return ArchiveSink(
             destination.settings,
             archived=archived,

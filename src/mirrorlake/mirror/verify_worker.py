@@ -4,7 +4,6 @@ import asyncio
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,8 @@ from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.cleaned import Trace, key_hash, traces_of
 from mirrorlake.mirror.digest import Block, BlockDigests
 from mirrorlake.offsets import OffsetRange, TopicPartition
-from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class MappedSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSide:
-    """A partition of an archive on a filesystem. ``extension`` is the format's."""
+    """A partition of an archive. ``extension`` is the format's."""
 
-    root: Path
+    store: StoreSettings
     destination_name: str
     partition: int
     extension: str
@@ -129,7 +129,7 @@ def digest_archive(task: DigestTask) -> DigestResult:
     """
     assert isinstance(task.side, ArchiveSide)
     archived = ArchivedPartition(
-        FilesystemStore(task.side.root),
+        open_store(task.side.store),
         destination_name=task.side.destination_name,
         partition=task.side.partition,
         extension=task.side.extension,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, HandedOn
@@ -12,6 +11,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.stores.settings import StoreSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ArchiveWork:
     """One archive destination of one source partition that is due."""
 
     destination: str
-    root: Path
+    store: StoreSettings
     settings: ArchiveSettings
 
 

@@ -31,11 +31,11 @@ from mirrorlake.kafka.descriptions import ClusterMetadata, ConfigValue, LogEnd, 
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_folders import ArchivedTopic, find_folder
+from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.destination_versions import check_destination
 from mirrorlake.service.provenance import Placement, States, place, refusal
-from mirrorlake.service.states import store_root
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth, cluster_settings
-from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.opening import open_store
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -177,7 +177,7 @@ class _MirrorDiscovery:
             cluster_id=metadata.cluster_id or "",
             topic_id=topic.topic_id,
         )
-        folder = find_folder(FilesystemStore(store_root(destination)), archived, policy=self._mirror.on_recreate)
+        folder = find_folder(open_store(store_settings(destination)), archived, policy=self._mirror.on_recreate)
         return [
             Target(
                 mirror=self._mirror,

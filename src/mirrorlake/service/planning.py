@@ -10,12 +10,12 @@ from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, SourceGapError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import GapFill
+from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.discovery import find_targets, with_new_topics
 from mirrorlake.service.mapped import MappedPosition
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.plan_samples import Sample, read_samples
 from mirrorlake.service.plan_warnings import warnings_of
-from mirrorlake.service.states import store_root
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.service.targets import Target
 
@@ -186,4 +186,4 @@ def _where(row: StatusRow) -> str:
     destination = row.target.destination
     if isinstance(destination, KafkaDestination):
         return f"{destination.cluster.name}/{row.target.destination_topic}"
-    return str(store_root(destination) / row.target.destination_topic)
+    return store_settings(destination).where(row.target.destination_topic)

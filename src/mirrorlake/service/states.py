@@ -5,7 +5,6 @@ import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
@@ -17,7 +16,6 @@ from mirrorlake.config.resolved import (
     KafkaDestination,
     OffsetMode,
     RecreationPolicy,
-    StoreFilesystem,
     TimestampMode,
     TruncationPolicy,
 )
@@ -29,9 +27,11 @@ from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
+from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import Target, cluster_settings, shard_of
-from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 
 LISTINGS_AT_ONCE = 8
 
@@ -104,7 +104,7 @@ def _work(target: Target, writer: str) -> DestinationWork:
         )
     return ArchiveWork(
         destination=destination.label,
-        root=store_root(destination),
+        store=store_settings(destination),
         settings=ArchiveSettings(
             source=target.source,
             destination_name=target.destination_topic,
@@ -126,17 +126,11 @@ def _rule(target: Target) -> FlushRule | None:
     return FlushRule(bytes_max=flush.bytes_max, records_max=flush.records_max, time_seconds_max=flush.time_seconds_max)
 
 
-def store_root(destination: ArchiveDestination) -> Path:
-    """Returns the folder of a filesystem store, the only kind this version writes."""
-    assert isinstance(destination.store, StoreFilesystem), "the configuration refuses other stores"
-    return destination.store.root
-
-
 def archived_partition(target: Target) -> ArchivedPartition:
     """Returns the archive of a target, to be listed or checked."""
     assert isinstance(target.destination, ArchiveDestination)
     return ArchivedPartition(
-        FilesystemStore(store_root(target.destination)),
+        open_store(store_settings(target.destination)),
         destination_name=target.destination_topic,
         partition=target.source.partition,
         extension=extension_of(target.destination.format.value),
@@ -150,8 +144,8 @@ def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, w
         states: archive targets with their states.
         writes: whether stores are probed and leftovers swept; False touches nothing.
     """
-    roots = {store_root(t.destination) for t, _ in states if isinstance(t.destination, ArchiveDestination)}
-    refused = {root: error for root in roots if writes and (error := _probe(root)) is not None}
+    stores = {store_settings(t.destination) for t, _ in states if isinstance(t.destination, ArchiveDestination)}
+    refused = {store: error for store in stores if writes and (error := _probe(store)) is not None}
     with ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="chain-check") as pool:
         list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
 
@@ -203,27 +197,30 @@ def make_roots(targets: Sequence[Target]) -> None:
     cannot be made is left to the probe, which says why.
     """
     for target in targets:
-        if isinstance(target.destination, ArchiveDestination):
+        if not isinstance(target.destination, ArchiveDestination):
+            continue
+        store = store_settings(target.destination)
+        if isinstance(store, FilesystemSettings):
             with contextlib.suppress(OSError):
-                store_root(target.destination).mkdir(parents=True, exist_ok=True)
+                store.root.mkdir(parents=True, exist_ok=True)
 
 
-def _probe(root: Path) -> MirrorlakeError | None:
+def _probe(store: StoreSettings) -> MirrorlakeError | None:
     try:
-        FilesystemStore(root).probe()
+        open_store(store).probe()
     except MirrorlakeError as error:
         return error
     return None
 
 
 def _read_position(
-    target: Target, state: PartitionState, *, refused: dict[Path, MirrorlakeError], writes: bool
+    target: Target, state: PartitionState, *, refused: dict[StoreSettings, MirrorlakeError], writes: bool
 ) -> None:
     if state.error is not None:
         return
     try:
         assert isinstance(target.destination, ArchiveDestination)
-        if error := refused.get(store_root(target.destination)):
+        if error := refused.get(store_settings(target.destination)):
             raise error
         archived = archived_partition(target)
         chain = archived.read_chain()

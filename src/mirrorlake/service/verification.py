@@ -20,7 +20,8 @@ from mirrorlake.mirror.digest import BLOCK_OFFSETS, Block, differing_blocks
 from mirrorlake.mirror.verify_worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
-from mirrorlake.service.states import archived_partition, store_root
+from mirrorlake.service.archive_stores import store_settings
+from mirrorlake.service.states import archived_partition
 from mirrorlake.service.status import StatusRow
 from mirrorlake.service.targets import cluster_settings, shard_of
 
@@ -325,7 +326,7 @@ def _copy_side(row: StatusRow) -> Side:
         return KafkaSide(cluster=cluster_settings(destination.cluster), partition=row.target.destination_partition)
     assert isinstance(destination, ArchiveDestination)
     return ArchiveSide(
-        root=store_root(destination),
+        store=store_settings(destination),
         destination_name=row.target.destination_topic,
         partition=row.target.source.partition,
         extension=extension_of(destination.format.value),

@@ -28,6 +28,7 @@ from mirrorlake.service.holding import Holding
 from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.stores.settings import FilesystemSettings
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
@@ -66,7 +67,7 @@ def archive_state(partition: int, *, position: int | None = 0) -> PartitionState
         topic_id="t",
         writer="test",
     )
-    work = ArchiveWork(destination="lake", root=Path("/lake"), settings=settings)
+    work = ArchiveWork(destination="lake", store=FilesystemSettings(root=Path("/lake")), settings=settings)
     return PartitionState(
         mirror="m", source=source, shard=f"m.{partition}", work=work, topic_id="t", rule=RULE, position=position
     )
