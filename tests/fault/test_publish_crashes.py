@@ -8,7 +8,7 @@ import pytest
 
 from fault import archive_writer
 from fault.archive_writer import archived, source_records, write_archive
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.clock import ManualClock
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.stores.crash_points import no_crash
@@ -26,7 +26,7 @@ def assert_archive_is_the_source(root: Path) -> None:
     found = []
     for info in archive.store.list("orders/0"):
         if not info.name.startswith("_"):
-            with read_segment(archive.store, info.key) as segment:
+            with open_segment(archive.store, info.key) as segment:
                 segment.check_content()
                 found += list(segment.records())
     assert RecordColumns.concat(found).equals(source_records(0, SOURCE_END))

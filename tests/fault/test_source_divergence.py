@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationAheadError, SourceDivergedError
@@ -59,7 +59,7 @@ def test_a_lease_hands_on_how_far_it_read_in_which_epoch(
 
     assert [row.mark for row in rows] == [SourceMark(epoch=0, offset=20, leader_epoch=0)] * 2
     name = SegmentName(from_offset=0, to_offset=19, extension="parquet")
-    with read_segment(FilesystemStore(tmp_path), f"{topic_name}/0/{name}") as segment:
+    with open_segment(FilesystemStore(tmp_path), f"{topic_name}/0/{name}") as segment:
         assert segment.footer is not None
         assert segment.footer.leader_epoch == 0
 

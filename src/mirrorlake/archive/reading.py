@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mirrorlake.archive.chain import Segment, walk_chain
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
@@ -28,7 +28,7 @@ def read_archived_range(archived: ArchivedPartition, offsets: OffsetRange) -> It
         held = segment.name.offsets
         if held.end_offset <= offsets.start_offset or held.start_offset >= offsets.end_offset:
             continue
-        with read_segment(archived.store, _key(archived, segment)) as reader:
+        with open_segment(archived.store, _key(archived, segment)) as reader:
             yield from reader.records(within=offsets)
 
 
@@ -42,7 +42,7 @@ def check_archived_content(archived: ArchivedPartition) -> int:
     count = 0
     for segment in _segments(archived):
         key = _key(archived, segment)
-        with read_segment(archived.store, key) as reader:
+        with open_segment(archived.store, key) as reader:
             if reader.footer is not None and reader.footer.offsets != segment.name.offsets:
                 raise ChainBrokenError(
                     f"{key} says of itself that it covers {reader.footer.offsets}, its name says "

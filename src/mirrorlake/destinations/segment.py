@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
-from mirrorlake.archive.formats.parquet_reader import confirm_same_range
+from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Claimed, StandDown
 from mirrorlake.clock import Clock

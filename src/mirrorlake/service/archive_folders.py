@@ -7,7 +7,7 @@ and what a folder holds counts whatever the configuration says now. Reads only.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.resolved import RecreationPolicy
 from mirrorlake.errors import MirrorlakeError
@@ -70,7 +70,7 @@ def _sources(store: ObjectStore, topic: ArchivedTopic, name: str) -> Iterator[_S
             tail = archived.read_chain().tail
             if tail is None:
                 continue
-            with read_segment(store, f"{archived.prefix}/{tail.name}") as segment:
+            with open_segment(store, f"{archived.prefix}/{tail.name}") as segment:
                 envelope = segment.footer.envelope if segment.footer else None
         except MirrorlakeError:
             envelope = None

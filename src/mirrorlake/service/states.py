@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.formats.parquet_reader import read_segment
-from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.formats.registry import extension_of, open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.resolved import (
     ArchiveDestination,
@@ -161,7 +160,7 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
         ChainBrokenError: the segment cannot be read.
     """
     key = f"{archived.prefix}/{tail.name}"
-    with read_segment(archived.store, key) as segment:
+    with open_segment(archived.store, key) as segment:
         footer = segment.footer
     if footer is None:
         return None

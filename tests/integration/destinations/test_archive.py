@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import RunAsync
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -148,7 +148,7 @@ def test_a_source_that_starts_late_begins_with_a_gap_that_says_so(lake: Lake, ru
     assert row.error is None
     assert lake.files() == [name(0, 49)]
     assert row.gap_offsets == {"truncated": 20}
-    with read_segment(FilesystemStore(lake.root), f"{lake.topic}/0/{name(0, 49)}") as reader:
+    with open_segment(FilesystemStore(lake.root), f"{lake.topic}/0/{name(0, 49)}") as reader:
         assert reader.footer is not None
         assert reader.footer.gaps == (Gap(offsets=OffsetRange(start_offset=0, end_offset=20), kind=GapKind.TRUNCATED),)
     assert lake.held() == {n: record for n, record in enumerate(simple_records(50)) if n >= 20}

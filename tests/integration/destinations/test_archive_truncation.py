@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.cluster import ClusterClient
@@ -39,7 +39,7 @@ def gaps_of(root: Path, topic: str) -> list[tuple[str, tuple[Gap, ...]]]:
     archived = ArchivedPartition(FilesystemStore(root), destination_name=topic, partition=0, extension="parquet")
     found = []
     for path in sorted((root / topic / "0").iterdir()):
-        with read_segment(archived.store, f"{topic}/0/{path.name}") as segment:
+        with open_segment(archived.store, f"{topic}/0/{path.name}") as segment:
             assert segment.footer is not None
             found.append((path.name.split(".")[0].lstrip("0") or "0", segment.footer.gaps))
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.archive.formats.parquet_reader import read_segment
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive import ArchiveSettings, ArchiveSink
@@ -84,7 +84,7 @@ class Bench:
         """Each segment: its range, the offsets of its records, its gaps."""
         found = []
         for info in self.archived.store.list(self.archived.prefix):
-            with read_segment(self.archived.store, f"{self.archived.prefix}/{info.name}") as segment:
+            with open_segment(self.archived.store, f"{self.archived.prefix}/{info.name}") as segment:
                 assert segment.footer is not None
                 offsets = [int(o) for columns in segment.records() for o in columns.offsets]
                 first, last = (int(part) for part in info.name.split(".")[0].split("-"))

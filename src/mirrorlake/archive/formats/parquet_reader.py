@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirrorlake.archive.checksum import ContentChecksum
-from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, decode_footer
+from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
 from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
-from mirrorlake.stores.object_store import ObjectStore
 
 ROWS_MAX = 1 << 16
 """Records handed out at once, at most."""
@@ -150,54 +149,6 @@ class ParquetSegmentReader:
             f"{self._where} {what}",
             hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
         )
-
-
-def read_segment(store: ObjectStore, key: str) -> ParquetSegmentReader:
-    """Opens a segment of a store; see `ParquetSegmentReader`.
-
-    Raises:
-        ObjectMissingError: there is none.
-    """
-    return ParquetSegmentReader(store.open(key), where=key)
-
-
-def confirm_same_range(store: ObjectStore, key: str, expected: SegmentFooter) -> bool:
-    """Checks that a segment somebody else published covers the range of the source that ours does.
-
-    Records may differ all the same: a topic is compacted between two reads. Then the first one stands.
-
-    Returns:
-        True where the records are the same too.
-
-    Raises:
-        ChainBrokenError: another range or source, or not a whole segment.
-    """
-    with read_segment(store, key) as segment:
-        found = segment.footer
-        if found is None:
-            for _ in segment.records():
-                pass  # by mirror-v3: whole and readable is all that can be asked; its name holds the range
-            return False
-        if _identity(found, expected.envelope) != _identity(expected, found.envelope):
-            raise ChainBrokenError(
-                f"{key} holds {_described(found)}, and {_described(expected)} belongs there",
-                hint="another mirror writes to the same destination name: give each its own",
-            )
-        return (found.records, found.checksum) == (expected.records, expected.checksum)
-
-
-def _identity(footer: SegmentFooter, other: SegmentEnvelope) -> tuple[object, ...]:
-    envelope = footer.envelope
-    topic_id = envelope.topic_id if other.topic_id else None
-    return envelope.cluster_id, topic_id, envelope.topic, envelope.partition, footer.offsets
-
-
-def _described(footer: SegmentFooter) -> str:
-    envelope = footer.envelope
-    return (
-        f"{envelope.topic}-{envelope.partition} {footer.offsets} of cluster {envelope.cluster_id} "
-        f"(topic id {envelope.topic_id})"
-    )
 
 
 def _within(columns: RecordColumns, within: OffsetRange) -> RecordColumns:

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX, ParquetSegmentWriter
-from mirrorlake.archive.formats.parquet_reader import (
-    ParquetSegmentReader,
-    confirm_same_range,
-    read_segment,
-)
+from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.parquet_schema import as_java_shows
+from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.errors import ChainBrokenError, StoreUnavailableError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
@@ -322,7 +320,7 @@ def test_a_segment_of_the_same_range_and_source_is_confirmed(topic_id: str | Non
     assert confirm_same_range(store, "k", mine) is True
     _, compacted = written(list(AWKWARD[1:]))
     assert confirm_same_range(store, "k", compacted) is False
-    with read_segment(store, "k") as segment:
+    with open_segment(store, "k") as segment:
         assert segment.footer == footer
 
 

@@ -1,0 +1,82 @@
+"""What every format of segments offers to those who write one and those who read one."""
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.offsets import Gap, OffsetRange
+
+
+class SegmentReader(Protocol):
+    """Reads one segment. Close it, or use it as a context manager."""
+
+    @property
+    def footer(self) -> SegmentFooter | None:
+        """What the segment says about itself; None where mirror-v3 wrote it."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes it."""
+        ...
+
+    def close(self) -> None:
+        """Closes the file."""
+        ...
+
+    def records(self, *, within: OffsetRange | None = None) -> Iterator[RecordColumns]:
+        """Yields the records in offset order, in pieces of bounded size.
+
+        Args:
+            within: leaves out records outside.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        ...
+
+    def check_content(self) -> None:
+        """Reads everything and compares it with what the segment says about itself.
+
+        Raises:
+            ChainBrokenError: damaged, or it differs.
+        """
+        ...
+
+
+class SegmentWriter(Protocol):
+    """Writes one segment: its content in offset order, then ``close`` once."""
+
+    @property
+    def records(self) -> int:
+        """Records taken so far."""
+        ...
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes taken so far, as ``flush.max-bytes`` counts them for this format."""
+        ...
+
+    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
+        """Writes what is left and returns what the segment says about itself.
+
+        Args:
+            end_offset: where the range ends, exclusive.
+            gaps: gaps that are not ``absent``, in offset order; all others are found from the offsets.
+            leader_epoch: the source's latest of what was read; None where it is not known.
+
+        Raises:
+            ValueError: a record past the end, or in one of the gaps; the file is nothing then.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Writes nothing more; what was written is nothing. Without effect after ``close``."""
+        ...
