@@ -8,6 +8,7 @@ MirrorlakeError
 │   ├── PositionMovedError       another writer moved the position first: read it again
 │   ├── StoreUnavailableError    the archive's store does not answer, or is full
 │   ├── TokenUnavailableError    the token endpoint does not answer
+│   ├── NotOwnerError            what only the owner of a mirror may do waits for the ownership
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
 │   ├── NotKafkaError            something else answers at the address
@@ -95,6 +96,10 @@ class StoreUnavailableError(TransientError):
 
 class TokenUnavailableError(TransientError):
     """The token endpoint does not answer, or has no token at the moment; no connection can be opened meanwhile."""
+
+
+class NotOwnerError(TransientError):
+    """What only the mirror's owner may do waits: this process could not take the mirror over yet."""
 
 
 class OutcomeUnknownError(TransientError):

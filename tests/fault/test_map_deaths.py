@@ -1,24 +1,32 @@
 """Map mode: a worker killed or frozen before any step of a transaction; the next one completes the copy exactly."""
 
+import asyncio
 import contextlib
 import os
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from conftest import RunAsync
-from mirrorlake.destinations.map_settings import Step
+from conftest import NewKafka, RunAsync
+from mirrorlake.destinations import transaction_fence
+from mirrorlake.destinations.map_settings import Step, map_transactional_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.mirror.lease_worker import Worker
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic, source_end, wait_until
 from support.lease_processes import Death, LeaseProcesses, freeze_in_lease, run_leases_until
 from support.leases import lease_plan, map_work, run_lease
 from support.load import Load
 from support.map_copies import assert_equal_through_map, assert_nothing_open
-from support.records import in_batches, produce, simple_records
+from support.records import in_batches, produce, settings_of, simple_records
+from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -119,6 +127,79 @@ def test_a_frozen_worker_that_wakes_after_another_has_taken_over_changes_nothing
     assert assert_equal_through_map(source, destination, topic) == RECORDS
     assert run_lease(plan)[0, "west"].error is None
     assert_nothing_open(destination, topic.topic, topic)
+
+
+def test_a_transaction_that_the_broker_ended_for_its_age_is_copied_again(
+    source_kafka: EmbeddedKafka,
+    new_kafka: NewKafka,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All was appended when the worker stood still; the coordinator aborts it, and what it then commits is nothing."""
+    monkeypatch.setattr(transaction_fence, "TRANSACTION_TIMEOUT_MS", 1000)
+    source = source_kafka.bootstrap_servers
+    destination = new_kafka(transaction_abort_timed_out_transaction_cleanup_interval_ms=100).bootstrap_servers
+    make_topic(source, topic_name, simple_records(50, timestamp=int(time.time() * 1000)))
+    create_topic(destination, topic_name)
+    where = TopicPartition(topic_name, 0)
+    plan = lease_plan(source, [(where, [map_work(destination, where)])], end=50)
+    commits = 0
+
+    def stand_still(step: str) -> None:
+        nonlocal commits
+        commits += step == Step.COMMIT
+        if step == Step.COMMIT and commits == 2:
+            wait_until(lambda: state_of(destination, topic_name) == "CompleteAbort", "the coordinator to abort")
+
+    worker = Worker(crash_point=stand_still)
+    try:
+        worker.run(plan)
+    finally:
+        worker.close()
+    assert commits >= 2
+
+    row = run_lease(plan)[0, "west"]
+    assert (row.error, row.position) == (None, 50)
+    assert assert_equal_through_map(source, destination, where) == 50
+    assert_nothing_open(destination, topic_name, where)
+
+
+def test_a_mapped_copy_goes_on_where_its_transactional_id_has_expired(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str
+) -> None:
+    """The id then stands for another producer id; position and map lie in the progress topic, not with the id."""
+    source = source_kafka.bootstrap_servers
+    destination = new_kafka(
+        transactional_id_expiration_ms=3000, transaction_remove_expired_transaction_cleanup_interval_ms=200
+    ).bootstrap_servers
+    make_topic(source, topic_name, simple_records(20))
+    create_topic(destination, topic_name)
+    where = TopicPartition(topic_name, 0)
+
+    def copy(end: int) -> LeaseRow:
+        return run_lease(lease_plan(source, [(where, [map_work(destination, where)])], end=end))[0, "west"]
+
+    assert copy(20).position == 20
+    wait_until(lambda: state_of(destination, topic_name) is None, "the transactional id to expire")
+    append(source, topic_name, 0, simple_records(5, start=20))
+
+    row = copy(25)
+    assert (row.error, row.position) == (None, 25)
+    assert assert_equal_through_map(source, destination, where) == 25
+
+
+def state_of(servers: str, mirror: str) -> str | None:
+    """What the coordinator says of the mirror's transaction; None where it does not know its id."""
+    name = map_transactional_id(mirror, 0)
+
+    async def ask() -> str | None:
+        async with ClusterClient(settings_of(servers)) as client:
+            found = (await client.describe_transactions([name]))[name]
+            assert not isinstance(found, MirrorlakeError), found
+            return found.state if found else None
+
+    with ThreadPoolExecutor(1) as aside:  # the calling thread may have a loop at work
+        return aside.submit(lambda: asyncio.run(ask())).result()
 
 
 def fight(

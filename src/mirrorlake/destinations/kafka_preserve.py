@@ -33,6 +33,7 @@ from mirrorlake.errors import (
     DestinationForeignError,
     MirrorlakeError,
     MisalignedError,
+    NotOwnerError,
     OutcomeUnknownError,
     PositionMovedError,
     RecordTooLargeError,
@@ -349,7 +350,7 @@ class PreserveSink:
     async def _fill(self, fill: _Fill) -> None:
         """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
         try:
-            if not await self._may_fill():
+            if not await self._may_fill(fill):
                 self._filling = None
                 self._filled(fill, fill.gap.offsets.start_offset)
                 return
@@ -365,8 +366,20 @@ class PreserveSink:
         self._filling = None
         self._filled(fill, claim.end_offset)
 
-    async def _may_fill(self) -> bool:
-        """Waits until no owner before can still be at work; False where this lease ends before that."""
+    async def _may_fill(self, fill: _Fill) -> bool:
+        """Waits until no owner before can still be at work; False where this lease ends before that.
+
+        Raises:
+            NotOwnerError: this process could not take the mirror over.
+        """
+        if reason := self._settings.not_owner_because:
+            raise NotOwnerError(
+                f"source {self._settings.source} has no records at offsets {fill.gap.offsets}, and only the owner "
+                f"of the mirror may fill them in {self._settings.destination}; this process could not become it: "
+                f"{reason}",
+                hint="remove what stands in the way; copying goes on by itself within seconds",
+                position=fill.gap.offsets.start_offset,
+            )
         if self._fill_from >= self._filler.until_seconds:
             return False
         await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))

@@ -31,7 +31,8 @@ class PreserveSettings:
     before its transactional id was given another one. The topics' ``cleanup.policy`` says with
     ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
     ``fill_wait_seconds`` is how long after the lease's start the first gap may be filled: the owner before may have
-    read the source when the gap was not there yet, and is past its deadline then.
+    read the source when the gap was not there yet, and is past its deadline then. ``not_owner_because`` is why this
+    process could not take the mirror over, empty where it has, or has not tried yet: no gap is filled without that.
 
     ``skips_truncated`` allows ``[position, log start)`` to be filled where the source's log start has moved above a
     position past 0; below the first record of a new copy it always may. ``gap_fill_offsets_max`` is how many offsets
@@ -55,4 +56,5 @@ class PreserveSettings:
     source_is_compacted: bool = False
     destination_is_compacted: bool = False
     fill_wait_seconds: float = 0.0
+    not_owner_because: str = ""
     keeps_log_append_time: bool = True

@@ -367,8 +367,9 @@ def _creation(name: str, destination: KafkaDestination, topic: TopicMetadata, co
         for key, value in sorted(configs.get(topic.name, {}).items())
         if value.value is not None and key not in NOT_COPIED_CONFIGS and _is_chosen(key, value)
     }
-    if destination.timestamp_mode is TimestampMode.DESTINATION:
-        chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME
+    # Said in both modes: the destination's brokers may stamp their own times unless a topic says otherwise.
+    is_stamped = destination.timestamp_mode is TimestampMode.DESTINATION
+    chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME if is_stamped else CREATE_TIME
     return TopicCreation(
         topic=name,
         partitions=len(topic.partitions),

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from mirrorlake.errors import MirrorlakeError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
@@ -11,11 +13,12 @@ class Holding:
 
     ``own_producer_ids`` are those its transactional id ever stood for, as far as the state record knows.
     ``fills_from_seconds`` is the reading of the driver's clock from which no lease of an owner before can append any
-    more, infinite where this process does not own the mirror (yet).
+    more, infinite where this process does not own the mirror (yet); ``refusal`` is then why, None before the first try.
     """
 
     own_producer_ids: frozenset[int] = frozenset()
     fills_from_seconds: float = inf
+    refusal: MirrorlakeError | None = None
 
 
 HoldingOf = Callable[[str, str, int], Holding]

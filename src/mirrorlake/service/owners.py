@@ -30,13 +30,14 @@ TAKES_AT_ONCE = 8
 
 @dataclass(slots=True)
 class _Claimed:
-    """One mirror at one destination cluster; ``fills_from`` is a reading of the clock."""
+    """One mirror at one destination cluster. ``fills_from`` reads the clock, ``refusal`` says why it is not ours."""
 
     settings: ClusterSettings
     ownership: Ownership
     targets: list[Target]
     refused_topics: dict[str, MirrorlakeError] = field(default_factory=dict)
     fills_from: float = inf
+    refusal: MirrorlakeError | None = None
 
 
 class Owners:
@@ -63,8 +64,10 @@ class Owners:
         """Returns what this process holds of a shard of ``mirror`` at a destination cluster. May be called anywhere."""
         claimed = self._claimed.get((mirror, cluster))
         state = claimed.ownership.state if claimed is not None else None
-        if claimed is None or state is None:
+        if claimed is None:
             return Holding()
+        if state is None:
+            return Holding(refusal=claimed.refusal)
         return Holding(
             own_producer_ids=frozenset(state.producer_ids.get(shard, ())), fills_from_seconds=claimed.fills_from
         )
@@ -88,7 +91,7 @@ class Owners:
 
     async def _take_all(self, groups: dict[tuple[str, str], _Claimed]) -> None:
         limit = asyncio.Semaphore(TAKES_AT_ONCE)
-        states = {cluster: await self._states(group[0].settings) for cluster, group in _by_cluster(groups).items()}
+        states = {cluster: await self._states(group) for cluster, group in _by_cluster(groups).items()}
 
         async def take_one(claimed: _Claimed) -> None:
             async with limit:
@@ -119,7 +122,7 @@ class Owners:
 
     async def _check_cluster(self, group: Sequence[_Claimed]) -> None:
         missing = [claimed for claimed in group if not claimed.ownership.is_held]
-        states = await self._states(group[0].settings) if missing else None
+        states = await self._states(missing) if missing else None
         for claimed in missing:
             await self._take(claimed, states)
         names = [transactional_id(claimed.ownership.mirror) for claimed in group]
@@ -172,11 +175,14 @@ class Owners:
         )
         return _Claimed(settings, ownership, [])
 
-    async def _states(self, settings: ClusterSettings) -> States | None:
-        """Returns the state records of a cluster, None where they cannot be read now."""
+    async def _states(self, group: Sequence[_Claimed]) -> States | None:
+        """Returns the state records of a group's cluster, None where they cannot be read now."""
+        settings = group[0].settings
         try:
             return await read_states(self._clients.client(settings))
         except MirrorlakeError as error:
+            for claimed in group:
+                claimed.refusal = error
             _log.warning("owners cannot be read", cluster=settings.name, error=error.message, hint=error.hint)
             return None
 
@@ -199,6 +205,7 @@ class Owners:
         except SupersededError:
             raise
         except MirrorlakeError as error:
+            claimed.refusal = error
             _log.warning("ownership not taken, trying again", mirror=mirror, error=error.message, hint=error.hint)
 
     def _wait_seconds(self, before: OwnerState | None) -> float:

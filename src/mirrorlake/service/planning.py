@@ -11,13 +11,16 @@ from mirrorlake.errors import MirrorlakeError, SourceGapError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import GapFill
 from mirrorlake.service.archive_stores import store_settings
-from mirrorlake.service.discovery import find_targets, with_new_topics
+from mirrorlake.service.discovery import CREATE_TIME, TIMESTAMP_TYPE, find_targets, with_new_topics
 from mirrorlake.service.mapped import MappedPosition
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.plan_samples import Sample, read_samples
 from mirrorlake.service.plan_warnings import warnings_of
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.service.targets import Target
+
+AS_USUAL = (TIMESTAMP_TYPE, CREATE_TIME)
+"""Set on every topic that is made, and expected by everybody: not worth a word."""
 
 
 class Action(StrEnum):
@@ -118,7 +121,7 @@ def _topic_notes(target: Target) -> list[str]:
         notes.append(f"the source topic was made again, what {target.base_topic} holds stays")
     if target.creation is not None:
         notes.append(f"topic with {target.creation.partitions} partition(s)")
-        notes += [f"{key}={value}" for key, value in target.creation.configs.items()]
+        notes += [f"{key}={value}" for key, value in target.creation.configs.items() if (key, value) != AS_USUAL]
     if target.growth is not None and target.is_to_be_made:
         notes.append(f"from {target.growth.partitions_before} to {target.growth.partitions} partitions")
     return notes

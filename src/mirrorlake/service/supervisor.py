@@ -393,6 +393,7 @@ class Supervisor:
             handed_on=state.handed_on,
             own_producer_ids=holding.own_producer_ids,
             fill_wait_seconds=wait,
+            not_owner_because=str(holding.refusal or ""),
         )
 
 

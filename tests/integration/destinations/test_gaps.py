@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import DestinationForeignError, SourceGapError, SourceTruncatedError
+from mirrorlake.errors import DestinationForeignError, NotOwnerError, SourceGapError, SourceTruncatedError
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
@@ -227,6 +227,23 @@ def test_gaps_are_refused_where_the_user_says_so(copy: Copy) -> None:
     (row,) = copy.lease(GapFill.REFUSE)
     assert isinstance(row.error, SourceGapError)
     assert (row.position, log_end(copy.destination, copy.topic)) == (5, 5)
+
+
+def test_a_gap_waits_with_its_reason_where_the_mirror_could_not_be_taken_over(copy: Copy) -> None:
+    copy.create()
+    copy.write(0, 10)
+    copy.write_transaction(10, 5, committed=False)
+    copy.write(15, 10)
+
+    (row,) = copy.lease(GapFill.MARKERS, not_owner_because="no right to write mirrorlake.state")
+    assert isinstance(row.error, NotOwnerError)
+    assert "offsets [10, 16)" in row.error.message
+    assert "no right to write mirrorlake.state" in row.error.message
+    assert (row.position, log_end(copy.destination, copy.topic)) == (10, 10)
+
+    (row,) = copy.lease(GapFill.MARKERS)
+    assert (row.error, row.position) == (None, 26)
+    copy.assert_equal()
 
 
 def test_a_marker_at_the_destination_where_the_source_has_a_record_is_misaligned(copy: Copy) -> None:

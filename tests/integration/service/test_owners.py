@@ -17,6 +17,7 @@ from mirrorlake.errors import (
     OtherSourceError,
     SupersededError,
     TopicRecreatedError,
+    TransientError,
 )
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.settings import ClusterSettings
@@ -204,6 +205,32 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
 def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
     holding = Owners(WorkerCache(), owner="nobody", clock=ManualClock()).holding("orders", "west", 0)
     assert (holding.own_producer_ids, holding.fills_from_seconds) == (frozenset(), inf)
+
+
+def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
+    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    async def story() -> tuple[MirrorlakeError | None, float, MirrorlakeError | None]:
+        clients = WorkerCache()
+        try:
+            owners = Owners(clients, owner="patient", clock=SystemClock())
+            held = (target.mirror.name, "west", shard_of(target.source))
+            destination_kafka.pause()
+            try:
+                await owners.take([target])
+                before = owners.holding(*held)
+            finally:
+                destination_kafka.resume()
+            await owners.check()
+            after = owners.holding(*held)
+            return before.refusal, before.fills_from_seconds, after.refusal
+        finally:
+            await clients.close()
+
+    before, fills_from, after = run_async(story())
+    assert isinstance(before, TransientError)
+    assert fills_from == inf
+    assert after is None
 
 
 def test_a_topic_that_another_mirror_fills_is_left_alone_until_that_one_has_ended(

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import pytest
 
+from conftest import NewKafka
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -21,7 +22,7 @@ from mirrorlake.service.targets import Target
 from mirrorlake.service.verification import RecordVerification, Result
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
-from support.records import Record, simple_records
+from support.records import Record, consume, simple_records
 from support.topics import append, make_topic
 
 pytestmark = pytest.mark.kafka
@@ -89,6 +90,26 @@ def test_a_topic_of_its_own_times_is_made_filled_and_proved_equal_but_for_the_ti
     append(east, topic_name, 0, simple_records(3, start=30))
     append(west, topic_name, 0, [*simple_records(2, start=30), Record(0, b"k32", b"another value")])
     assert verdict_of(target) == (Result.DIFFERS, 32)
+
+
+def test_a_topic_keeps_the_sources_times_on_a_cluster_whose_topics_have_their_own(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str
+) -> None:
+    destination = new_kafka(log_message_timestamp_type="LogAppendTime")
+    records = simple_records(5)
+    make_topic(source_kafka.bootstrap_servers, topic_name, records)
+    config = configuration(source_kafka, destination, topic_name, "source")
+    missing = only_target(config)
+    assert with_clients(lambda clients: create_topics([missing], clients)) == {}
+
+    target = only_target(config)
+    assert target.error is None
+    copy = state_of(target, writer="test").work
+    where = TopicPartition(topic_name, 0)
+    row = run_lease(lease_plan(source_kafka.bootstrap_servers, [(where, [copy])], end=5))[0, "west"]
+    assert (row.error, row.position) == (None, 5)
+    copied = consume(destination.bootstrap_servers, topic_name, 0)
+    assert [record.timestamp for record in copied.values()] == [record.timestamp for record in records]
 
 
 @pytest.mark.parametrize(

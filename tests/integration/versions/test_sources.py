@@ -130,4 +130,5 @@ def test_settings_that_newer_brokers_refuse_are_left_out_of_a_topic_made_like_it
             return {name: each.value for name, each in made.items() if not each.is_default}
 
     # The source's brokers keep for ever; the destination's would not, so its topic says so itself.
-    assert run_async(make()) == {"retention.bytes": "123456789", "retention.ms": "-1"}
+    kept = {"retention.bytes": "123456789", "retention.ms": "-1"}
+    assert run_async(make()) == {**kept, "message.timestamp.type": "CreateTime"}

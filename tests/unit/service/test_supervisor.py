@@ -404,6 +404,10 @@ def test_no_gap_is_filled_by_who_does_not_own_the_mirror() -> None:
     bench = Bench(kafka_state(0), holding=Holding())
     _, plan = found(bench, 0)
     assert settings_in(plan).fill_wait_seconds > plan.hard_seconds
+    assert settings_in(plan).not_owner_because == "", "not tried yet"
+
+    bench = Bench(kafka_state(0), holding=Holding(refusal=BrokerUnreachableError("nobody there", hint="look")))
+    assert settings_in(found(bench, 0)[1]).not_owner_because == "nobody there (look)"
 
 
 def test_what_is_to_be_replaced_begins_no_further_lease_and_ends_with_its_last_one() -> None:
