@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from mirrorlake.archive.checksum import ALGORITHM
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
@@ -31,6 +31,17 @@ class SegmentEnvelope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotState:
+    """What a snapshot says more than another segment: it holds a view, the latest record of every key.
+
+    ``complete_since_ms`` is in Unix milliseconds of the writer's clock: no tombstone at or past the snapshot's end can
+    have been removed at the source before ``delete.retention.ms`` had passed since then.
+    """
+
+    complete_since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFooter:
     """What is known of a segment once it is complete.
 
@@ -46,6 +57,9 @@ class SegmentFooter:
         gaps_complete: False where ``gaps`` leaves absent ones out; they follow from the offsets.
         checksum: see `ContentChecksum`.
         leader_epoch: the latest source leader epoch of what was read for it; None where it is not known.
+        snapshot: for a snapshot, None for any other segment. Of a snapshot ``records``, ``raw_bytes``, timestamps and
+            ``checksum`` are the view's, first and last offset the lowest and highest in it; the gaps are those of the
+            range, as in any segment.
     """
 
     envelope: SegmentEnvelope
@@ -61,6 +75,7 @@ class SegmentFooter:
     gaps_complete: bool
     checksum: str
     leader_epoch: int | None = None
+    snapshot: SnapshotState | None = None
 
     @property
     def offsets(self) -> OffsetRange:
@@ -90,6 +105,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "gaps_complete": footer.gaps_complete,
         "checksum": {"algorithm": ALGORITHM, "value": footer.checksum},
         **({} if footer.leader_epoch is None else {"leader_epoch": footer.leader_epoch}),
+        **({} if footer.snapshot is None else {"snapshot": asdict(footer.snapshot)}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
     }
@@ -146,9 +162,14 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         gaps_complete=fields["gaps_complete"] is True,
         checksum=checksum,
         leader_epoch=_number_or_none(fields.get("leader_epoch")),
+        snapshot=None if fields.get("snapshot") is None else _snapshot(fields["snapshot"]),
     )
     _ = footer.offsets  # a range, or ValueError
     return footer
+
+
+def _snapshot(value: object) -> SnapshotState:
+    return SnapshotState(complete_since_ms=_number(dict(_pairs(value))["complete_since_ms"]))
 
 
 def _gap(value: object) -> Gap:

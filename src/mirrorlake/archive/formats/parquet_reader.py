@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
-from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX
+from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
@@ -71,6 +71,8 @@ class ParquetSegmentReader:
         Raises:
             ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
         """
+        if self.footer is not None and self.footer.snapshot is not None:
+            raise self._snapshot_in_archive()
         position = self.footer.offsets.start_offset if self.footer else 0
         for group in range(self._file.num_row_groups):
             if within and not self._may_hold(group, within):
@@ -81,6 +83,15 @@ class ParquetSegmentReader:
                 if len(kept):
                     yield kept
 
+    def stored(self) -> Iterator[RecordColumns]:
+        """Yields the records as they lie in the file, in whatever order.
+
+        Raises:
+            ChainBrokenError: damaged.
+        """
+        for group in range(self._file.num_row_groups):
+            yield from self._read_group(group)
+
     def check_content(self) -> None:
         """Reads everything and compares it with the footer.
 
@@ -88,7 +99,7 @@ class ParquetSegmentReader:
             ChainBrokenError: damaged, or count, range or checksum differ from the footer's.
         """
         checksum, records = ContentChecksum(), 0
-        for columns in self.records():
+        for columns in self.stored() if self.footer and self.footer.snapshot else self.records():
             checksum.update(columns)
             records += len(columns)
         if self.footer and (records, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
@@ -137,6 +148,12 @@ class ParquetSegmentReader:
         if steps.min() < 1 or (self.footer and last >= self.footer.end_offset):
             raise self._broken("has records out of order, or outside its range")
         return last + 1
+
+    def _snapshot_in_archive(self) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._where} is a snapshot of the latest record per key, and every record is to be read from it",
+            hint="set `compaction: log`, or choose another destination name for an archive of every record",
+        )
 
     def _damaged(self, error: Exception) -> ChainBrokenError:
         return ChainBrokenError(

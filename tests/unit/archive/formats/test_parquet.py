@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.parquet import ROW_GROUP_BYTES_MAX, ParquetSegmentWriter
+from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
+from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import as_java_shows
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.formats.same_range import confirm_same_range
