@@ -12,6 +12,7 @@ def write_config(
     lake: Path | None = None,
     max_time: str = "1h",
     max_records: int = 1_000_000,
+    daily_at_utc: str | None = None,
     more_clusters: str = "",
     more_mirrors: str = "",
     lease: str = "2s",
@@ -22,7 +23,8 @@ def write_config(
         destinations.append("{type: kafka, cluster: west}")
     if lake is not None:
         lake.mkdir(exist_ok=True)
-        flush = f"{{max-time: {max_time}, max-records: {max_records}}}"
+        daily = f", daily: {{at-utc: '{daily_at_utc}'}}" if daily_at_utc else ""
+        flush = f"{{max-time: {max_time}, max-records: {max_records}{daily}}}"
         destinations.append(f"{{type: archive, store: lake, flush: {flush}}}")
     path.write_text(
         "\n".join(

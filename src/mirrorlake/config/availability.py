@@ -38,7 +38,6 @@ _DESTINATION = ("mirrors", "*", "destinations", "*")
 _ARCHIVE_ON_DISK = "use a store of `type: filesystem`"
 _EVERY_RECORD = "leave it out: every record is archived"
 _PARQUET = "use `format: parquet`"
-_OTHER_TRIGGERS = "leave it out and use the other triggers of `flush`"
 
 UNAVAILABLE = (
     Unavailable(where=("stores", "*", "type"), values=("s3", "gcs", "azure"), remedy=_ARCHIVE_ON_DISK),
@@ -48,8 +47,6 @@ UNAVAILABLE = (
     Unavailable(where=(*_DESTINATION, "compaction"), values=("log",), remedy=_EVERY_RECORD),
     Unavailable(where=("destination", "compaction"), values=("log",), remedy=_EVERY_RECORD),
     Unavailable(where=("mirrors", "*", "compaction"), values=("log",), remedy=_EVERY_RECORD),
-    Unavailable(where=(*_DESTINATION, "flush", "daily"), remedy=_OTHER_TRIGGERS),
-    Unavailable(where=("destination", "flush", "daily"), remedy=_OTHER_TRIGGERS),
     Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
 )

@@ -24,7 +24,9 @@ class Waiting:
 
     ``since_seconds`` is the clock reading at which the source's end was first seen past ``position``, None where
     nothing waits. ``bytes_per_record`` is the last segment's, None where there was none yet. ``fruitless_offsets`` is
-    how many offsets waited when a read for bytes or records found too few of them; 0 where none did.
+    how many offsets waited when a read for bytes or records found too few of them; 0 where none did. What is
+    below ``daily_end_offset`` was there at the last daily time. ``is_pressed`` is True where the source is about to
+    delete some of it.
     """
 
     position: int
@@ -32,6 +34,8 @@ class Waiting:
     since_seconds: float | None
     bytes_per_record: float | None
     fruitless_offsets: int = 0
+    daily_end_offset: int = 0
+    is_pressed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +70,13 @@ def due(rule: FlushRule, waiting: Waiting, *, now_seconds: float, flush_all: boo
         return None
     if flush_all:
         return Due(trigger=Trigger.EXPLICIT, end_offset=waiting.source_end)
+    if waiting.daily_end_offset > waiting.position:
+        # Before the age of what waits: what came after that time of day belongs to the next segment.
+        return Due(trigger=Trigger.DAILY, end_offset=min(waiting.daily_end_offset, waiting.source_end))
     if waiting.since_seconds is not None and now_seconds - waiting.since_seconds >= rule.time_seconds_max:
         return Due(trigger=Trigger.TIME, end_offset=waiting.source_end)
+    if waiting.is_pressed:
+        return Due(trigger=Trigger.RETENTION, end_offset=waiting.source_end)
     if offsets < waiting.fruitless_offsets * GROWTH_BEFORE_ANOTHER_LOOK:
         return None  # reading the same records again would find too few again
     if offsets >= rule.records_max:

@@ -112,6 +112,9 @@ class Metrics:
             "mirrorlake_batches", "Record batches by the path they took and why", (*COPY, "path", "reason"), registry=r
         )
         self._gaps = Counter("mirrorlake_gap_offsets", "Offsets without a record, by kind", (*COPY, "kind"), registry=r)
+        self._flushes = Counter(
+            "mirrorlake_flushes", "Published segments, by what cut them", (*COPY, "trigger"), registry=r
+        )
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
         r.register(self._latencies)
@@ -175,6 +178,7 @@ class Metrics:
             self._errors.labels(*copy, type(row.error).__name__).inc()
         for flush in row.flushes:
             self._flush_seconds.observe(flush.elapsed_ms / 1000)
+            self._flushes.labels(*copy, flush.trigger).inc()
             if is_first:
                 self._v3_flushes.labels(*stream).inc()
                 self._v3_bytes.labels(*stream).inc(flush.file_bytes)

@@ -19,6 +19,9 @@ _log = structlog.get_logger("mirrorlake")
 OBSERVE_SECONDS = 0.5
 """How often the ends are read; one request per source broker and kind, whatever the number of partitions."""
 
+NO_OFFSET = -1
+"""What a broker says where no record is at or after the time asked for."""
+
 Ends = dict[TopicPartition, tuple[int, int]]
 
 
@@ -88,6 +91,7 @@ async def _observe_cluster(
     except MirrorlakeError as error:
         ends, errors = {}, dict.fromkeys(partitions, error)
     supervisor.observed(cluster.name, ends)
+    errors |= await _answer_times(supervisor, clients.client(cluster), ends)
     changed()
     if errors and cluster.name not in failing:
         failing.add(cluster.name)
@@ -95,6 +99,29 @@ async def _observe_cluster(
     elif not errors and cluster.name in failing:
         failing.discard(cluster.name)
         _log.info("source can be read again", cluster=cluster.name)
+
+
+async def _answer_times(
+    supervisor: Supervisor, client: ClusterClient, ends: Ends
+) -> dict[TopicPartition, MirrorlakeError]:
+    """Asks the source what archives want to know of it; returns what could not be answered."""
+    cluster = client.settings.name
+    errors: dict[TopicPartition, MirrorlakeError] = {}
+    for time_ms, partitions in supervisor.times_to_ask(cluster).items():
+        known = [partition for partition in partitions if partition in ends]
+        try:
+            answers = await client.list_offsets(known, timestamp=time_ms, isolation_level=READ_COMMITTED)
+        except MirrorlakeError as error:
+            answers = dict.fromkeys(known, error)
+        offsets: dict[TopicPartition, int] = {}
+        for partition, offset in answers.items():
+            if isinstance(offset, MirrorlakeError):
+                errors[partition] = offset
+            else:
+                # No record is that late: all that was there a moment ago is older.
+                offsets[partition] = ends[partition][1] if offset == NO_OFFSET else offset
+        supervisor.answered(cluster, time_ms, offsets)
+    return errors
 
 
 def _by_cluster(supervisor: Supervisor) -> dict[str, tuple[ClusterSettings, Sequence[TopicPartition]]]:

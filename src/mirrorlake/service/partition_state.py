@@ -3,13 +3,15 @@
 Nothing here is needed after a crash: every field is read again from the clusters and the destinations.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
+from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, LeaseRow, MapWork
@@ -51,6 +53,7 @@ class PartitionState:
     work: DestinationWork
     topic_id: str
     rule: FlushRule | None
+    flush_clock: FlushClock = field(default_factory=FlushClock)
     position: int | None = None
     first_position: int | None = None
     source_start: int | None = None
@@ -126,8 +129,9 @@ class PartitionState:
             return True
         return self.once_end is not None and self.position is not None and self.position >= self.once_end
 
-    def saw_source(self, start: int, end: int, now_seconds: float) -> None:
+    def saw_source(self, start: int, end: int, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        self.flush_clock.saw_source(position=self.position, start=start, end=end, wall_seconds=wall_seconds)
         self.source_start = start
         self.source_end = end
         self._keep_waiting_clock(now_seconds)
@@ -171,6 +175,7 @@ class PartitionState:
         if row.records:
             self.bytes_per_record = row.raw_bytes / row.records
         if moved:
+            self.flush_clock.moved()
             self.waiting_since_seconds = None
             self.fruitless_offsets = 0
         elif self.is_archive and row.error is None and row.batches:
@@ -209,6 +214,12 @@ class PartitionState:
         elif self.waiting_since_seconds is None:
             self.waiting_since_seconds = now_seconds
 
+    def times_to_ask(self, *, now_seconds: float, wall_seconds: float) -> Collection[int]:
+        """Returns the times an archive wants the source's offsets of, in Unix milliseconds; none unless some wait."""
+        if not self.is_archive or self.is_parked or not self.lag:
+            return ()
+        return self.flush_clock.times_to_ask(now_seconds=now_seconds, wall_seconds=wall_seconds)
+
     def due_now(self, now_seconds: float, *, flush_all: bool) -> Due | None:
         """Returns what an archive should cut now; None for other destinations and where it can wait."""
         if self.rule is None or self.position is None or self.source_end is None:
@@ -220,5 +231,9 @@ class PartitionState:
             source_end=end,
             since_seconds=self.waiting_since_seconds,
             bytes_per_record=self.bytes_per_record,
+            daily_end_offset=self.flush_clock.daily_end_offset,
+            is_pressed=self.flush_clock.is_pressed(
+                position=self.position, end=end, bytes_per_record=self.bytes_per_record
+            ),
         )
         return due(self.rule, waiting, now_seconds=now_seconds, flush_all=flush_all)

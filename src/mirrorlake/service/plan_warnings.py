@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination
 from mirrorlake.destinations.gap_cost import MARKER_SECONDS
 from mirrorlake.offsets import GapFill
 from mirrorlake.service.plan_samples import Sample
-from mirrorlake.service.targets import Target
+from mirrorlake.service.targets import Target, is_deleting, limit_of
 
 Configs = Mapping[str, str | None]
 
-NO_LIMIT = -1
-TIME_LIMIT_MAX = (1 << 63) - 1
 BEFORE = "message.timestamp.before.max.ms"
 AFTER = "message.timestamp.after.max.ms"
+DAY_SECONDS = 86400.0
 DIFFERENCE = "message.timestamp.difference.max.ms"
 """The one setting of both limits before Kafka 3.6."""
 
@@ -41,11 +40,13 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
     """Returns what its owner should know before ``target`` is copied; empty where nothing stands in its way.
 
     Args:
-        target: to a Kafka topic, with the settings of both topics.
+        target: with the settings of both topics, or of the source's where it goes to an archive.
         sample: of the source partition.
         now_ms: the wall clock, in Unix milliseconds.
     """
-    if not isinstance(target.destination, KafkaDestination) or not target.destination_configs:
+    if isinstance(target.destination, ArchiveDestination):
+        return _late_flush(target, target.destination)
+    if not target.destination_configs:
         return []
     name = f"{target.destination.cluster.name}/{target.destination_topic}"
     return [
@@ -60,12 +61,25 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
     ]
 
 
+def _late_flush(target: Target, destination: ArchiveDestination) -> list[str]:
+    """Says what becomes of a flush that would come after the source has deleted what it is to hold."""
+    flush, kept = destination.flush, target.source_retention.seconds
+    waits = min(flush.time_seconds_max, DAY_SECONDS if flush.daily_at_utc is not None else flush.time_seconds_max)
+    if kept is None or kept > waits:
+        return []
+    return [
+        f"{destination.store.name}/{target.destination_topic}: the source deletes what is older than "
+        f"{_span(int(kept * 1000))}, and `flush` lets a record wait for {_span(int(waits * 1000))}: segments are cut "
+        "early, at half that age (`trigger=retention`); a mirror that stands still for that long still loses records"
+    ]
+
+
 def _retention(source: Configs, destination: Configs, sample: Sample, now_ms: int) -> list[str]:
     found = []
-    if "delete" not in (destination.get("cleanup.policy") or "delete"):
+    if not is_deleting(destination):
         return []
     kept = _pair(source, destination, "retention.ms")
-    deletes = "delete" in (source.get("cleanup.policy") or "delete")
+    deletes = is_deleting(source)
     if kept.destination is not None and (kept.is_tighter or not deletes):
         held = "for ever" if kept.source is None or not deletes else f"for {_span(kept.source)}"
         found.append(f"retention.ms deletes what is older than {_span(kept.destination)}; the source keeps it {held}")
@@ -132,18 +146,12 @@ def _gaps(target: Target, destination: KafkaDestination, sample: Sample) -> list
 
 
 def _pair(source: Configs, destination: Configs, key: str) -> _Pair:
-    return _Pair(source=_number(source, key), destination=_number(destination, key))
-
-
-def _number(configs: Configs, key: str) -> int | None:
-    """Returns a setting that limits something; None where it is not set, or says that there is no limit."""
-    value = int(configs.get(key) or NO_LIMIT)
-    return None if value in (NO_LIMIT, TIME_LIMIT_MAX) else value
+    return _Pair(source=limit_of(source, key), destination=limit_of(destination, key))
 
 
 def _limit(configs: Configs, key: str) -> int | None:
-    value = _number(configs, key)
-    return _number(configs, DIFFERENCE) if value is None and key not in configs else value
+    value = limit_of(configs, key)
+    return limit_of(configs, DIFFERENCE) if value is None and key not in configs else value
 
 
 def _span(milliseconds: int) -> str:

@@ -230,6 +230,7 @@ class _Service:
         targets, self._discovering = self._discovering.result(), None
         self._discover_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self._rediscoveries += 1
+        supervisor.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
         waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
         changes = find_changes(targets, supervisor.states, waiting=waiting)
         if not supervisor.retire(changes.retired):

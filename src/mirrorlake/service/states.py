@@ -23,6 +23,7 @@ from mirrorlake.destinations.map_settings import MapSettings, map_transactional_
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError, OtherSourceError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
@@ -49,6 +50,7 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
         work=_work(target, writer),
         topic_id=target.topic_id,
         rule=_rule(target),
+        flush_clock=_flush_clock(target),
     )
     if target.error is not None:
         state.error = target.error
@@ -123,6 +125,12 @@ def _rule(target: Target) -> FlushRule | None:
         return None
     flush = target.destination.flush
     return FlushRule(bytes_max=flush.bytes_max, records_max=flush.records_max, time_seconds_max=flush.time_seconds_max)
+
+
+def _flush_clock(target: Target) -> FlushClock:
+    if not isinstance(target.destination, ArchiveDestination):
+        return FlushClock()
+    return FlushClock(daily_at_utc=target.destination.flush.daily_at_utc, retention=target.source_retention)
 
 
 def archived_partition(target: Target) -> ArchivedPartition:

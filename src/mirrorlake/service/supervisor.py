@@ -17,6 +17,7 @@ from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
+from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import TopicPartition
@@ -210,11 +211,11 @@ class Supervisor:
 
     def observed(self, cluster: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Takes log start and last stable offset of partitions of the source cluster of that name."""
-        now = self._clock.elapsed_seconds()
+        now, wall = self._clock.elapsed_seconds(), self._clock.now_seconds()
         with self._lock:
             for state in self._states:
                 if state.source in ends and self._source_clusters[state.mirror].name == cluster:
-                    state.saw_source(*ends[state.source], now)
+                    state.saw_source(*ends[state.source], now, wall)
                     if self._once and state.once_end is None:
                         state.once_end = state.source_end
                     is_outside = state.is_ahead(now) or state.is_truncated
@@ -223,6 +224,31 @@ class Supervisor:
                         self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._balance(now)
         self._events.observed(self._states)
+
+    def times_to_ask(self, cluster: str) -> Mapping[int, Sequence[TopicPartition]]:
+        """Returns the times whose offsets archives want to know of a source cluster, in Unix milliseconds."""
+        now, wall = self._clock.elapsed_seconds(), self._clock.now_seconds()
+        asked: dict[int, set[TopicPartition]] = defaultdict(set)
+        with self._lock:
+            for state in self._states:
+                if self._source_clusters[state.mirror].name == cluster:
+                    for time_ms in state.times_to_ask(now_seconds=now, wall_seconds=wall):
+                        asked[time_ms].add(state.source)
+        return {time_ms: sorted(partitions) for time_ms, partitions in asked.items()}
+
+    def answered(self, cluster: str, time_ms: int, offsets: Mapping[TopicPartition, int]) -> None:
+        """Takes the first offset at or after a time, for each partition asked for; its end where there is none."""
+        with self._lock:
+            for state in self._states:
+                if state.source in offsets and self._source_clusters[state.mirror].name == cluster:
+                    state.flush_clock.answered(time_ms, offsets[state.source])
+
+    def keeps(self, retentions: Mapping[tuple[str, TopicPartition], Retention]) -> None:
+        """Takes what source topics keep now, by mirror and partition."""
+        with self._lock:
+            for state in self._states:
+                if found := retentions.get((state.mirror, state.source)):
+                    state.flush_clock.retention = found
 
     def _balance(self, now: float) -> None:
         """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease."""

@@ -20,10 +20,14 @@ from mirrorlake.destinations.map_settings import MapStart
 from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.offsets import StartKind, TopicPartition
 
 SHARDS_PER_MIRROR = 16
 """Writer identities per mirror. Fixed: a partition with another identity would meet its own old one as a stranger."""
+
+NO_LIMIT = -1
+TIME_LIMIT_MAX = (1 << 63) - 1
 
 UNKNOWN_PARTITION = -1
 """Stands for the partitions of a topic that could not be asked for them."""
@@ -117,6 +121,17 @@ class Target:
         return is_compacted(self.source_configs)
 
     @property
+    def source_retention(self) -> Retention:
+        """What the source keeps of each partition; without bounds where that was not read."""
+        if not self.source_configs or not is_deleting(self.source_configs):
+            return Retention()
+        milliseconds = limit_of(self.source_configs, "retention.ms")
+        return Retention(
+            seconds=None if milliseconds is None else milliseconds / 1000,
+            bytes_max=limit_of(self.source_configs, "retention.bytes"),
+        )
+
+    @property
     def destination_is_compacted(self) -> bool:
         """True where the destination takes no record without a key."""
         return is_compacted(self.destination_configs)
@@ -159,6 +174,17 @@ class Target:
 def is_compacted(configs: Mapping[str, str | None]) -> bool:
     """Tells whether a topic of these settings is cleaned by key, alone or beside its retention."""
     return "compact" in (configs.get("cleanup.policy") or "")
+
+
+def is_deleting(configs: Mapping[str, str | None]) -> bool:
+    """Tells whether a topic of these settings is cleaned by age or size, alone or beside its compaction."""
+    return "delete" in (configs.get("cleanup.policy") or "delete")
+
+
+def limit_of(configs: Mapping[str, str | None], key: str) -> int | None:
+    """Returns a setting that limits something; None where it is not set, or says that there is no limit."""
+    value = int(configs.get(key) or NO_LIMIT)
+    return None if value in (NO_LIMIT, TIME_LIMIT_MAX) else value
 
 
 def transactional_id_of(mirror: str, shard: int) -> str:

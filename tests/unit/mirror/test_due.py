@@ -1,5 +1,7 @@
 """What is due, as a table."""
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorlake.destinations.triggers import Trigger
@@ -61,3 +63,24 @@ def test_due_follows_the_first_trigger_that_is_met(
     state: Waiting, now: float, flush_all: bool, expected: Due | None
 ) -> None:
     assert due(RULE, state, now_seconds=now, flush_all=flush_all) == expected
+
+
+def test_what_was_there_at_the_daily_time_is_cut_on_its_own_and_before_anything_else() -> None:
+    state = replace(waiting(10, 150), daily_end_offset=40, is_pressed=True)
+    assert due(RULE, state, now_seconds=60.0, flush_all=False) == Due(trigger=Trigger.DAILY, end_offset=40)
+    assert due(RULE, state, now_seconds=60.0, flush_all=True) == Due(trigger=Trigger.EXPLICIT, end_offset=150)
+
+
+@pytest.mark.parametrize("end_offset", [0, 9, 10])
+def test_a_daily_time_that_found_nothing_waiting_makes_no_segment(end_offset: int) -> None:
+    assert due(RULE, replace(waiting(10, 20), daily_end_offset=end_offset), now_seconds=0.0, flush_all=False) is None
+
+
+def test_a_bounded_run_does_not_go_past_its_end_for_a_daily_time() -> None:
+    state = replace(waiting(10, 20), daily_end_offset=40)
+    assert due(RULE, state, now_seconds=0.0, flush_all=False) == Due(trigger=Trigger.DAILY, end_offset=20)
+
+
+def test_what_the_source_is_about_to_delete_is_cut_at_once_even_after_a_fruitless_look() -> None:
+    state = replace(waiting(10, 20, fruitless=100), is_pressed=True)
+    assert due(RULE, state, now_seconds=0.0, flush_all=False) == Due(trigger=Trigger.RETENTION, end_offset=20)

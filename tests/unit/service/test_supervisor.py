@@ -338,16 +338,16 @@ def test_being_superseded_ends_everything() -> None:
 @pytest.mark.parametrize(("position", "end", "expected"), [(None, 5, None), (3, 5, 2), (5, 5, 0), (7, 5, 0)])
 def test_lag_counts_offsets_behind_the_source(position: int | None, end: int, expected: int | None) -> None:
     state = archive_state(0, position=position)
-    state.saw_source(0, end, 0.0)
+    state.saw_source(0, end, 0.0, 0.0)
     assert state.lag == expected
 
 
 def test_the_waiting_clock_starts_when_the_end_is_first_seen_past_the_position() -> None:
     state = archive_state(0, position=5)
-    state.saw_source(0, 5, 10.0)
+    state.saw_source(0, 5, 10.0, 0.0)
     assert waiting_since(state) is None
-    state.saw_source(0, 6, 20.0)
-    state.saw_source(0, 9, 30.0)
+    state.saw_source(0, 6, 20.0, 0.0)
+    state.saw_source(0, 9, 30.0, 0.0)
     assert waiting_since(state) == 20.0
     state.took(row(state, 6, end=9), 40.0)
     assert waiting_since(state) == 40.0

@@ -1,0 +1,95 @@
+"""When a running service cuts a segment though little waits: at a time of day, and before the source deletes."""
+
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from conftest import RunAsync
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.command import mirrorlake
+from support.copies import archive_position, assert_equal_in_archive, create_topic, wait_until
+from support.mirrors import write_config
+from support.records import in_batches, produce, simple_records
+from support.service_process import ServiceProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+class Archived:
+    """A topic of one partition that is archived, and what its service said."""
+
+    def __init__(self, source: EmbeddedKafka, topic: str, folder: Path, run_async: RunAsync) -> None:
+        self.source, self.topic, self.folder, self.root = source.bootstrap_servers, topic, folder, folder / "lake"
+        self.written = 0
+        self._run_async = run_async
+
+    def write(self, count: int, *, at: datetime) -> None:
+        records = simple_records(count, start=self.written, timestamp=int(at.timestamp() * 1000))
+        self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 50))))
+        self.written += count
+
+    def config(self, daily_at_utc: str | None = None) -> Path:
+        return write_config(
+            self.folder / "mirror.yaml",
+            source=self.source,
+            topic=self.topic,
+            lake=self.root,
+            max_time="1h",
+            daily_at_utc=daily_at_utc,
+        )
+
+    def run(self, config: Path) -> ServiceProcess:
+        return ServiceProcess("run", "-c", str(config), folder=self.folder)
+
+    @property
+    def position(self) -> int:
+        return archive_position(self.root, self.topic)
+
+
+@pytest.fixture
+def archived(source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync) -> Archived:
+    return Archived(source_kafka, topic_name, tmp_path, run_async)
+
+
+def test_what_was_there_at_the_daily_time_becomes_a_segment_also_where_nobody_ran_then(archived: Archived) -> None:
+    create_topic(archived.source, archived.topic)
+    now = datetime.now(UTC).replace(microsecond=0)
+    archived.write(30, at=now - timedelta(minutes=50))
+    archived.write(7, at=now - timedelta(minutes=10))
+    daily = now + timedelta(seconds=60)
+    missed = archived.config(daily_at_utc=(now - timedelta(minutes=30)).strftime("%H:%M:%S"))
+    with archived.run(missed) as service:
+        wait_until(lambda: archived.position == 30, "what was there half an hour ago", log=service.said)
+        service.kill()
+    with archived.run(archived.config(daily_at_utc=daily.strftime("%H:%M:%S"))) as service:
+        service.await_words("lag=7")
+        archived.write(5, at=now)
+        wait_until(lambda: archived.position == 42, "the daily time", log=service.said)
+        assert datetime.now(UTC) >= daily, "before its time"
+        assert service.said().count("trigger=daily") == 1
+        archived.write(3, at=now)
+        time.sleep(2.0)
+        assert archived.position == 42
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        assert service.said().count("trigger=explicit") == 1
+    assert assert_equal_in_archive(archived.source, archived.root, archived.topic) == 45
+
+
+def test_what_the_source_is_about_to_delete_is_archived_before_its_time(archived: Archived) -> None:
+    create_topic(archived.source, archived.topic, retention_ms="60000")
+    config = archived.config()
+    archived.write(40, at=datetime.now(UTC))
+    written = time.monotonic()
+    planned = mirrorlake("plan", "-c", config)
+    assert "the source deletes what is older than 1 min, and `flush` lets a record wait for 1 h" in planned.out, planned
+    with archived.run(config) as service:
+        wait_until(lambda: archived.position == 40, "half of the retention", log=service.said)
+        assert 25 < time.monotonic() - written < 60, service.said()
+        assert "trigger=retention" in service.said()
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+    assert assert_equal_in_archive(archived.source, archived.root, archived.topic) == 40
