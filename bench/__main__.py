@@ -15,34 +15,34 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench import goals, results
+from bench.brokers import BenchKafka
 from bench.contender import Contender, Measured, measure
+from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
 from bench.help_time import measure_help
 from bench.inputs import INPUTS, Input, fill
 from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
-from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive
+from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.storage import Place, Storage, choose_place
 from mirrorlake.embedded.jars import kafka_libs
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 # With how many times the input each is measured by default: as many as twenty seconds of copying need. MirrorMaker
 # needs no more than one for that.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mm2": (MirrorMaker, {"k1": 1, "b100": 1, "s100": 4}),
     "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12, "s100": 12}),
+    "mirrorlake-map": (MirrorlakeMap, {"k1": 7}),
+    "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
 }
-PARTS = ("help", "copy", "latency", "many")
-BROKER_HEAP_MB = 1024
-# Room for everything an input holds without a roll in the middle of a small run.
-BROKER_PROPERTIES = {"log.segment.bytes": str(512 << 20)}
+PARTS = ("help", "copy", "fills", "latency", "many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Brokers:
-    source: EmbeddedKafka
-    destination: EmbeddedKafka
+    source: BenchKafka
+    destination: BenchKafka
     contender_folder: Path
 
 
@@ -58,6 +58,9 @@ def main() -> None:
         print(f"mirrorlake --help: {found.help_seconds:.2f} s\n", flush=True)
     if "copy" in parts:
         _copy(arguments, found)
+    if "fills" in parts:
+        found.fills = asyncio.run(_run_fills())
+        print(results.fill_table(found.fills) + "\n", flush=True)
     if "latency" in parts:
         for contender in (Mirrorlake(), MirrorMaker(linger_ms=0)):
             found.latencies.append(asyncio.run(_run_latency(contender, arguments.latency_seconds)))
@@ -93,6 +96,7 @@ def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
         (name, contender): INPUTS[name].repeated(arguments.times or CONTENDERS[contender][1][name])
         for name in names
         for contender in contenders
+        if name in CONTENDERS[contender][1]
     }
     place = choose_place(wanted.values(), wanted=arguments.storage)
     found.copies_storage = place.storage
@@ -107,6 +111,8 @@ def _summary(found: results.Results) -> str:
     tables = []
     if found.copies:
         tables.append(results.copy_table(found.copies))
+    if found.fills:
+        tables.append(results.fill_table(found.fills))
     if found.latencies:
         tables.append(results.latency_table(found.latencies))
     if found.many_mirrors:
@@ -139,6 +145,11 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
         )
 
 
+async def _run_fills() -> list[Fill]:
+    async with _brokers({TOPIC: PARTITIONS}) as brokers:
+        return await measure_fills(brokers.destination)
+
+
 async def _run_latency(contender: Contender, seconds: float) -> Latency:
     async with _brokers({LATENCY_INPUT.name: LATENCY_INPUT.partitions}) as brokers:
         return await measure_latency(
@@ -163,7 +174,7 @@ async def _brokers(topics: dict[str, int], place: Path | None = None) -> AsyncIt
     libs = kafka_libs()
     with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-", dir=place) as name:
         folder = Path(name)
-        new_broker = partial(EmbeddedKafka, libs=libs, heap_mb=BROKER_HEAP_MB, properties=BROKER_PROPERTIES)
+        new_broker = partial(BenchKafka, libs=libs)
         own = folder / "contender"
         own.mkdir()
         with new_broker(folder / "source") as source, new_broker(folder / "destination") as destination:
@@ -172,7 +183,7 @@ async def _brokers(topics: dict[str, int], place: Path | None = None) -> AsyncIt
             yield _Brokers(source=source, destination=destination, contender_folder=own)
 
 
-async def _create_topics(server: EmbeddedKafka, topics: dict[str, int]) -> None:
+async def _create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     await admin.start()
     try:

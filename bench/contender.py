@@ -11,10 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from bench.brokers import BenchKafka
 from bench.inputs import Filled, Input
 from bench.process_tree import ProcessTree
 from bench.watches import Watch
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 _LOOK_SECONDS = 0.05
 _MEMORY_LOOK_SECONDS = 1.0  # adding up PSS costs the measured processes a little time
@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """Where the copy goes. Only contenders of one kind are compared."""
 
     KAFKA = "kafka"
+    KAFKA_MAPPED = "kafka, offsets mapped"
+    KAFKA_TLS = "kafka over TLS"
     PARQUET = "parquet"
 
 
@@ -34,14 +36,14 @@ class Contender(Protocol):
     name: str
     kind: Kind
 
-    def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """Starts copying the input's topic under its own name, and returns the process id to measure.
 
         ``folder`` is empty and the contender's to write to.
         """
         ...
 
-    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """Returns what sees the copy grow."""
         ...
 
@@ -104,8 +106,8 @@ class _Look:
 async def measure(
     contender: Contender,
     *,
-    source: EmbeddedKafka,
-    destination: EmbeddedKafka,
+    source: BenchKafka,
+    destination: BenchKafka,
     wanted: Input,
     filled: Filled,
     folder: Path,

@@ -7,6 +7,7 @@ from statistics import median
 
 from bench.contender import Kind, Measured
 from bench.results import Results
+from mirrorlake.offsets import GapFill
 
 CPU_RATIO_MIN = {"k1": 10.0, "b100": 25.0, "s100": 1.0}
 CPU_ONLY = frozenset({"s100"})
@@ -14,6 +15,13 @@ CPU_ONLY = frozenset({"s100"})
 WALL_RATIO_MIN = 2.5
 STEADY_SECONDS_MIN = 20.0
 ARCHIVE_RECORDS_PER_CPU_SECOND_MIN = {"k1": 400_000.0, "b100": 2_000_000.0}
+MAPPED_CPU_RATIO_MAX = 1.15
+TLS_GB_PER_CPU_SECOND_MIN = 0.35
+"""Asked of the task processes; all of ours are counted."""
+MARKERS_PER_SECOND_MIN = 200.0
+TOGETHER_RATIO_MAX = 2.0
+"""What "about the time of one" means for partitions whose gaps are filled at once."""
+FILLER_SECONDS_MAX = 1.0
 LATENCY_P50_MS_MAX = 5.0
 LATENCY_P99_MS_MAX = 300.0
 HELP_SECONDS_MAX = 0.3
@@ -49,7 +57,7 @@ class Goal:
 
 def judge(results: Results) -> list[Goal]:
     """Returns the goals for which a run has figures; of several rounds the median counts."""
-    return [*_copies(results), *_latency(results), *_rest(results)]
+    return [*_copies(results), *_other_copies(results), *_fills(results), *_latency(results), *_rest(results)]
 
 
 def _copies(results: Results) -> Iterator[Goal]:
@@ -75,6 +83,33 @@ def _copies(results: Results) -> Iterator[Goal]:
     memory = [r.memory_bytes_max for r in _runs(results, "b100", OURS, Kind.KAFKA)]
     if memory:
         yield _at_most("b100: GiB of memory, all processes", MEMORY_GIB_MAX, max(memory) / (1 << 30))
+
+
+def _other_copies(results: Results) -> Iterator[Goal]:
+    preserved, mapped = (_runs(results, "k1", OURS, kind) for kind in (Kind.KAFKA, Kind.KAFKA_MAPPED))
+    if preserved and mapped:
+        ratio = median([r.megabytes_per_cpu_second for r in preserved]) / median(
+            [r.megabytes_per_cpu_second for r in mapped]
+        )
+        yield _at_most("k1: CPU-seconds per byte, offsets mapped × preserved", MAPPED_CPU_RATIO_MAX, ratio)
+    if tls := _runs(results, "k1", OURS, Kind.KAFKA_TLS):
+        rate = median([r.megabytes_per_cpu_second for r in tls]) / 1000
+        yield _at_least("k1: GB per CPU-second, TLS on both sides", TLS_GB_PER_CPU_SECOND_MIN, rate)
+
+
+def _fills(results: Results) -> Iterator[Goal]:
+    alone = [f for f in results.fills if f.gap_fill == GapFill.MARKERS and f.partitions == 1]
+    together = [f for f in results.fills if f.gap_fill == GapFill.MARKERS and f.partitions > 1]
+    fillers = [f for f in results.fills if f.gap_fill == GapFill.FILLER]
+    if alone:
+        rate = median([f.offsets_per_second for f in alone])
+        yield _at_least("markers per second on one partition", MARKERS_PER_SECOND_MIN, rate)
+    if alone and together:
+        ratio = median([f.wall_seconds for f in together]) / median([f.wall_seconds for f in alone])
+        yield _at_most("markers on 20 partitions at once, × the time of one", TOGETHER_RATIO_MAX, ratio)
+    if fillers:
+        seconds = median([f.wall_seconds * 1e6 / f.offsets for f in fillers])
+        yield _at_most("seconds for 1 000 000 offsets by filler", FILLER_SECONDS_MAX, seconds)
 
 
 def _latency(results: Results) -> Iterator[Goal]:

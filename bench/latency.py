@@ -14,9 +14,9 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from bench.brokers import BenchKafka
 from bench.contender import Contender
 from bench.inputs import Input
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 RECORDS_PER_SECOND = 200
 _VALUE_BYTES = 100
@@ -47,7 +47,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 async def measure_latency(
-    contender: Contender, *, source: EmbeddedKafka, destination: EmbeddedKafka, folder: Path, seconds: float
+    contender: Contender, *, source: BenchKafka, destination: BenchKafka, folder: Path, seconds: float
 ) -> Latency:
     """Starts the contender, waits until records come through, then measures for ``seconds``.
 
@@ -95,7 +95,7 @@ class _Listener:
 
     @classmethod
     async def start(
-        cls, server: EmbeddedKafka, partitions: Sequence[TopicPartition], stack: AsyncExitStack
+        cls, server: BenchKafka, partitions: Sequence[TopicPartition], stack: AsyncExitStack
     ) -> "_Listener":
         consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest")
         await consumer.start()

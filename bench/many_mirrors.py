@@ -12,9 +12,9 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from bench.brokers import BenchKafka
 from bench.mirrorlake_contender import start_mirrorlake
 from bench.process_tree import ProcessTree
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 TOPICS = tuple(f"many-{number:02}" for number in range(20))
 PARTITIONS_PER_TOPIC = 10
@@ -58,7 +58,7 @@ def partitions() -> list[TopicPartition]:
     return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
 
 
-def configuration(source: EmbeddedKafka, destination: EmbeddedKafka) -> str:
+def configuration(source: BenchKafka, destination: BenchKafka) -> str:
     """Returns the mirrors in the mirror-v3 form; the metrics port is not ours to take."""
     head = (
         f'destination: {{type: kafka, bootstrap-servers: ["{destination.bootstrap_servers}"]}}\n'
@@ -75,7 +75,7 @@ def configuration(source: EmbeddedKafka, destination: EmbeddedKafka) -> str:
 
 
 async def measure_many_mirrors(
-    *, source: EmbeddedKafka, destination: EmbeddedKafka, folder: Path, seconds: float
+    *, source: BenchKafka, destination: BenchKafka, folder: Path, seconds: float
 ) -> ManyMirrors:
     """Runs all mirrors for ``seconds`` after every one of them has caught up once. The topics exist on both sides.
 
@@ -148,7 +148,7 @@ class _Run:
         return self.copied
 
 
-async def _ends_of(server: EmbeddedKafka, stack: AsyncExitStack) -> AIOKafkaConsumer:
+async def _ends_of(server: BenchKafka, stack: AsyncExitStack) -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers)
     await consumer.start()
     stack.push_async_callback(consumer.stop)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from bench.brokers import BenchKafka
 from bench.contender import Kind
 from bench.inputs import Input
 from bench.watches import TopicWatch, Watch
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.jars import KAFKA_VERSION, mirror_maker_libs
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.java import find_java
 
 # Heap and collector of Kafka's own bin/connect-mirror-maker.sh and bin/kafka-run-class.sh.
@@ -33,7 +33,7 @@ class MirrorMaker:
         self._libs = mirror_maker_libs()
         self._process: GuardedProcess | None = None
 
-    def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
         properties = folder / "mm2.properties"
         properties.write_text(_properties(source, destination, wanted, self._linger_ms), encoding="utf-8")
@@ -51,13 +51,13 @@ class MirrorMaker:
             self._process.stop(timeout_seconds=20.0)
             self._process = None
 
-    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
         del folder
         return TopicWatch(destination, wanted)
 
 
-def _properties(source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, linger_ms: int) -> str:
+def _properties(source: BenchKafka, destination: BenchKafka, wanted: Input, linger_ms: int) -> str:
     values = {
         "clusters": "source, destination",
         "source.bootstrap.servers": source.bootstrap_servers,

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.brokers import BenchKafka
 from bench.contender import Kind
 from bench.inputs import Input
 from bench.watches import ArchiveWatch, TopicWatch, Watch
 from mirrorlake import __version__
 from mirrorlake.embedded.guarded_process import GuardedProcess
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 _STOP_SECONDS = 30.0
 
@@ -22,7 +22,7 @@ class Mirrorlake:
         self.kind = Kind.KAFKA
         self._process: GuardedProcess | None = None
 
-    def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
         self._process = start_mirrorlake(kafka_configuration(source, destination, wanted.name), folder)
         return self._process.pid
@@ -33,10 +33,39 @@ class Mirrorlake:
             self._process.stop(timeout_seconds=_STOP_SECONDS)
             self._process = None
 
-    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
         del folder
         return TopicWatch(destination, wanted)
+
+
+class MirrorlakeMap(Mirrorlake):
+    """Kafka to Kafka with offsets mapped, every batch in a transaction with its progress and map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = f"mirrorlake {__version__}, offsets mapped"
+        self.kind = Kind.KAFKA_MAPPED
+
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
+        """See `bench.contender.Contender`."""
+        text = kafka_configuration(source, destination, wanted.name, offsets="map")
+        self._process = start_mirrorlake(text, folder)
+        return self._process.pid
+
+
+class MirrorlakeTls(Mirrorlake):
+    """Kafka to Kafka with equal offsets, encrypted on both sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = f"mirrorlake {__version__} over TLS"
+        self.kind = Kind.KAFKA_TLS
+
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
+        """See `bench.contender.Contender`."""
+        self._process = start_mirrorlake(tls_configuration(source, destination, wanted.name), folder)
+        return self._process.pid
 
 
 class MirrorlakeArchive:
@@ -47,7 +76,7 @@ class MirrorlakeArchive:
         self.kind = Kind.PARQUET
         self._process: GuardedProcess | None = None
 
-    def start(self, source: EmbeddedKafka, destination: EmbeddedKafka, wanted: Input, folder: Path) -> int:
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """Starts archiving the input's topic below ``folder / "lake"``; the other broker only stands by."""
         del destination
         (folder / "lake").mkdir()
@@ -60,7 +89,7 @@ class MirrorlakeArchive:
             self._process.stop(timeout_seconds=_STOP_SECONDS)
             self._process = None
 
-    def watch(self, destination: EmbeddedKafka, wanted: Input, folder: Path) -> Watch:
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
         del destination
         return ArchiveWatch(folder / "lake" / wanted.name)
@@ -74,7 +103,7 @@ def start_mirrorlake(configuration: str, folder: Path, *options: str) -> Guarded
     return GuardedProcess(command, log_path=folder / "mirrorlake.log")
 
 
-def kafka_configuration(source: EmbeddedKafka, destination: EmbeddedKafka, topic: str) -> str:
+def kafka_configuration(source: BenchKafka, destination: BenchKafka, topic: str, *, offsets: str = "preserve") -> str:
     """Returns the configuration that mirrors one topic under its own name."""
     return f"""\
 clusters:
@@ -84,11 +113,31 @@ mirrors:
   - name: bench
     source: {{cluster: source, topics: [{topic}]}}
     destinations:
+      - {{type: kafka, cluster: destination, offsets: {offsets}}}
+"""
+
+
+def tls_configuration(source: BenchKafka, destination: BenchKafka, topic: str) -> str:
+    """Returns the configuration that mirrors one topic under its own name, over the brokers' listeners for TLS."""
+    clusters = [
+        f"""\
+  {name}:
+    bootstrap-servers: "{server.tls_servers}"
+    properties: {{security.protocol: SSL, ssl.truststore.type: PEM, ssl.truststore.location: "{server.certificate}"}}
+"""
+        for name, server in (("source", source), ("destination", destination))
+    ]
+    return f"""\
+clusters:
+{"".join(clusters)}mirrors:
+  - name: bench
+    source: {{cluster: source, topics: [{topic}]}}
+    destinations:
       - {{type: kafka, cluster: destination}}
 """
 
 
-def archive_configuration(source: EmbeddedKafka, topic: str, root: Path) -> str:
+def archive_configuration(source: BenchKafka, topic: str, root: Path) -> str:
     """Returns the configuration that archives one topic with all defaults."""
     return f"""\
 clusters:

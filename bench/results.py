@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from bench.contender import Measured
+from bench.fills import Fill
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
 from bench.storage import Storage
@@ -29,6 +30,7 @@ class Results:
 
     copies: list[Measured] = field(default_factory=list)
     copies_storage: Storage | None = None
+    fills: list[Fill] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     help_seconds: float | None = None
@@ -56,6 +58,7 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
             }
             for run in results.copies
         ],
+        "fills": [{**asdict(run), "offsets_per_second": round(run.offsets_per_second)} for run in results.fills],
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
         "help_seconds": results.help_seconds,
@@ -88,6 +91,15 @@ def copy_table(measured: Sequence[Measured]) -> str:
             )
         )
     return text_table(rows, words=2)
+
+
+def fill_table(fills: Sequence[Fill]) -> str:
+    """Returns the fills as text, one line each."""
+    rows: list[Sequence[str]] = [("gaps filled by", "partitions", "offsets each", "s", "CPU s", "offsets/s each")]
+    for run in fills:
+        figures = (f"{run.wall_seconds:.2f}", f"{run.cpu_seconds:.2f}", f"{run.offsets_per_second:.0f}")
+        rows.append((run.gap_fill, str(run.partitions), str(run.offsets), *figures))
+    return text_table(rows, words=1)
 
 
 def latency_table(latencies: Sequence[Latency]) -> str:

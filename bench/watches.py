@@ -6,9 +6,9 @@ from typing import Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from bench.brokers import BenchKafka
 from bench.inputs import Input
 from mirrorlake.archive.names import parse_segment_name
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 
 class Watch(Protocol):
@@ -37,7 +37,7 @@ class TopicWatch:
         wanted: the input, whose name is the topic's.
     """
 
-    def __init__(self, destination: EmbeddedKafka, wanted: Input) -> None:
+    def __init__(self, destination: BenchKafka, wanted: Input) -> None:
         self._partitions = [TopicPartition(wanted.name, number) for number in range(wanted.partitions)]
         self._servers = destination.bootstrap_servers
         self._consumer: AIOKafkaConsumer | None = None

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 
-from mirrorlake.embedded.kafka_server import EmbeddedKafka, _free_port
+from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
 from mirrorlake.secret import Secret
 from mirrorlake.security import (
     ClientSecurity,
@@ -61,7 +61,7 @@ class SecuredKafka(EmbeddedKafka):
         taken = {self.port}
         self.ports: dict[str, int] = {}
         for name in _LISTENERS:
-            while (port := _free_port()) in taken:
+            while (port := free_port()) in taken:
                 pass
             taken.add(port)
             self.ports[name] = port

@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -29,7 +29,8 @@ _PORTS = range(14000, 32000)
 _PORT_ATTEMPTS = 200
 
 # Quick to start and small, rather than fast after an hour: no C2 compiler, no parallel collector.
-_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+QUICK_START_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""What an embedded broker's JVM is told unless its user knows better."""
 _LOGGER_FLAGS = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -76,6 +77,7 @@ class EmbeddedKafka:
         port: where clients connect; a free one by default, kept over restarts.
         properties: broker properties that come on top of, or replace, those of a small single node.
         heap_mb: the most the JVM's heap may take.
+        jvm_flags: further options of the JVM.
     """
 
     def __init__(
@@ -86,15 +88,17 @@ class EmbeddedKafka:
         port: int | None = None,
         properties: Mapping[str, str] = MappingProxyType({}),
         heap_mb: int = 384,
+        jvm_flags: Sequence[str] = QUICK_START_JVM_FLAGS,
     ) -> None:
         self.folder = folder
+        self._jvm_flags = tuple(jvm_flags)
         self._libs = libs
         self._heap_mb = heap_mb
         self._own_properties = dict(properties)
         earlier_port, controller_port = _earlier_ports(folder / "server.properties")
-        self.port = port or earlier_port or _free_port()
+        self.port = port or earlier_port or free_port()
         # The controller's address is part of the formatted data: another port would be another quorum.
-        self._controller_port = controller_port or _free_port(besides=self.port)
+        self._controller_port = controller_port or free_port(besides=self.port)
         self._process: GuardedProcess | None = None
 
     def __repr__(self) -> str:
@@ -231,7 +235,7 @@ class EmbeddedKafka:
     def _java_command(self, java: str, main_class: str, *arguments: str, heap_mb: int) -> list[str]:
         # Native parts of the codecs are unpacked to the temporary folder, and a killed JVM leaves them there.
         own_tmp = f"-Djava.io.tmpdir={(self.folder / 'tmp').absolute()}"
-        flags = (f"-Xmx{heap_mb}m", *_JVM_FLAGS, *_LOGGER_FLAGS, own_tmp)
+        flags = (f"-Xmx{heap_mb}m", *self._jvm_flags, *_LOGGER_FLAGS, own_tmp)
         return [java, *flags, "-cp", f"{self._libs}/*", main_class, *arguments]
 
     def _format(self, java: str, properties: Path) -> None:
@@ -294,7 +298,12 @@ def _earlier_ports(properties: Path) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _free_port(*, besides: int | None = None) -> int:
+def free_port(*, besides: int | None = None) -> int:
+    """Returns a port of 127.0.0.1 nobody listens on now, and no outgoing connection will be given.
+
+    Raises:
+        ServerUnusableError: none was found.
+    """
     for _attempt in range(_PORT_ATTEMPTS):
         port = random.choice(_PORTS)
         if port != besides and _is_free(port):

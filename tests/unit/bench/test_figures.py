@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.brokers import BenchKafka
 from bench.inputs import INPUTS
 from bench.latency import percentile
 from bench.many_mirrors import configuration, partitions
 from bench.results import text_table
 from bench.watches import ArchiveWatch
-from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_an_input_is_repeated_by_its_records() -> None:
 
 
 def test_every_one_of_two_hundred_mirrors_has_its_own_partition(tmp_path: Path) -> None:
-    here = EmbeddedKafka(tmp_path / "here", libs=tmp_path, port=14001)
-    there = EmbeddedKafka(tmp_path / "there", libs=tmp_path, port=14002)
+    here = BenchKafka(tmp_path / "here", libs=tmp_path)
+    there = BenchKafka(tmp_path / "there", libs=tmp_path)
 
     written = yaml.safe_load(configuration(here, there))
 
-    assert written["destination"] == {"type": "kafka", "bootstrap-servers": ["127.0.0.1:14002"]}
-    assert {tuple(m["source"]["bootstrap-servers"]) for m in written["mirrors"]} == {("127.0.0.1:14001",)}
+    assert written["destination"] == {"type": "kafka", "bootstrap-servers": [there.bootstrap_servers]}
+    assert {tuple(m["source"]["bootstrap-servers"]) for m in written["mirrors"]} == {(here.bootstrap_servers,)}
     assert len({m["name"] for m in written["mirrors"]}) == 200
     assert {(m["topic"], m["partition"]) for m in written["mirrors"]} == set(partitions())
     assert len(set(partitions())) == 200

@@ -1,6 +1,7 @@
 """Goals are judged by the figures of a run, on the right side of each bound."""
 
 from bench.contender import Kind, Measured
+from bench.fills import Fill
 from bench.goals import Bound, Goal, judge
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
@@ -126,3 +127,31 @@ def test_a_bound_is_reached_when_it_is_met_exactly() -> None:
     assert Goal(name="x", bound=Bound.AT_MOST, wanted=1.0, measured=1.0).is_reached
     assert Goal(name="x", bound=Bound.AT_LEAST, wanted=1.0, measured=1.0).is_reached
     assert not Goal(name="x", bound=Bound.AT_LEAST, wanted=1.0, measured=0.9).is_reached
+
+
+def test_mapped_and_encrypted_copies_are_judged_by_themselves_and_not_against_the_peer() -> None:
+    peer = copy("MirrorMaker 2 4.3.0")
+    ours = copy("mirrorlake 0.1.0", cpu_seconds=1.0)
+    mapped = copy("mirrorlake 0.1.0, offsets mapped", kind=Kind.KAFKA_MAPPED, cpu_seconds=1.2)
+    tls = copy("mirrorlake 0.1.0 over TLS", kind=Kind.KAFKA_TLS, cpu_seconds=2.5)
+
+    found = goals(Results(copies=[peer, ours, mapped, tls]))
+
+    assert found["k1: bytes per CPU-second, × MirrorMaker 2"] == (10.0, True)
+    ratio, is_reached = found["k1: CPU-seconds per byte, offsets mapped × preserved"]
+    assert (round(ratio, 6), is_reached) == (1.2, False)
+    assert found["k1: GB per CPU-second, TLS on both sides"] == (0.4, True)
+
+
+def test_fills_are_judged_by_their_rate_and_by_what_many_at_once_cost() -> None:
+    def fill(gap_fill: str, partitions: int, offsets: int, seconds: float) -> Fill:
+        return Fill(gap_fill=gap_fill, partitions=partitions, offsets=offsets, wall_seconds=seconds, cpu_seconds=0.0)
+
+    alone, together = fill("markers", 1, 1000, 4.0), fill("markers", 20, 1000, 10.0)
+    fillers = [fill("filler", 1, 1_000_000, seconds) for seconds in (0.5, 0.7)]
+
+    assert goals(Results(fills=[alone, together, *fillers])) == {
+        "markers per second on one partition": (250.0, True),
+        "markers on 20 partitions at once, × the time of one": (2.5, False),
+        "seconds for 1 000 000 offsets by filler": (0.6, True),
+    }

@@ -1,0 +1,71 @@
+"""The brokers of the comparison: run as Kafka's own start script runs them, with a second listener for TLS."""
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
+
+HOST = "127.0.0.1"
+HEAP_MB = 1024
+JVM_FLAGS = (
+    *("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""Those of ``bin/kafka-run-class.sh``: what is compared is two mirrors between brokers as people run them."""
+# Room for everything an input holds without a roll in the middle of a small run.
+_PROPERTIES = {"log.segment.bytes": str(512 << 20)}
+
+
+class BenchKafka(EmbeddedKafka):
+    """A broker of which ``tls_servers`` wants TLS; ``certificate`` is to be trusted for that."""
+
+    def __init__(self, folder: Path, *, libs: Path) -> None:
+        super().__init__(folder, libs=libs, heap_mb=HEAP_MB, properties=_PROPERTIES, jvm_flags=JVM_FLAGS)
+        self._tls_port = free_port(besides=self.port)
+        self.certificate = folder / "certificate.pem"
+        self._bundle = folder / "broker.pem"
+        folder.mkdir(parents=True, exist_ok=True)
+        _make_certificate(self.certificate, self._bundle)
+
+    @property
+    def tls_servers(self) -> str:
+        """``127.0.0.1:PORT`` of the listener with TLS."""
+        return f"{HOST}:{self._tls_port}"
+
+    def _properties(self) -> dict[str, str]:
+        properties = super()._properties()
+        for name in ("listeners", "advertised.listeners"):
+            properties[name] += f",TLS://{self.tls_servers}"
+        properties["listener.security.protocol.map"] += ",TLS:SSL"
+        return properties | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._bundle)}
+
+
+def _make_certificate(certificate_file: Path, bundle_file: Path) -> None:
+    """Writes a certificate that is its own authority, and the same behind its key, as Kafka wants it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    certificate_file.write_bytes(certificate)
+    bundle_file.write_bytes(private + certificate)
