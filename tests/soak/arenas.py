@@ -27,7 +27,14 @@ class Services:
     """``mirrorlake run`` with a mirror for each topic, and whoever takes its place when it is killed."""
 
     def __init__(
-        self, source: Site, destination: Site, topics: list[str], folder: Path, *, filled: frozenset[str]
+        self,
+        source: Site,
+        destination: Site,
+        topics: list[str],
+        folder: Path,
+        *,
+        filled: frozenset[str],
+        mapped: frozenset[str],
     ) -> None:
         self._folder = folder
         self.topics = topics
@@ -37,7 +44,7 @@ class Services:
             f"""
   - name: {topic}
     source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west, gap-fill: {"filler" if topic in filled else "markers"}}}]"""
+    destinations: [{{type: kafka, cluster: west, {_mode(topic, filled=filled, mapped=mapped)}}}]"""
             for topic in topics
         )
         self.config.write_text(
@@ -141,6 +148,12 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
                 self._reported.add(line)
                 found[topic[1]] = line
         return found
+
+
+def _mode(topic: str, *, filled: frozenset[str], mapped: frozenset[str]) -> str:
+    if topic in mapped:
+        return "offsets: map"
+    return f"gap-fill: {'filler' if topic in filled else 'markers'}"
 
 
 class Swarm:

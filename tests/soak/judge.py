@@ -6,8 +6,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.targets import SHARDS_PER_MIRROR
 from support.copies import log_end, source_end
+from support.map_copies import held_through_map, progress_of
 from support.records import Record, consume
 
 
@@ -33,6 +36,7 @@ def compare(
     *,
     compacted: frozenset[str],
     filled: frozenset[str],
+    mapped: frozenset[str],
 ) -> Comparison:
     """Reads every partition on both sides with aiokafka.
 
@@ -43,10 +47,14 @@ def compare(
         compacted: topics that a cleaner works on. They are read uncommitted, because aiokafka gives up at a marker
             that was cleaned; nothing in them is transactional but our gaps, of which it must see nothing.
         filled: topics whose gaps are filled with records that those who read uncommitted do see.
+        mapped: topics whose copies have offsets of their own; each is a mirror of its name.
     """
     found = Comparison()
     for where in partitions:
         try:
+            if where.topic in mapped:
+                _compare_mapped(source, destination, where, found)
+                continue
             _compare_one(source, destination, where, found, compacted=compacted, filled=filled)
         except Exception as error:  # noqa: BLE001 (whatever it is, the other partitions are of interest too)
             found.unread.append(f"{where}: {error!r}")
@@ -82,6 +90,33 @@ def _compare_one(
     if lost or extra:
         first = min(lost | extra)
         found.first_differences.append(f"{where} {first}: {expected.get(first)} against {held.get(first)}")
+
+
+def progress_topics(mirror: str) -> ProgressTopics:
+    """Where a service keeps the progress of a mirror whose offsets are mapped."""
+    return ProgressTopics(mirror=mirror, shards=SHARDS_PER_MIRROR)
+
+
+def mapped_position(servers: str, where: TopicPartition) -> int:
+    """The source offset up to which a mapped copy says it has come."""
+    progress = progress_of(servers, where, shards=SHARDS_PER_MIRROR)
+    return progress.offsets.end_offset if progress is not None else 0
+
+
+def _compare_mapped(source: str, destination: str, where: TopicPartition, found: Comparison) -> None:
+    """Every source record at its mapped offset, and as many records at the destination as the map has."""
+    end, position = source_end(source, where.topic, where.partition), mapped_position(destination, where)
+    if end != position:
+        found.ends_differ.append(f"{where}: {end} at the source, progress {position}")
+    expected = consume(source, where.topic, where.partition)
+    held = held_through_map(destination, where, shards=SHARDS_PER_MIRROR)
+    there = consume(destination, where.topic, where.partition)
+    lost = {o for o, record in expected.items() if held.get(o) != record}
+    found.records += len(expected)
+    found.lost += len(lost)
+    found.duplicated += len(held.keys() - expected.keys()) + len(there) - len(held)
+    if lost:
+        found.first_differences.append(f"{where} {min(lost)}: {expected[min(lost)]} against {held.get(min(lost))}")
 
 
 def _without_compacted(

@@ -23,9 +23,9 @@ from support.copies import create_topic, log_end, source_end
 from support.leases import kafka_work, lease_plan, run_lease
 from support.records import settings_of
 
-DENSE, TRANSACTIONAL, FILLED, COMPACTED = "dense", "transactional", "filled", "compacted"
+DENSE, TRANSACTIONAL, FILLED, COMPACTED, MAPPED = "dense", "transactional", "filled", "compacted", "mapped"
 SWARM_DENSE, SWARM_GAPS = "swarm-dense", "swarm-gaps"
-SERVED = {DENSE: 3, TRANSACTIONAL: 2, FILLED: 1, COMPACTED: 1}
+SERVED = {DENSE: 3, TRANSACTIONAL: 2, FILLED: 1, COMPACTED: 1, MAPPED: 2}
 SWARMED = {SWARM_DENSE: 1, SWARM_GAPS: 1}
 
 ROLLING = {**EAGER, "segment_ms": "3000", "delete_retention_ms": "3600000"}
@@ -80,7 +80,9 @@ class Run:
         for topic, partitions in SWARMED.items():
             create_topic(destination.inside, topic, partitions)
         self._loads = Loads(source.inside, orders.seed)
-        self._services = Services(source, destination, list(SERVED), folder, filled=frozenset({FILLED}))
+        self._services = Services(
+            source, destination, list(SERVED), folder, filled=frozenset({FILLED}), mapped=frozenset({MAPPED})
+        )
         self._swarm = Swarm(source, destination, [TopicPartition(topic, 0) for topic in SWARMED])
         self._faults = Faults(self._chance, (source, destination), self._services, self._swarm)
         self._began = time.monotonic()
@@ -112,6 +114,7 @@ class Run:
         self._loads.dense(DENSE, SERVED[DENSE])
         self._loads.transactional(TRANSACTIONAL, SERVED[TRANSACTIONAL])
         self._loads.transactional(FILLED, SERVED[FILLED])
+        self._loads.transactional(MAPPED, SERVED[MAPPED])
         self._loads.compacted(COMPACTED)
         self._loads.dense(SWARM_DENSE, 1)
         self._loads.transactional(SWARM_GAPS, 1)
@@ -178,6 +181,8 @@ class Run:
         return [where for where in behind if where.topic in SERVED]
 
     def _position(self, where: TopicPartition) -> int:
+        if where.topic == MAPPED:
+            return judge.mapped_position(self._destination.inside, where)
         return log_end(self._destination.inside, where.topic, where.partition)
 
     def _remedy_served(self, parked: dict[str, str]) -> None:
@@ -229,6 +234,7 @@ class Run:
             partitions,
             compacted=frozenset({COMPACTED}),
             filled=frozenset({FILLED}),
+            mapped=frozenset({MAPPED}),
         )
         trends = sampler.trends()
         return {
@@ -290,7 +296,8 @@ def _partitions(topics: dict[str, int]) -> list[TopicPartition]:
 
 def _left_open(servers: str) -> str:
     try:
-        assert_clean(servers, [*SERVED, *SWARMED])
+        progress = judge.progress_topics(MAPPED)
+        assert_clean(servers, [*SERVED, *SWARMED, progress.progress, progress.pages])
     except AssertionError as found:
         return str(found)
     return ""
