@@ -1,8 +1,11 @@
 """The chain of a partition's segments, checked by names alone: it starts at 0, without hole or overlap.
 
+Merged segments may stand for some of level 0, and retention may have taken the beginning: see `Upkeep`.
+
 Pure: listings go in, values or errors come out.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,8 +13,10 @@ from mirrorlake.archive.names import (
     RESERVED_MARK,
     ClaimName,
     SegmentName,
+    level_folder,
     padded,
     parse_claim_name,
+    parse_floor_name,
     parse_segment_name,
 )
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
@@ -25,10 +30,34 @@ _EXAMPLE = SegmentName(from_offset=0, to_offset=99, extension="parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One published segment, as a listing shows it."""
+    """One published segment, as a listing shows it. ``level`` 0 is the mirror's, 1 and above are merged."""
 
     name: SegmentName
     size_bytes: int
+    level: int = 0
+
+    @property
+    def path(self) -> str:
+        """The key below the partition's folder."""
+        return f"{level_folder(self.level)}/{self.name}" if self.level else str(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What merging and retention have done to a partition: why segments of level 0 may rightly be missing.
+
+    Nobody can see it in the same instant as level 0. So what looks broken counts only where the upkeep is the same
+    before and after the look; `ArchivedPartition` does it so.
+    """
+
+    floor: int = 0
+    """Whatever ends at or below was retired, even where it is still there."""
+    merged: tuple[Segment, ...] = ()
+    """Segments of level 1 and above, by start, the highest level first. Fewer than level 0 had, by far."""
+
+
+NO_UPKEEP = Upkeep()
+"""Nothing was merged, nothing was retired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +70,15 @@ class Chain:
     position: int
     """The next offset the archive needs."""
     tail: Segment | None
-    """The last segment; None where there is none."""
+    """The last segment, of level 0 always; None where there is none."""
     segment_count: int
-    """Segments of the listing this came from: all of them, or those at the end."""
+    """Segments of the listing this came from: all of the chain, or those at the end."""
     claims: tuple[ClaimName, ...]
     """Claims of that listing, by offset and generation; those below the position are leftovers."""
+    start_offset: int = 0
+    """Where the chain begins; above 0 only where its beginning was retired. 0 where only its end was read."""
+    upkeep: Upkeep = NO_UPKEEP
+    """What had to be known to find it whole."""
 
     @property
     def start_after(self) -> str:
@@ -59,21 +92,38 @@ def tail_start_after(tail: Segment | None) -> str:
     return padded(tail.name.from_offset) if tail else ""
 
 
-def check_chain(objects: Iterable[ObjectInfo], *, extension: str, where: str) -> Chain:
-    """Checks a whole partition folder and returns where the archive goes on.
+def check_chain(objects: Iterable[ObjectInfo], *, extension: str, where: str, upkeep: Upkeep = NO_UPKEEP) -> Chain:
+    """Checks a whole partition and returns where the archive goes on.
 
     Args:
-        objects: all objects of the folder, in the order of a listing.
+        objects: all objects of the partition's folder, in the order of a listing; level 0, that is.
         extension: what this mirror writes; a chain never mixes formats.
         where: the folder, for messages.
+        upkeep: what was read before ``objects`` were listed.
 
     Raises:
-        ChainBrokenError: the chain does not start at 0; a hole, an overlap, a duplicate, another extension; a
-            name that is none of ours.
+        ChainBrokenError: the chain does not start at 0 or the floor; a hole, an overlap, a duplicate, another
+            extension; a name that is none of ours; the newest segment of level 0 is gone.
     """
     claims: list[ClaimName] = []
-    segments = walk_chain(_without_claims(objects, claims), extension=extension, where=where)
-    return _summary(segments, tail=None, claims=claims)
+    level0 = _Noted(_parsed(_without_claims(objects, claims), extension=extension, where=where))
+    first, last, count = None, None, 0
+    for last in _chained(level0, upkeep, where=where):
+        first = first or last
+        count += 1
+    tail = level0.last
+    position = last.name.end_offset if last else upkeep.floor
+    if position != (tail.name.end_offset if tail else 0):
+        raise _without_tail(last, tail, position, where)
+    start_offset = first.name.from_offset if first else 0
+    return Chain(
+        position=position,
+        tail=tail,
+        segment_count=count,
+        claims=tuple(sorted(claims)),
+        start_offset=start_offset,
+        upkeep=upkeep,
+    )
 
 
 def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str, where: str) -> Chain:
@@ -112,15 +162,41 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
     return _summary(_followed(segments, previous=known, where=where), tail=known, claims=claims)
 
 
-def walk_chain(objects: Iterable[ObjectInfo], *, extension: str, where: str) -> Iterator[Segment]:
-    """Yields the segments of a whole folder in order, checking each against the one before.
+def walk_chain(
+    objects: Iterable[ObjectInfo], *, extension: str, where: str, upkeep: Upkeep = NO_UPKEEP
+) -> Iterator[Segment]:
+    """Yields the segments that make up the chain in order, checking each against the one before.
 
-    Claims, reserved and staged names are passed over.
+    Claims, reserved and staged names are passed over, and so is what was retired or merged into a higher level.
 
     Raises:
         ChainBrokenError: see `check_chain`; raised when the walk gets there.
     """
-    return _followed(_parsed(objects, extension=extension, where=where), previous=None, where=where)
+    return _chained(_parsed(objects, extension=extension, where=where), upkeep, where=where)
+
+
+def merged_segments(objects: Iterable[ObjectInfo], *, level: int, extension: str, where: str) -> Iterator[Segment]:
+    """Yields the segments of one folder of merged ones; what they say together is for `check_chain`.
+
+    Raises:
+        ChainBrokenError: another extension, or a name that is none of ours.
+    """
+    for segment in _parsed(objects, extension=extension, where=where):
+        yield Segment(name=segment.name, size_bytes=segment.size_bytes, level=level)
+
+
+def upkeep_of(merged: Iterable[Segment], floors: Iterable[ObjectInfo]) -> Upkeep:
+    """Returns the upkeep that merged segments and floor markers tell of; the highest floor holds.
+
+    Args:
+        merged: of all levels, listed from level 1 upwards.
+        floors: listed after the merged ones; other names among them are passed over.
+    """
+    offsets = (parse_floor_name(info.name) for info in floors)
+    return Upkeep(
+        floor=max((offset for offset in offsets if offset is not None), default=0),
+        merged=tuple(sorted(merged, key=_chain_order)),
+    )
 
 
 def end_at_or_above(objects: Iterable[ObjectInfo], from_offset: int, *, where: str) -> int | None:
@@ -135,13 +211,12 @@ def end_at_or_above(objects: Iterable[ObjectInfo], from_offset: int, *, where: s
     return max((end for end in ends if end > from_offset), default=None)
 
 
-def _summary(segments: Iterable[Segment], *, tail: Segment | None, claims: list[ClaimName]) -> Chain:
-    count = 1 if tail else 0
+def _summary(segments: Iterable[Segment], *, tail: Segment, claims: list[ClaimName]) -> Chain:
+    count = 1
     for segment in segments:
         tail = segment
         count += 1
-    position = tail.name.end_offset if tail else 0
-    return Chain(position=position, tail=tail, segment_count=count, claims=tuple(sorted(claims)))
+    return Chain(position=tail.name.end_offset, tail=tail, segment_count=count, claims=tuple(sorted(claims)))
 
 
 def _without_claims(objects: Iterable[ObjectInfo], claims: list[ClaimName]) -> Iterator[ObjectInfo]:
@@ -174,11 +249,59 @@ def _parsed(objects: Iterable[ObjectInfo], *, extension: str | None, where: str)
         yield Segment(name=name, size_bytes=info.size_bytes)
 
 
-def _followed(segments: Iterable[Segment], *, previous: Segment | None, where: str) -> Iterator[Segment]:
+class _Noted:
+    """Segments as they pass, and the last of them."""
+
+    def __init__(self, segments: Iterator[Segment]) -> None:
+        self._segments = segments
+        self.last: Segment | None = None
+
+    def __iter__(self) -> Iterator[Segment]:
+        return self
+
+    def __next__(self) -> Segment:
+        self.last = next(self._segments)
+        return self.last
+
+
+def _chain_order(segment: Segment) -> tuple[int, int]:
+    return segment.name.from_offset, -segment.level
+
+
+def _chained(level0: Iterable[Segment], upkeep: Upkeep, *, where: str) -> Iterator[Segment]:
+    """Yields the chain out of all levels: of two that hold the same offsets, the one of the higher level."""
+    previous: Segment | None = None
+    for segment in heapq.merge(level0, upkeep.merged, key=_chain_order):
+        if segment.name.end_offset <= upkeep.floor:
+            continue
+        if previous is None:
+            if segment.name.from_offset > upkeep.floor:
+                raise _broken(None, segment, upkeep.floor, where)
+        elif segment.name.from_offset != previous.name.end_offset:
+            # Sorted by start, so one that ends within the last of the chain lies wholly inside it.
+            if segment.level < previous.level and segment.name.end_offset <= previous.name.end_offset:
+                continue
+            raise _broken(previous, segment, previous.name.end_offset, where)
+        yield segment
+        previous = segment
+
+
+def _without_tail(last: Segment | None, tail: Segment | None, position: int, where: str) -> ChainBrokenError:
+    until = last.path if last else f"everything below the floor {position}"
+    newest = f"the newest left is {tail.name}" if tail else "none is left"
+    return ChainBrokenError(
+        f"{where}: {until} reaches offset {position}, and the segment of level 0 that ends there or later is gone "
+        f"({newest})",
+        hint="put it back: merging and retention never take the newest one",
+        expected=position,
+        found=tail.name.end_offset if tail else 0,
+    )
+
+
+def _followed(segments: Iterable[Segment], *, previous: Segment, where: str) -> Iterator[Segment]:
     for segment in segments:
-        expected = previous.name.end_offset if previous else 0
-        if segment.name.from_offset != expected:
-            raise _broken(previous, segment, expected, where)
+        if segment.name.from_offset != previous.name.end_offset:
+            raise _broken(previous, segment, previous.name.end_offset, where)
         yield segment
         previous = segment
 
@@ -186,17 +309,17 @@ def _followed(segments: Iterable[Segment], *, previous: Segment | None, where: s
 def _broken(previous: Segment | None, segment: Segment, expected: int, where: str) -> ChainBrokenError:
     if previous is None:
         return ChainBrokenError(
-            f"{where}: the chain starts with {segment.name} instead of at offset 0",
+            f"{where}: the chain starts with {segment.path} instead of at offset {expected}",
             hint="put the segments before it back, or choose another destination name to start anew",
             expected=expected,
             found=segment.name.from_offset,
         )
     is_hole = segment.name.from_offset > expected
     return ChainBrokenError(
-        f"{where}: {segment.name} {'leaves a hole after' if is_hole else 'overlaps'} {previous.name}: "
+        f"{where}: {segment.path} {'leaves a hole after' if is_hole else 'overlaps'} {previous.path}: "
         f"expected a segment from {expected}",
         hint="put the missing segments back" if is_hole else "remove the one that should not be there",
-        previous=str(previous.name),
-        found=str(segment.name),
+        previous=previous.path,
+        found=segment.path,
         expected=expected,
     )

@@ -22,10 +22,18 @@ RESERVED_MARK = "_"
 CLAIM_GENERATION_MAX = 9
 """The highest generation of a claim that a name can hold; see `ClaimName`."""
 
+LEVEL_MAX = 9
+"""The highest level of merged segments: one digit, so that folders sort as levels count."""
+
+FLOOR_PREFIX = f"{RESERVED_MARK}floor-"
+"""Begins the names of floors; they sort after all segments and claims, so a listing shows them last."""
+
 PARTITION_MAX = 2**31 - 1
 
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})\.([a-z]+)", re.ASCII)
 _CLAIM = re.compile(r"_claim-([0-9]{20})(?:\.([1-9]))?", re.ASCII)
+_FLOOR = re.compile(r"_floor-([0-9]{20})", re.ASCII)
+_LEVEL = re.compile(r"level=([1-9])", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -107,6 +115,30 @@ def parse_claim_name(name: str) -> ClaimName | None:
         return ClaimName(from_offset=int(match[1]), generation=int(match[2] or 0))
     except ValueError:
         return None
+
+
+def floor_name(offset: int) -> str:
+    """Returns the name of the marker that says: whatever ends at or below ``offset`` was retired."""
+    return f"{FLOOR_PREFIX}{padded(offset)}"
+
+
+def parse_floor_name(name: str) -> int | None:
+    """Returns the offset of a floor, or None where ``name`` is not exactly what `floor_name` writes."""
+    if not (match := _FLOOR.fullmatch(name)) or int(match[1]) > LAST_OFFSET_MAX:
+        return None
+    return int(match[1])
+
+
+def level_folder(level: int) -> str:
+    """Returns the folder of merged segments below a partition's."""
+    assert 1 <= level <= LEVEL_MAX, f"level {level}"
+    return f"level={level}"
+
+
+def parse_level_folder(name: str) -> int | None:
+    """Returns the level a folder below a partition's holds, or None where it is no such folder."""
+    match = _LEVEL.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def partition_prefix(destination_name: str, partition: int) -> str:

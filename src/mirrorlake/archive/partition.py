@@ -1,11 +1,28 @@
 """One archived partition in its store: its chain, the end of it, its claims, and the next segment."""
 
-from mirrorlake.archive.chain import Chain, Segment, check_chain, check_tail, tail_start_after
+from collections.abc import Iterator
+
+from mirrorlake.archive.chain import (
+    NO_UPKEEP,
+    Chain,
+    Segment,
+    Upkeep,
+    check_chain,
+    check_tail,
+    merged_segments,
+    tail_start_after,
+    upkeep_of,
+    walk_chain,
+)
 from mirrorlake.archive.claims import Claim, decode_claim
-from mirrorlake.archive.names import partition_prefix
+from mirrorlake.archive.names import FLOOR_PREFIX, level_folder, parse_level_folder, partition_prefix
 from mirrorlake.archive.publish import SegmentPublication
+from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
+
+UPKEEP_CHANGES_MAX = 10
+"""How often merging or retention may change an archive while it is looked at; each time the look is taken again."""
 
 
 class ArchivedPartition:
@@ -26,10 +43,58 @@ class ArchivedPartition:
     def read_chain(self) -> Chain:
         """Lists the whole folder and returns its checked chain; a folder that does not exist is empty.
 
+        Where level 0 alone is no chain, merged segments and the floor are looked at too.
+
         Raises:
             ChainBrokenError: see `check_chain`.
+            PositionMovedError: merging or retention changed the archive too often meanwhile.
         """
-        return check_chain(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
+        upkeep = NO_UPKEEP
+        for _ in range(UPKEEP_CHANGES_MAX):
+            listing = self.store.list(self.prefix)
+            try:
+                chain = check_chain(listing, extension=self.extension, where=self.prefix, upkeep=upkeep)
+            except ChainBrokenError:
+                known, upkeep = upkeep, self._read_upkeep()
+                if known == upkeep:
+                    raise
+                continue
+            if chain.tail is None:
+                # An empty level 0 is new, unless something was merged from it: then its newest segment was taken.
+                known, upkeep = upkeep, self._read_upkeep()
+                if known != upkeep:
+                    continue
+            return chain
+        raise self._moved()
+
+    def segments(self, chain: Chain) -> Iterator[Segment]:
+        """Yields the segments of a chain that was read, and those that followed since, checking each once more.
+
+        Raises:
+            ChainBrokenError: see `check_chain`; raised when the walk gets there.
+            PositionMovedError: segments were merged or retired since the chain was read; read it again.
+        """
+        listing = self.store.list(self.prefix)
+        try:
+            yield from walk_chain(listing, extension=self.extension, where=self.prefix, upkeep=chain.upkeep)
+        except ChainBrokenError:
+            if self._read_upkeep() == chain.upkeep:
+                raise
+            raise self._moved() from None
+
+    def _read_upkeep(self) -> Upkeep:
+        # Bottom up, and floors last: whatever vanishes while we look has been put into a folder, or below a floor,
+        # that is looked at later.
+        levels = sorted(filter(None, map(parse_level_folder, self.store.folders(self.prefix))))
+        merged = [segment for level in levels for segment in self._merged(level)]
+        return upkeep_of(merged, self.store.list(self.prefix, start_after=FLOOR_PREFIX))
+
+    def _merged(self, level: int) -> Iterator[Segment]:
+        folder = f"{self.prefix}/{level_folder(level)}"
+        return merged_segments(self.store.list(folder), level=level, extension=self.extension, where=folder)
+
+    def _moved(self) -> PositionMovedError:
+        return PositionMovedError(f"{self.prefix}: segments were merged or retired while the archive was looked at")
 
     def read_tail(self, known: Segment | None) -> Chain:
         """Lists from the last known segment on and returns the checked end of the chain.

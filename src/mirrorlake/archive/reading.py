@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mirrorlake.archive.chain import Segment, walk_chain
+from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import ChainBrokenError
@@ -24,7 +24,13 @@ def read_archived_range(archived: ArchivedPartition, offsets: OffsetRange) -> It
             f"{offsets.end_offset}",
             position=chain.position,
         )
-    for segment in _segments(archived):
+    if offsets and offsets.start_offset < chain.start_offset:
+        raise ChainBrokenError(
+            f"{archived.prefix}: the archive begins at offset {chain.start_offset}, the range asked for at "
+            f"{offsets.start_offset}: what was before has been retired",
+            start_offset=chain.start_offset,
+        )
+    for segment in archived.segments(chain):
         held = segment.name.offsets
         if held.end_offset <= offsets.start_offset or held.start_offset >= offsets.end_offset:
             continue
@@ -40,7 +46,7 @@ def check_archived_content(archived: ArchivedPartition) -> int:
         MirrorlakeError: the store could not be read.
     """
     count = 0
-    for segment in _segments(archived):
+    for segment in archived.segments(archived.read_chain()):
         key = _key(archived, segment)
         with open_segment(archived.store, key) as reader:
             if reader.footer is not None and reader.footer.offsets != segment.name.offsets:
@@ -55,9 +61,5 @@ def check_archived_content(archived: ArchivedPartition) -> int:
     return count
 
 
-def _segments(archived: ArchivedPartition) -> Iterator[Segment]:
-    return walk_chain(archived.store.list(archived.prefix), extension=archived.extension, where=archived.prefix)
-
-
 def _key(archived: ArchivedPartition, segment: Segment) -> str:
-    return f"{archived.prefix}/{segment.name}"
+    return f"{archived.prefix}/{segment.path}"

@@ -41,6 +41,10 @@ class Effect:
             assert isinstance(prefix, str)
             assert isinstance(start_after, str)
             return tuple(store.list(prefix, start_after=start_after))
+        if self.method == "folders":
+            (prefix,) = self.arguments
+            assert isinstance(prefix, str)
+            return tuple(store.folders(prefix))
         return getattr(store, self.method)(*self.arguments)
 
 
@@ -98,7 +102,9 @@ class ReplayStore:
         return 0
 
     def folders(self, prefix: str) -> Iterator[str]:
-        raise AssertionError("not used by a writer")
+        names = self.ask("folders", prefix)
+        assert isinstance(names, tuple)
+        return iter(names)
 
     def open(self, key: str) -> BinaryIO:
         raise AssertionError("not used by a writer")

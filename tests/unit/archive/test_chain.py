@@ -5,10 +5,13 @@ import pytest
 from mirrorlake.archive.chain import (
     Chain,
     Segment,
+    Upkeep,
     check_chain,
     check_tail,
     end_at_or_above,
+    merged_segments,
     tail_start_after,
+    upkeep_of,
     walk_chain,
 )
 from mirrorlake.archive.names import ClaimName, SegmentName
@@ -166,3 +169,84 @@ def test_a_segment_ending_at_or_above_an_offset_is_seen_whatever_its_format(
     names: tuple[str, ...], end: int | None
 ) -> None:
     assert end_at_or_above(listing(*names), 10, where="orders/0") == end
+
+
+def merged(level: int, *ranges: tuple[int, int]) -> list[Segment]:
+    names = listing(*(name_of(start, end) for start, end in ranges))
+    return list(merged_segments(names, level=level, extension="parquet", where=f"orders/0/level={level}"))
+
+
+def with_upkeep(upkeep: Upkeep, *ranges: tuple[int, int]) -> tuple[Chain, list[str]]:
+    names = [name_of(start, end) for start, end in ranges]
+    chain = check_chain(listing(*names), extension="parquet", where="orders/0", upkeep=upkeep)
+    walk = walk_chain(listing(*names), extension="parquet", where="orders/0", upkeep=upkeep)
+    return chain, [segment.path for segment in walk]
+
+
+FIRST_20 = f"level=1/{name_of(0, 19)}"
+
+
+@pytest.mark.parametrize(
+    "level0",
+    [
+        [(20, 29)],
+        [(0, 9), (10, 19), (20, 29)],  # the merge has not deleted yet
+        [(10, 19), (20, 29)],  # it died in the middle
+        [(0, 9), (20, 29)],
+    ],
+)
+def test_a_merged_segment_stands_for_those_it_was_made_of(level0: list[tuple[int, int]]) -> None:
+    chain, paths = with_upkeep(upkeep_of(merged(1, (0, 19)), ()), *level0)
+    assert paths == [FIRST_20, name_of(20, 29)]
+    assert (chain.position, chain.tail, chain.segment_count) == (30, segment(20, 29), 2)
+
+
+def test_the_highest_level_stands_for_all_below_it() -> None:
+    upkeep = upkeep_of([*merged(1, (0, 9), (10, 19), (20, 29)), *merged(2, (0, 19))], ())
+    _, paths = with_upkeep(upkeep, (0, 4), (5, 9), (20, 29), (30, 30))
+    assert paths == [f"level=2/{name_of(0, 19)}", f"level=1/{name_of(20, 29)}", name_of(30, 30)]
+
+
+@pytest.mark.parametrize(
+    ("level1", "level0", "message"),
+    [
+        ((0, 19), [(10, 24), (25, 29)], f"{name_of(10, 24)} overlaps {FIRST_20}"),
+        ((5, 19), [(0, 9), (20, 29)], f"level=1/{name_of(5, 19)} overlaps {name_of(0, 9)}"),
+        ((0, 19), [(21, 29)], f"{name_of(21, 29)} leaves a hole after {FIRST_20}"),
+        ((10, 19), [(20, 29)], f"starts with level=1/{name_of(10, 19)} instead of at offset 0"),
+        ((0, 19), [(10, 14)], f"{FIRST_20} reaches offset 20.*the newest left is {name_of(10, 14)}"),
+        ((0, 19), [], f"{FIRST_20} reaches offset 20.*none is left"),
+    ],
+)
+def test_merged_segments_excuse_nothing_else(
+    level1: tuple[int, int], level0: list[tuple[int, int]], message: str
+) -> None:
+    with pytest.raises(ChainBrokenError, match=message):
+        with_upkeep(upkeep_of(merged(1, level1), ()), *level0)
+
+
+def floors(*offsets: int) -> list[ObjectInfo]:
+    return list(listing(*(f"_floor-{offset:020d}" for offset in offsets), "_SUCCESS", "_floor-7"))
+
+
+@pytest.mark.parametrize("level0", [[(20, 29)], [(10, 19), (20, 29)], [(0, 9), (20, 29)], [(3, 5), (15, 29)]])
+def test_whatever_ends_below_the_highest_floor_is_passed_over(level0: list[tuple[int, int]]) -> None:
+    chain, paths = with_upkeep(upkeep_of((), floors(20, 10)), *level0)
+    assert paths == [name_of(*level0[-1])]
+    assert (chain.start_offset, chain.position) == (level0[-1][0], 30)
+
+
+def test_a_chain_that_starts_above_its_floor_is_refused() -> None:
+    with pytest.raises(ChainBrokenError, match=f"starts with {name_of(21, 29)} instead of at offset 20"):
+        with_upkeep(upkeep_of((), floors(20)), (21, 29))
+
+
+def test_a_floor_with_nothing_above_it_is_refused() -> None:
+    with pytest.raises(ChainBrokenError, match=r"everything below the floor 20 reaches offset 20.*none is left"):
+        with_upkeep(upkeep_of((), floors(20)))
+
+
+def test_a_merged_segment_may_reach_over_the_floor() -> None:
+    chain, paths = with_upkeep(upkeep_of(merged(1, (0, 19)), floors(10)), (10, 19), (20, 29))
+    assert paths == [FIRST_20, name_of(20, 29)]
+    assert chain.start_offset == 0
