@@ -48,7 +48,7 @@ class Case:
         return row
 
 
-@pytest.fixture(params=["kafka", "kafka-map", "filesystem"])
+@pytest.fixture(params=["kafka", "kafka-map", "parquet", "ndjson"])
 def case(
     request: pytest.FixtureRequest,
     source_kafka: EmbeddedKafka,
@@ -97,7 +97,7 @@ def case(
             spoil=spoil_progress,
         )
     archived = ArchivedPartition(
-        FilesystemStore(tmp_path), destination_name=topic_name, partition=0, extension="parquet"
+        FilesystemStore(tmp_path), destination_name=topic_name, partition=0, extension=request.param
     )
 
     def spoil_folder() -> None:
@@ -111,7 +111,7 @@ def case(
         source_kafka.bootstrap_servers,
         where,
         run_async,
-        work=lambda end: archive_work(tmp_path, where, end=end),
+        work=lambda end: archive_work(tmp_path, where, end=end, format_name=request.param),
         held=held,
         spoil=spoil_folder,
     )

@@ -1,11 +1,11 @@
 """A writer of a segment archive that dies at its crash points: run as a program by test_publish_crashes.py.
 
-    archive_writer.py random ROOT SOURCE_END LENGTH SEED PROBABILITY
+    archive_writer.py random ROOT FORMAT SOURCE_END LENGTH SEED PROBABILITY
 
 Forks one life after another. Each life publishes segments of LENGTH offsets until the archive has SOURCE_END,
 and kills itself (SIGKILL) at a crash point with PROBABILITY. Ends with 0 when a life got to the end.
 
-    archive_writer.py each ROOT LENGTH
+    archive_writer.py each ROOT FORMAT LENGTH
 
 Forks a life per crash point of publishing one segment of LENGTH offsets, each with a root of its own, ROOT/0,
 ROOT/1, …, and killed at that point. Ends with the number of lives that were killed; one more was not.
@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
+from mirrorlake.archive.formats.registry import record_writer
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
+from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.crash_points import CrashPoint
@@ -48,9 +49,9 @@ def source_records(start_offset: int, end_offset: int) -> RecordColumns:
     )
 
 
-def archived(root: Path, crash_point: CrashPoint) -> ArchivedPartition:
+def archived(root: Path, crash_point: CrashPoint, *, extension: str) -> ArchivedPartition:
     store = FilesystemStore(root, crash_point=crash_point)
-    return ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
+    return ArchivedPartition(store, destination_name="orders", partition=0, extension=extension)
 
 
 def write_archive(archive: ArchivedPartition, source_end: int, length: int, crash_point: CrashPoint) -> None:
@@ -61,29 +62,34 @@ def write_archive(archive: ArchivedPartition, source_end: int, length: int, cras
         planned = pending.to_offset if pending else min(chain.position + length, source_end) - 1
         publication = archive.publication(chain.position, writer=f"writer {length}", crash_point=crash_point)
         try:
-            publish(archive, publication, planned)
+            publish(archive, publication, planned, crash_point)
         except PositionMovedError:
             continue
 
 
-def publish(archive: ArchivedPartition, publication: SegmentPublication, planned: int) -> None:
-    staged, footer = staged_segment(publication, planned)
+def publish(archive: ArchivedPartition, publication: SegmentPublication, planned: int, crash_point: CrashPoint) -> None:
+    staged, footer = staged_segment(publication, planned, archive.extension)
     outcome = publication.claim(planned, raw_bytes=footer.raw_bytes)
     if isinstance(outcome, StandDown):
         staged.discard()
         return
     if isinstance(outcome, Adopted):
         staged.discard()
-        staged, footer = staged_segment(publication, outcome.to_offset)
+        staged, footer = staged_segment(publication, outcome.to_offset, archive.extension)
 
     def confirm(key: str) -> None:
         assert confirm_same_range(archive.store, key, footer), f"{key} differs from what this writer has"
 
+    if footer.file is not None:
+        key = f"{archive.prefix}/{publication.segment_name}"
+        create_sidecar(archive.store, key, footer, crash_point=crash_point)
     publication.publish(staged, confirm_equal=confirm)
     publication.release()
 
 
-def staged_segment(publication: SegmentPublication, to_offset: int) -> tuple[StagedObject, SegmentFooter]:
+def staged_segment(
+    publication: SegmentPublication, to_offset: int, extension: str
+) -> tuple[StagedObject, SegmentFooter]:
     staged = publication.stage()
     envelope = SegmentEnvelope(
         cluster_id="cluster",
@@ -94,18 +100,18 @@ def staged_segment(publication: SegmentPublication, to_offset: int) -> tuple[Sta
         writer=f"process {os.getpid()}",
         created_at="2026-01-02T03:04:05Z",
     )
-    segment = ParquetSegmentWriter(staged.file, envelope)
+    segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
     segment.write(source_records(publication.from_offset, to_offset + 1))
     return staged, segment.close(end_offset=to_offset + 1)
 
 
-def live(root: Path, source_end: int, length: int, crash_point: CrashPoint) -> int:
+def live(root: Path, extension: str, source_end: int, length: int, crash_point: CrashPoint) -> int:
     """Runs one life in a process of its own; returns its wait status."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            write_archive(archived(root, crash_point), source_end, length, crash_point)
+            write_archive(archived(root, crash_point, extension=extension), source_end, length, crash_point)
             code = 0
         finally:
             os._exit(code)
@@ -134,21 +140,21 @@ def dies_at(count: int) -> CrashPoint:
     return crash_point
 
 
-def die_at_each(root: str, length: str) -> int:
+def die_at_each(root: str, extension: str, length: str) -> int:
     for killed in range(LIVES_MAX):
         folder = Path(root) / str(killed)
         folder.mkdir()
-        status = live(folder, int(length), int(length), dies_at(killed + 1))
+        status = live(folder, extension, int(length), int(length), dies_at(killed + 1))
         if status == 0:
             return killed
         assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
     raise AssertionError("no life got to the end")
 
 
-def die_at_random(root: str, source_end: str, length: str, seed: str, probability: str) -> int:
+def die_at_random(root: str, extension: str, source_end: str, length: str, seed: str, probability: str) -> int:
     for life in range(LIVES_MAX):
         crash_point = dies_sometimes(int(seed) * LIVES_MAX + life, float(probability))
-        status = live(Path(root), int(source_end), int(length), crash_point)
+        status = live(Path(root), extension, int(source_end), int(length), crash_point)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             return os.waitstatus_to_exitcode(status)
     return 2

@@ -94,6 +94,7 @@ def archive_work(
     records_max: int = NEVER,
     bytes_max: int = NEVER,
     writer: str = "test-writer",
+    format_name: str = "parquet",
 ) -> ArchiveWork:
     """An archive below ``root`` that reads up to ``end``."""
     return ArchiveWork(
@@ -108,6 +109,7 @@ def archive_work(
             cluster_id="cluster",
             topic_id="topic",
             writer=writer,
+            format=format_name,
             read_end_offset=end,
             flushes_rest=flushes_rest,
             rest_trigger="explicit",

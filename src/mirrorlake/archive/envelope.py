@@ -13,6 +13,17 @@ FORMAT_VERSION = 1
 
 METADATA_KEY = b"mirrorlake"
 
+FILE_ALGORITHM = "xxh3-128"
+"""The checksum of a file's bytes, which formats without a footer of their own are told by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSum:
+    """How long a file is, and the XXH3 128-bit hash of its bytes."""
+
+    bytes: int
+    checksum: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEnvelope:
@@ -60,6 +71,8 @@ class SegmentFooter:
         snapshot: for a snapshot, None for any other segment. Of a snapshot ``records``, ``raw_bytes``, timestamps and
             ``checksum`` are the view's, first and last offset the lowest and highest in it; the gaps are those of the
             range, as in any segment.
+        algorithm: what ``checksum`` is: of the records, or, where they were never decoded, of the file.
+        file: the file's own length and checksum, where this stands beside it; None where it is part of the file.
     """
 
     envelope: SegmentEnvelope
@@ -76,6 +89,8 @@ class SegmentFooter:
     checksum: str
     leader_epoch: int | None = None
     snapshot: SnapshotState | None = None
+    algorithm: str = ALGORITHM
+    file: FileSum | None = None
 
     @property
     def offsets(self) -> OffsetRange:
@@ -103,13 +118,18 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "gap_offsets": {kind.value: count for kind, count in footer.gap_offsets.items()},
         "gaps": [[gap.offsets.start_offset, gap.offsets.end_offset, gap.kind.value] for gap in footer.gaps],
         "gaps_complete": footer.gaps_complete,
-        "checksum": {"algorithm": ALGORITHM, "value": footer.checksum},
+        "checksum": {"algorithm": footer.algorithm, "value": footer.checksum},
         **({} if footer.leader_epoch is None else {"leader_epoch": footer.leader_epoch}),
         **({} if footer.snapshot is None else {"snapshot": asdict(footer.snapshot)}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
+        **({} if footer.file is None else {"file": _file_fields(footer.file)}),
     }
     return json.dumps(fields).encode()
+
+
+def _file_fields(file: FileSum) -> dict[str, object]:
+    return {"bytes": file.bytes, "checksum": {"algorithm": FILE_ALGORITHM, "value": file.checksum}}
 
 
 def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
@@ -138,7 +158,7 @@ def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
 
 def _footer(fields: dict[str, object]) -> SegmentFooter:
     algorithm, checksum = _checksum(fields["checksum"])
-    if fields["format_version"] != FORMAT_VERSION or algorithm != ALGORITHM:
+    if fields["format_version"] != FORMAT_VERSION or algorithm not in (ALGORITHM, FILE_ALGORITHM):
         raise ValueError(f"version {fields['format_version']} with checksum {algorithm}")
     footer = SegmentFooter(
         envelope=SegmentEnvelope(
@@ -163,6 +183,8 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         checksum=checksum,
         leader_epoch=_number_or_none(fields.get("leader_epoch")),
         snapshot=None if fields.get("snapshot") is None else _snapshot(fields["snapshot"]),
+        algorithm=algorithm,
+        file=_file(fields["file"]) if "file" in fields else None,
     )
     _ = footer.offsets  # a range, or ValueError
     return footer
@@ -175,6 +197,14 @@ def _snapshot(value: object) -> SnapshotState:
 def _gap(value: object) -> Gap:
     start, end, kind = _items(value)
     return Gap(offsets=OffsetRange(start_offset=_number(start), end_offset=_number(end)), kind=GapKind(_text(kind)))
+
+
+def _file(value: object) -> FileSum:
+    fields = dict(_pairs(value))
+    algorithm, checksum = _checksum(fields["checksum"])
+    if algorithm != FILE_ALGORITHM:
+        raise ValueError(f"file checksum {algorithm}")
+    return FileSum(bytes=_number(fields["bytes"]), checksum=checksum)
 
 
 def _checksum(value: object) -> tuple[str, str]:

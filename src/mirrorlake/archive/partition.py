@@ -17,6 +17,7 @@ from mirrorlake.archive.chain import (
 from mirrorlake.archive.claims import Claim, decode_claim
 from mirrorlake.archive.names import FLOOR_PREFIX, level_folder, parse_level_folder, partition_prefix
 from mirrorlake.archive.publish import SegmentPublication
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
@@ -137,7 +138,10 @@ class ArchivedPartition:
         leftovers = [name for name in chain.claims if name.from_offset < chain.position]
         for name in leftovers:
             self.store.delete(f"{self.prefix}/{name}")
-        return len(leftovers) + self.store.sweep_staged(self.prefix)
+        staged = self.store.sweep_staged(self.prefix)
+        if self.extension in FORMATS_WITH_SIDECAR:
+            staged += self.store.sweep_staged(sidecar_folder(self.prefix))
+        return len(leftovers) + staged
 
     def publication(self, from_offset: int, *, writer: str, crash_point: CrashPoint = no_crash) -> SegmentPublication:
         """Begins the segment at ``from_offset``, the position last read."""

@@ -36,6 +36,8 @@ T = TypeVar("T")
 class ArchiveSettings:
     """One source partition and how it is archived.
 
+    ``format`` is what segments are written in, by the configuration's names.
+
     ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
     above the position.
 
@@ -51,6 +53,7 @@ class ArchiveSettings:
     cluster_id: str
     topic_id: str
     writer: str
+    format: str = "parquet"
     skips_truncated: bool = False
     read_end_offset: int = 0
     flushes_rest: bool = False

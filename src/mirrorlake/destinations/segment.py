@@ -3,16 +3,16 @@
 from datetime import UTC, datetime
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
+from mirrorlake.archive.formats.registry import record_writer
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Claimed, StandDown
+from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import Flush
 from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
-from mirrorlake.page_compression import Compression
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 
@@ -26,7 +26,7 @@ class OpenSegment:
         source: whose records these are.
         cluster_id: of the source's cluster.
         topic_id: of the source topic.
-        compression: of the pages, by mirror-v3's names.
+        compression: of the pages, by mirror-v3's names; only Parquet has any.
         writer: names this writer in claim and footer.
         start_offset: the archive's position.
         clock: times the segment.
@@ -50,10 +50,13 @@ class OpenSegment:
         self._started = clock.elapsed_seconds()
         self._start_offset = start_offset
         self._store = archived.store
+        self._prefix = archived.prefix
         self._gaps: list[Gap] = []
         self._publication = archived.publication(start_offset, writer=writer, crash_point=crash_point)
         self._staged = self._publication.stage()
-        self._writer = ParquetSegmentWriter(
+        self._crash_point = crash_point
+        self._writer = record_writer(
+            archived.extension,
             self._staged.file,
             SegmentEnvelope(
                 cluster_id=cluster_id,
@@ -64,7 +67,7 @@ class OpenSegment:
                 writer=writer,
                 created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
             ),
-            compression=Compression(compression),
+            compression=compression,
         )
         self.footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
@@ -92,7 +95,7 @@ class OpenSegment:
         self._writer.write(columns)
 
     def publish(self, *, end_offset: int, trigger: str) -> Flush:
-        """Claims ``[start, end_offset)``, publishes it and deletes the claim.
+        """Claims ``[start, end_offset)``, describes it where its format cannot, publishes it, deletes the claim.
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
@@ -113,6 +116,9 @@ class OpenSegment:
                 f"we had cut at {end_offset - 1}"
             )
         file_bytes = self._staged.file.tell()
+        if footer.file is not None:
+            key = f"{self._prefix}/{self._publication.segment_name}"
+            create_sidecar(self._store, key, footer, crash_point=self._crash_point)
         self._publication.publish(
             self._staged, confirm_equal=lambda key: _confirm(confirm_same_range(self._store, key, footer))
         )

@@ -13,6 +13,9 @@ from mirrorlake.cache_folder import user_cache_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 
+_KERNEL_FOLDERS = ("kafka", "archive/formats")
+"""Where modules of kernels lie, in the package; their names end in ``kernels.py``."""
+
 
 def prepare_kernel_cache() -> Path:
     """Points numba at a folder this user can write, and returns it; to be called before numba is imported.
@@ -38,9 +41,11 @@ def prepare_kernel_cache() -> Path:
 def _digest() -> str:
     digest = hashlib.sha256()
     # Through importlib, for executors that import the package from an archive.
-    for source in sorted(resources.files(__package__).iterdir(), key=lambda each: each.name):
-        if source.name.endswith("kernels.py"):
-            digest.update(source.read_bytes())
+    package = resources.files(__package__.partition(".")[0])
+    for folder in _KERNEL_FOLDERS:
+        for source in sorted(package.joinpath(folder).iterdir(), key=lambda each: each.name):
+            if source.name.endswith("kernels.py"):
+                digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mirrorlake.archive.formats.registry import PARQUET
+from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
@@ -32,7 +32,7 @@ def make_sink(
             open_store(destination.store),
             destination_name=destination.settings.destination_name,
             partition=destination.settings.source.partition,
-            extension=PARQUET,
+            extension=extension_of(destination.settings.format),
         )
         key = (destination.store, archived.prefix)
         return ArchiveSink(

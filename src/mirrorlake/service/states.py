@@ -110,6 +110,7 @@ def _work(target: Target, writer: str) -> DestinationWork:
             source=target.source,
             destination_name=target.destination_topic,
             compression=destination.compression.value,
+            format=destination.format.value,
             records_max=destination.flush.records_max,
             bytes_max=destination.flush.bytes_max,
             cluster_id=target.source_cluster_id,

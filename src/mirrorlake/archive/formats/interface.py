@@ -80,3 +80,16 @@ class SegmentWriter(Protocol):
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""
         ...
+
+
+class RecordWriter(SegmentWriter, Protocol):
+    """Writes a segment of decoded records."""
+
+    def write(self, records: RecordColumns) -> None:
+        """Takes the next records.
+
+        Raises:
+            ValueError: offsets that do not follow those before; nothing of ``records`` is taken.
+            StoreUnavailableError, StoreUnusableError: the file's; the segment is lost.
+        """
+        ...

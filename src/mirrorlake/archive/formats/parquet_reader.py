@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -12,6 +11,7 @@ from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
+from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -74,12 +74,13 @@ class ParquetSegmentReader:
         if self.footer is not None and self.footer.snapshot is not None:
             raise self._snapshot_in_archive()
         position = self.footer.offsets.start_offset if self.footer else 0
+        end = self.footer.end_offset if self.footer else None
         for group in range(self._file.num_row_groups):
             if within and not self._may_hold(group, within):
                 continue
             for columns in self._read_group(group):
-                position = self._check_offsets(columns, position)
-                kept = columns if within is None else _within(columns, within)
+                position = check_order(columns, position, end, where=self._where)
+                kept = columns if within is None else within_range(columns, within)
                 if len(kept):
                     yield kept
 
@@ -141,14 +142,6 @@ class ParquetSegmentReader:
     def _offset_column(self) -> int:
         return next(i for i in range(self._file.metadata.num_columns) if self._file.schema.column(i).path == "offset")
 
-    def _check_offsets(self, columns: RecordColumns, position: int) -> int:
-        """Returns the position after the columns."""
-        steps = np.diff(columns.offsets, prepend=np.int64(position - 1))
-        last = int(columns.offsets[-1])
-        if steps.min() < 1 or (self.footer and last >= self.footer.end_offset):
-            raise self._broken("has records out of order, or outside its range")
-        return last + 1
-
     def _snapshot_in_archive(self) -> ChainBrokenError:
         return ChainBrokenError(
             f"{self._where} is a snapshot of the latest record per key, and every record is to be read from it",
@@ -166,8 +159,3 @@ class ParquetSegmentReader:
             f"{self._where} {what}",
             hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
         )
-
-
-def _within(columns: RecordColumns, within: OffsetRange) -> RecordColumns:
-    start, stop = np.searchsorted(columns.offsets, [within.start_offset, within.end_offset])
-    return columns.slice(int(start), int(stop))

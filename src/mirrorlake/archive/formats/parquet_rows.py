@@ -7,14 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, SnapshotState, encode_footer
 from mirrorlake.archive.formats.parquet_schema import (
     ARROW_METADATA,
-    NO_TIMESTAMP,
     WRITTEN_SCHEMA,
     ColumnBuilder,
 )
+from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.gaps import GapReport
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.page_compression import Compression
@@ -49,14 +48,8 @@ class ParquetRows:
     """
 
     def __init__(self, file: BinaryIO, topic: str, partition: int, *, compression: Compression) -> None:
-        self.records = 0
-        self.raw_bytes = 0
+        self._account = RecordAccount()
         self._builder = ColumnBuilder(topic, partition)
-        self._checksum = ContentChecksum()
-        self._offset_min: int | None = None
-        self._offset_max: int | None = None
-        self._timestamp_ms_min: int | None = None
-        self._timestamp_ms_max: int | None = None
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         codec, level = _CODECS[compression]
@@ -81,6 +74,16 @@ class ParquetRows:
             write_batch_size=1024,
         )
 
+    @property
+    def records(self) -> int:
+        """Records taken so far."""
+        return self._account.records
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of keys, values and headers taken so far."""
+        return self._account.raw_bytes
+
     def write(self, records: RecordColumns) -> None:
         """Takes the next records; whole row groups go to the file.
 
@@ -89,8 +92,7 @@ class ParquetRows:
         """
         if not len(records):
             return
-        self._note(records)
-        self._checksum.update(records)
+        self._account.take(records)
         for piece, piece_bytes in self._pieces(records):
             if self._pending and self._pending_bytes + piece_bytes > ROW_GROUP_BYTES_MAX:
                 self._write_row_group()
@@ -109,21 +111,8 @@ class ParquetRows:
         """Writes what is left and the footer, and returns it; see `SegmentFooter`."""
         if self._pending:
             self._write_row_group()
-        footer = SegmentFooter(
-            envelope=envelope,
-            end_offset=end_offset,
-            records=self.records,
-            raw_bytes=self.raw_bytes,
-            first_offset=self._offset_min,
-            last_offset=self._offset_max,
-            timestamp_ms_min=self._timestamp_ms_min,
-            timestamp_ms_max=self._timestamp_ms_max,
-            gap_offsets=gaps.offsets,
-            gaps=gaps.listed,
-            gaps_complete=gaps.is_complete,
-            checksum=self._checksum.hexdigest(),
-            leader_epoch=leader_epoch,
-            snapshot=snapshot,
+        footer = self._account.footer(
+            envelope, end_offset=end_offset, gaps=gaps, leader_epoch=leader_epoch, snapshot=snapshot
         )
         self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: encode_footer(footer)})
         self._writer.close()
@@ -133,22 +122,6 @@ class ParquetRows:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""
         # Its finalizer would else write a footer into a file that is gone.
         self._writer.is_open = False
-
-    def _note(self, records: RecordColumns) -> None:
-        self.records += len(records)
-        self.raw_bytes += int(records.sizes.sum())
-        low, high = int(records.offsets.min()), int(records.offsets.max())
-        self._offset_min = low if self._offset_min is None else min(low, self._offset_min)
-        self._offset_max = high if self._offset_max is None else max(high, self._offset_max)
-        times = records.timestamps
-        low, high = int(times.min()), int(times.max())
-        if low <= NO_TIMESTAMP:
-            times = times[times != NO_TIMESTAMP]
-            if not len(times):
-                return
-            low, high = int(times.min()), int(times.max())
-        self._timestamp_ms_min = low if self._timestamp_ms_min is None else min(low, self._timestamp_ms_min)
-        self._timestamp_ms_max = high if self._timestamp_ms_max is None else max(high, self._timestamp_ms_max)
 
     def _pieces(self, records: RecordColumns) -> Iterator[tuple[RecordColumns, int]]:
         """Yields the records in pieces that fill up the row group begun, then whole ones, with their weights."""

@@ -1,11 +1,20 @@
-"""The formats of segments, by the names of the configuration and by the extensions of files."""
+"""The formats of segments, by the names of the configuration, which are the extensions of files too."""
 
-from mirrorlake.archive.formats.interface import SegmentReader
+from typing import BinaryIO
+
+from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats.interface import RecordWriter, SegmentReader
+from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
-from mirrorlake.errors import UnsupportedError
+from mirrorlake.archive.sidecar import find_sidecar
+from mirrorlake.errors import ChainBrokenError, UnsupportedError
+from mirrorlake.page_compression import Compression
 from mirrorlake.stores.object_store import ObjectStore
 
 PARQUET = "parquet"
+NDJSON = "ndjson"
+
+WRITTEN = (PARQUET, NDJSON)
 
 
 def extension_of(format_name: str) -> str:
@@ -14,9 +23,29 @@ def extension_of(format_name: str) -> str:
     Raises:
         UnsupportedError: this version does not write it.
     """
-    if format_name != PARQUET:
-        raise UnsupportedError(f"archive format {format_name} is not written by this version", hint="use parquet")
-    return PARQUET
+    if format_name not in WRITTEN:
+        raise UnsupportedError(
+            f"archive format {format_name} is not written by this version", hint=f"use one of {', '.join(WRITTEN)}"
+        )
+    return format_name
+
+
+def record_writer(extension: str, file: BinaryIO, envelope: SegmentEnvelope, *, compression: str) -> RecordWriter:
+    """Returns the writer of a format that takes decoded records.
+
+    Args:
+        extension: the format's.
+        file: takes the bytes in order; need not seek.
+        envelope: whose records these are.
+        compression: of the pages, by mirror-v3's names; only Parquet has any.
+    """
+    if extension == NDJSON:
+        # Loads compiled code, which who only lists archives need not wait for.
+        from mirrorlake.archive.formats.ndjson import NdjsonSegmentWriter
+
+        return NdjsonSegmentWriter(file, envelope)
+    assert extension == PARQUET, f"{extension} segments are not made of decoded records"
+    return ParquetSegmentWriter(file, envelope, compression=Compression(compression))
 
 
 def open_segment(store: ObjectStore, key: str) -> SegmentReader:
@@ -24,7 +53,20 @@ def open_segment(store: ObjectStore, key: str) -> SegmentReader:
 
     Raises:
         ObjectMissingError: there is none.
-        ChainBrokenError: not a whole segment.
+        ChainBrokenError: not a whole segment, or not one.
         UnsupportedError: written by a later version.
     """
-    return ParquetSegmentReader(store.open(key), where=key)
+    extension = key.rpartition(".")[2]
+    if extension not in WRITTEN:
+        raise ChainBrokenError(f"{key} is not the name of a segment this version reads", key=key)
+    file = store.open(key)
+    if extension == PARQUET:
+        return ParquetSegmentReader(file, where=key)
+    try:
+        footer = find_sidecar(store, key, file)
+        from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
+
+        return NdjsonSegmentReader(file, footer=footer, where=key)
+    except BaseException:
+        file.close()
+        raise

@@ -22,6 +22,9 @@ from mirrorlake.page_compression import Compression
 from mirrorlake.stores.memory import MemoryStore
 from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope, records_in
 
+KEY = "orders/3/00000000000000000010-00000000000000000020.parquet"
+CUT_KEY = "orders/4/00000000000000000010-00000000000000000020.parquet"
+
 
 def written(
     *pieces: list[Record],
@@ -317,17 +320,17 @@ def test_a_full_disk_while_writing_is_our_error() -> None:
 def test_a_segment_of_the_same_range_and_source_is_confirmed(topic_id: str | None) -> None:
     data, footer = written(list(AWKWARD))
     _, mine = written(list(AWKWARD), about=envelope(start_offset=10, topic_id=topic_id))
-    store = MemoryStore({"k": data})
-    assert confirm_same_range(store, "k", mine) is True
+    store = MemoryStore({KEY: data})
+    assert confirm_same_range(store, KEY, mine) is True
     _, compacted = written(list(AWKWARD[1:]))
-    assert confirm_same_range(store, "k", compacted) is False
-    with open_segment(store, "k") as segment:
+    assert confirm_same_range(store, KEY, compacted) is False
+    with open_segment(store, KEY) as segment:
         assert segment.footer == footer
 
 
 def test_a_segment_of_another_range_or_source_is_not_confirmed() -> None:
     data, _ = written(list(AWKWARD))
-    store = MemoryStore({"k": data, "cut": data[:-5]})
+    store = MemoryStore({KEY: data, CUT_KEY: data[:-5]})
     for other in (
         written(list(AWKWARD), end_offset=22)[1],
         written(list(AWKWARD), about=envelope(start_offset=9))[1],
@@ -335,12 +338,12 @@ def test_a_segment_of_another_range_or_source_is_not_confirmed() -> None:
         written(list(AWKWARD), about=envelope(start_offset=10, topic_id="other"))[1],
     ):
         with pytest.raises(ChainBrokenError, match="belongs there"):
-            confirm_same_range(store, "k", other)
-    with pytest.raises(ChainBrokenError, match="cut cannot be read"):
-        confirm_same_range(store, "cut", other)
+            confirm_same_range(store, KEY, other)
+    with pytest.raises(ChainBrokenError, match=rf"{CUT_KEY} cannot be read as Parquet"):
+        confirm_same_range(store, CUT_KEY, other)
 
 
 def test_a_segment_of_mirror_v3_is_confirmed_if_it_is_whole(tmp_path: Path) -> None:
     _, footer = written(list(AWKWARD))
-    store = MemoryStore({"k": mirror_v3_file(tmp_path / "v3.parquet")})
-    assert confirm_same_range(store, "k", footer) is False
+    store = MemoryStore({KEY: mirror_v3_file(tmp_path / "v3.parquet")})
+    assert confirm_same_range(store, KEY, footer) is False
