@@ -13,7 +13,9 @@ from hypothesis import settings
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
+from support.go_programs import GoProgramUnusableError
 from support.kafka_nodes import KafkaNodes
+from support.object_servers import Minio, Moto, ObjectServer, Versitygw
 
 if TYPE_CHECKING:
     from support.secured_kafka import SecuredKafka
@@ -107,6 +109,33 @@ def new_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield start
     for server in servers:
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """An S3 store that all tests of the session share, over a folder; without Go, which builds it, it is skipped."""
+    try:
+        with Versitygw(tmp_path_factory.mktemp("versitygw")) as server:
+            yield server
+    except GoProgramUnusableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """Another S3 store that all tests of the session share, in memory."""
+    with Moto(tmp_path_factory.mktemp("moto")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """A third one, for the soak: building it takes minutes."""
+    try:
+        with Minio(tmp_path_factory.mktemp("minio")) as server:
+            yield server
+    except GoProgramUnusableError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -2,22 +2,30 @@
 
 import io
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mirrorlake.errors import ConfigurationError
+from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectInfo, ObjectMissingError, ObjectStore
+from support.object_servers import ObjectServer
 
-STORES: dict[str, Callable[[Path], ObjectStore]] = {"filesystem": FilesystemStore, "memory": lambda _: MemoryStore()}
+SERVERS = ["versitygw", "moto", pytest.param("minio", marks=pytest.mark.soak)]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["filesystem", "memory", *SERVERS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
-    return STORES[request.param](tmp_path)
+    match request.param:
+        case "filesystem":
+            return FilesystemStore(tmp_path)
+        case "memory":
+            return MemoryStore()
+        case server_name:
+            server: ObjectServer = request.getfixturevalue(server_name)
+            return BucketStore(server.settings())
 
 
 def names(store: ObjectStore, prefix: str, start_after: str = "") -> list[str]:

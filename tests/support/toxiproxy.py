@@ -5,10 +5,7 @@ soak asks for it. The quick tests use ``support.proxy``.
 """
 
 import json
-import os
-import shutil
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -16,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.cache_folder import user_cache_folder
 from mirrorlake.embedded.guarded_process import GuardedProcess
+from support.go_programs import GoProgramUnusableError, go_program
 
 VERSION = "2.5.0"
-MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 _START_SECONDS_MAX = 20.0
 
 
@@ -30,19 +26,10 @@ class ToxiproxyUnusableError(Exception):
 
 def toxiproxy_server(cache: Path | None = None) -> Path:
     """The server program, built on the first call (about a minute)."""
-    folder = (user_cache_folder() if cache is None else cache) / f"toxiproxy-{VERSION}"
-    program = folder / "server"
-    if program.exists():
-        return program
-    go = shutil.which("go")
-    if go is None:
-        raise ToxiproxyUnusableError(f"no Go on this machine, so toxiproxy {VERSION} cannot be built: install Go")
-    built = subprocess.run(
-        [go, "install", MODULE], env={**os.environ, "GOBIN": str(folder)}, capture_output=True, text=True, check=False
-    )
-    if built.returncode != 0:
-        raise ToxiproxyUnusableError(f"`go install {MODULE}` failed:\n{built.stderr}")
-    return program
+    try:
+        return go_program("github.com/Shopify/toxiproxy/v2/cmd/server", VERSION, name="toxiproxy", cache=cache)
+    except GoProgramUnusableError as error:
+        raise ToxiproxyUnusableError(str(error)) from error
 
 
 class Toxiproxy:

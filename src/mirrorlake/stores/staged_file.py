@@ -6,17 +6,14 @@ the writer dies, however it dies, and a process id may come to mean somebody els
 
 import contextlib
 import fcntl
-import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from mirrorlake.stores.crash_points import CrashPoint
+from mirrorlake.stores.descriptor_file import DescriptorFile
 from mirrorlake.stores.object_store import ObjectExistsError, check_key
 from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 STAGED_MARK = ".tmp."
 """Part of every staged file's name and of no other's; the same mark that mirror-v3 skips in its scans."""
@@ -29,7 +26,7 @@ class StagedFile:
         self._path = path
         self._root = root
         self._crash_point = crash_point
-        self._file: _DescriptorFile | None = _DescriptorFile(descriptor, path)
+        self._file: DescriptorFile | None = DescriptorFile(descriptor, path)
 
     @classmethod
     def open(cls, folder: Path, name: str, *, root: Path, crash_point: CrashPoint) -> "StagedFile":
@@ -95,43 +92,6 @@ class StagedFile:
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
         file.close()
-
-
-class _DescriptorFile(io.RawIOBase):
-    """A write-only file over a descriptor, whose errors are ours and whose writes are whole."""
-
-    def __init__(self, descriptor: int, path: Path) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._path = path
-        self._written_bytes = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written_bytes
-
-    def write(self, data: "ReadableBuffer", /) -> int:
-        view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view):
-            try:
-                done += os.write(self._descriptor, view[done:])
-            except OSError as error:
-                raise store_error(error, self._path) from error
-        self._written_bytes += done
-        return done
-
-    def sync(self) -> None:
-        with os_errors_as_ours(self._path):
-            os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            with os_errors_as_ours(self._path):
-                os.close(self._descriptor)
 
 
 def remove_if_abandoned(path: Path, *, written_before_seconds: float) -> bool:

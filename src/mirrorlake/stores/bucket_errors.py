@@ -1,0 +1,120 @@
+"""What the library's errors mean to us: the one place where its exceptions and the stores' codes are read.
+
+The library keeps status and code of an answer in its text only, as
+``… status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>…``; what follows ``Debug source`` repeats it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from obstore.exceptions import BaseError, InvalidPathError, NotSupportedError
+
+from mirrorlake.errors import (
+    ConfigurationError,
+    MirrorlakeError,
+    PermissionDeniedError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
+from mirrorlake.stores.object_store import ObjectMissingError
+
+LIBRARY_ERRORS = (BaseError, FileNotFoundError, ValueError, OSError)
+"""What the library raises; it uses some of Python's own exceptions beside its tree."""
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
+_QUERY = re.compile(r"\?[^\s)]*")
+_TEXT_LENGTH_MAX = 300
+
+_NO_OBJECT = {"", "NoSuchKey", "BlobNotFound", "NotFound"}
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
+_PASSING_STATUS = {408, 409, 412, 425, 429}
+_INSTANCE_METADATA = "169.254.169.254"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a store said; ``status`` 0 where it said nothing, ``code`` empty where there is none."""
+
+    status: int
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"status {self.status} {self.code}".rstrip() if self.status else self.text
+
+
+def answer_of(error: Exception) -> Answer:
+    """Returns what the library's error tells about the store's answer."""
+    text = str(error).partition("\n\nDebug source")[0]
+    status = _STATUS.search(text)
+    code = _CODE.search(text)
+    # A query may hold a signature that is as good as a password for a while.
+    shown = _QUERY.sub("?…", text.partition("\n")[0])[:_TEXT_LENGTH_MAX]
+    return Answer(status=int(status[1]) if status else 0, code=code[1] if code else "", text=shown)
+
+
+def bucket_error(error: Exception, where: str) -> MirrorlakeError:
+    """Returns the error of ours that ``error`` means, naming ``where``; raise it ``from`` the original.
+
+    What is not known is taken as passing: the supervisor tries again, visibly, and nothing is lost.
+    """
+    if isinstance(error, MirrorlakeError):
+        return error
+    answer = answer_of(error)
+    if isinstance(error, InvalidPathError):
+        return ConfigurationError(f"{where}: {answer}", hint="choose another name for the destination")
+    if answer.status:
+        return _answered(answer, where)
+    if isinstance(error, FileNotFoundError):
+        return ObjectMissingError(f"no object {where}", key=where)
+    if isinstance(error, NotSupportedError):
+        return StoreUnusableError(f"{where}: {answer}", hint="use a store that can do it")
+    if "path segment" in answer.text:
+        return StoreUnusableError(f"{where}: {answer}", hint="a foreign object's key lies there: move it away")
+    no_credentials = "no credentials are in the environment, and no instance metadata service gives any"
+    return StoreUnavailableError(
+        f"{where}: {answer}", hint=no_credentials if _INSTANCE_METADATA in answer.text else "", status=0
+    )
+
+
+def _answered(answer: Answer, where: str) -> MirrorlakeError:
+    message = f"{where}: the store answers {answer}"
+    status, code = answer.status, answer.code
+    if code in _EXPIRED:
+        return StoreUnavailableError(message, hint="the credentials have expired: renew them", status=status, code=code)
+    if code == "RequestTimeTooSkewed":
+        return StoreUnavailableError(message, hint="set this machine's clock", status=status, code=code)
+    if code == "KeyTooLongError":
+        return ConfigurationError(message, hint="choose a shorter name for the destination, or a shorter prefix")
+    if status == 404 and code in _NO_OBJECT:
+        return ObjectMissingError(f"no object {where}", key=where)
+    if code in _NO_BUCKET:
+        hint = "create it, or correct its name; it is never made by itself"
+        return StoreUnusableError(message, hint=hint, status=status, code=code)
+    if status in (401, 403):
+        hint = "give these credentials the right to list, read, create and delete there"
+        return PermissionDeniedError(message, hint=hint, status=status, code=code)
+    if status in _PASSING_STATUS or status >= 500 or code in ("RequestTimeout", "SlowDown"):
+        is_refusal = status == 501
+        kind = StoreUnusableError if is_refusal else StoreUnavailableError
+        return kind(message, hint="use a store that can do it" if is_refusal else "", status=status, code=code)
+    hint = "correct `region` or `endpoint`" if status < 400 or code == "AuthorizationHeaderMalformed" else ""
+    return StoreUnusableError(message, hint=hint, status=status, code=code)
+
+
+def cause_of(error: Exception) -> Exception | None:
+    """Returns the error as the cause to keep; None where its text holds a signature that must not be printed."""
+    return None if "sig=" in str(error).lower() else error
+
+
+@contextmanager
+def bucket_errors_as_ours(where: str) -> Iterator[None]:
+    """Turns every error of the library raised inside into one of ours that names ``where``."""
+    try:
+        yield
+    except LIBRARY_ERRORS as error:
+        raise bucket_error(error, where) from cause_of(error)
