@@ -39,9 +39,14 @@ class Lake:
         self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 50))))
         self.written += count
 
-    def run(self, *, max_time: str = "1h") -> ServiceProcess:
+    def run(self, *, max_time: str = "1h", stop_timeout: str = "60s") -> ServiceProcess:
         config = write_config(
-            self.folder / "mirror.yaml", source=self.source, topic=self.topic, lake=self.root, max_time=max_time
+            self.folder / "mirror.yaml",
+            source=self.source,
+            topic=self.topic,
+            lake=self.root,
+            max_time=max_time,
+            more_engine=f", stop-timeout: {stop_timeout}",
         )
         return ServiceProcess("run", "-c", str(config), folder=self.folder)
 
@@ -122,7 +127,29 @@ def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
         service.signal(signal.SIGTERM)
         assert service.exit_code() == EXIT_FAILED, service.said()
         assert "the graceful stop could not archive everything" in service.said()
+        assert f"{lake.topic}-0 0…39 (lake)" in service.said()
         service.assert_nothing_left()
+    assert lake.position == 0
+
+
+def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
+    new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    source = new_kafka()
+    lake = Lake(source, topic_name, tmp_path, run_async)
+    lake.write(40)
+    with lake.run(stop_timeout="3s") as service:
+        lake.await_serving(service)
+        service.await_words("lag=40")
+        source.pause()  # connections stay, and nothing answers: leases wait for their own, longer time
+        asked = time.monotonic()
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == EXIT_FAILED, service.said()
+        assert time.monotonic() - asked < 30
+        assert "graceful stop gave up" in service.said()
+        assert f"{lake.topic}-0 0…39 (lake)" in service.said()
+        service.assert_nothing_left()
+    source.resume()
     assert lake.position == 0
 
 

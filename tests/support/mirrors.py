@@ -16,6 +16,7 @@ def write_config(
     more_clusters: str = "",
     more_mirrors: str = "",
     lease: str = "2s",
+    more_engine: str = "",
 ) -> Path:
     """One mirror, named like its topic, to a Kafka destination, an archive, or both."""
     destinations = []
@@ -40,7 +41,7 @@ def write_config(
                 f"    destinations: [{', '.join(destinations)}]",
                 *([more_mirrors] if more_mirrors else []),
                 "service: {heartbeat: 1s}",
-                f"engine: {{lanes: 2, lease: {lease}, memory: 512MiB}}",
+                f"engine: {{lanes: 2, lease: {lease}, memory: 512MiB{more_engine}}}",
             ]
         )
         + "\n"

@@ -114,6 +114,18 @@ class ArchivedPartition:
         objects = self.store.list(self.prefix, start_after=tail_start_after(known))
         return check_tail(known, objects, extension=self.extension, where=self.prefix)
 
+    def read_end(self, known: Segment) -> Chain:
+        """Returns the checked end of the chain, which must still hold its known tail, or what it was merged into.
+
+        Raises:
+            ChainBrokenError: see `check_tail` and `check_chain`.
+            PositionMovedError: see `read_chain`.
+        """
+        try:
+            return self.read_tail(known)
+        except PositionMovedError:
+            return self.read_chain()
+
     def pending_claim(self, chain: Chain) -> Claim | None:
         """Returns the claim of the chain's position, if there is one: the next segment ends where it says."""
         for name in chain.claims:

@@ -139,6 +139,8 @@ def _engine(form: EngineForm) -> Engine:
         lanes=form.lanes or available_cores(),
         lease_seconds=form.lease,
         discovery_seconds=form.discovery,
+        tail_check_seconds=form.tail_check,
+        stop_seconds=form.stop_timeout,
         memory_bytes=form.memory,
         batch_slots=form.batch_slots,
         master=form.master,

@@ -43,6 +43,8 @@ from mirrorlake.config.section import (
     Servers,
     SlotCount,
     StartPoint,
+    StopTime,
+    TailCheckTime,
     Template,
     Text,
     TimestampModeWord,
@@ -226,6 +228,12 @@ class EngineForm(Section):
     lease: LeaseTime = option(5.0, "Longest time one lease runs.", shown="5s")
     discovery: DiscoveryTime = option(
         30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
+    )
+    tail_check: TailCheckTime = option(
+        60.0, "How often the last segment of each archived partition is looked at, by one listing.", shown="60s"
+    )
+    stop_timeout: StopTime = option(
+        60.0, "How long a graceful stop may take before it gives up on what does not end.", shown="60s"
     )
     memory: MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
     batch_slots: SlotCount = option(1, "Slots kept for merging, verification and other batch work.")

@@ -290,6 +290,8 @@ class Engine:
     lanes: int
     lease_seconds: float = 5.0
     discovery_seconds: float = 30.0
+    tail_check_seconds: float = 60.0
+    stop_seconds: float = 60.0
     memory_bytes: int = 2 * 1024**3
     batch_slots: int = 1
     master: str | None = None

@@ -180,6 +180,8 @@ MemorySize = Annotated[int, by(read_size(256 * 1024**2)), _SIZE, Shown("size, at
 FlushTime = Annotated[float, by(read_duration(0.1, 30 * 86400)), _DURATION, Shown("duration, 100ms to 30d")]
 LeaseTime = Annotated[float, by(read_duration(0.1, 600)), _DURATION, Shown("duration, 100ms to 10m")]
 DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown("duration, 500ms to 1d")]
+TailCheckTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
+StopTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 Heartbeat = Annotated[float | None, by(read_heartbeat), WithJsonSchema({"type": "string"}), Shown("duration or `off`")]
 
 OnParkWord = Annotated[OnPark, by(read_choice(OnPark))]

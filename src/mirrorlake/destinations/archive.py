@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mirrorlake.archive.chain import Chain
+from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
@@ -41,7 +41,8 @@ class ArchiveSettings:
     ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
     above the position.
 
-    The last three are this lease's orders: ``read_end_offset`` (exclusive) is how far to read, at most;
+    The last four are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
+    must still be there; ``read_end_offset`` (exclusive) is how far to read, at most;
     ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``.
     """
 
@@ -55,6 +56,7 @@ class ArchiveSettings:
     writer: str
     format: str = "parquet"
     skips_truncated: bool = False
+    known_tail: Segment | None = None
     read_end_offset: int = 0
     flushes_rest: bool = False
     rest_trigger: str = ""

@@ -62,7 +62,10 @@ class Delivery:
 
 @dataclass(slots=True)
 class Flush:
-    """One published segment, for the log line, the metrics and the tests."""
+    """One published segment, for the log line, the metrics and the tests.
+
+    ``is_ours`` is False where a segment of this range stood there already; it may be of another size then.
+    """
 
     key: str
     offsets: OffsetRange
@@ -71,6 +74,7 @@ class Flush:
     file_bytes: int
     trigger: str
     elapsed_ms: int
+    is_ours: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

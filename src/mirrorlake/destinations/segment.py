@@ -119,7 +119,7 @@ class OpenSegment:
         if footer.file is not None:
             key = f"{self._prefix}/{self._publication.segment_name}"
             create_sidecar(self._store, key, footer, crash_point=self._crash_point)
-        self._publication.publish(
+        is_ours = self._publication.publish(
             self._staged, confirm_equal=lambda key: _confirm(confirm_same_range(self._store, key, footer))
         )
         self._publication.release()
@@ -131,6 +131,7 @@ class OpenSegment:
             file_bytes=file_bytes,
             trigger=trigger,
             elapsed_ms=int((self._clock.elapsed_seconds() - self._started) * 1000),
+            is_ours=is_ours,
         )
 
     def discard(self) -> None:

@@ -35,10 +35,13 @@ def make_sink(
             extension=extension_of(destination.settings.format),
         )
         key = (destination.store, archived.prefix)
+        tail = destination.settings.known_tail
         return ArchiveSink(
             destination.settings,
             archived=archived,
-            read_end=lambda: connections.archive_tails.read(archived, key=key),
+            read_end=lambda: (
+                connections.archive_tails.read(archived, key=key) if tail is None else archived.read_end(tail)
+            ),
             executor=connections.encoder_thread,
             clock=clock,
             may_begin=may_begin,

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.names import parse_segment_name
+from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
@@ -44,7 +47,7 @@ class PartitionState:
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
     of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
-    for its last lease, to be replaced.
+    for its last lease, to be replaced. ``tail`` is the newest segment of ``archived`` that is known by name and size.
     """
 
     mirror: str
@@ -53,6 +56,8 @@ class PartitionState:
     work: DestinationWork
     topic_id: str
     rule: FlushRule | None
+    archived: ArchivedPartition | None = None
+    tail: Segment | None = None
     flush_clock: FlushClock = field(default_factory=FlushClock)
     position: int | None = None
     first_position: int | None = None
@@ -170,6 +175,10 @@ class PartitionState:
                 self.first_position = row.start_offset
         if row.source_end is not None:
             self.source_start, self.source_end = row.source_start, row.source_end
+        for flush in row.flushes:
+            name = parse_segment_name(flush.key)
+            if flush.is_ours and name is not None:
+                self.saw_tail(Segment(name=name, size_bytes=flush.file_bytes))
         self.records += row.records
         self.raw_bytes += row.raw_bytes
         if row.records:
@@ -185,6 +194,11 @@ class PartitionState:
         self.source_mark = row.mark or self.source_mark
         return self._took_outcome(row.error, now_seconds, moved=moved)
 
+    def saw_tail(self, tail: Segment) -> None:
+        """Takes a segment that is known to be good, where it is the newest one."""
+        if self.tail is None or tail.name.end_offset > self.tail.name.end_offset:
+            self.tail = tail
+
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
         """Takes an error that came instead of a row."""
         decision = self._took_outcome(error, now_seconds, moved=False)
@@ -192,6 +206,8 @@ class PartitionState:
         return decision
 
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
+        if self.is_parked and error is None:
+            return None  # a look at the tail has found meanwhile what the lease did not see
         self.error = error
         self.needs_tail_check = error is not None
         if error is not None:

@@ -25,6 +25,7 @@ from mirrorlake.pipeline.signals import StopSignal
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.events import Events
 from mirrorlake.service.metrics import Metrics, MetricsServer
 from mirrorlake.service.observer import observe, observe_once
@@ -38,14 +39,14 @@ _log = structlog.get_logger("mirrorlake")
 
 EXIT_DONE, EXIT_FAILED, EXIT_PARKED, EXIT_SUPERSEDED = 0, 1, 3, 4
 
-STOP_SECONDS_MAX = 60.0
-"""A graceful stop may take this long before it gives up on what does not end."""
-
 LAST_LOOK_SECONDS_MAX = 5.0
 """A source that does not answer for so long is flushed as far as it was seen before."""
 
 RELEASE_SECONDS_MAX = 5.0
 """For the state records to say that nothing is under way any more; without it the next owner waits a lease."""
+
+NAMED_MAX = 10
+"""Partitions that one log line names."""
 
 DISCOVER_AGAIN_SECONDS = 5.0
 
@@ -267,12 +268,13 @@ class _Service:
         )
         pool.start()
         try:
-            self._wait_for_end(supervisor, pool, control, stop)
+            with DriftWatch(supervisor, seconds=self._config.engine.tail_check_seconds):
+                self._wait_for_end(supervisor, pool, control, stop)
             if stop.requested.is_set():
                 # What a source got since it was last looked at was there when the signal came.
                 control.call(observe_once(supervisor, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
             supervisor.stop()
-            ended = pool.stop(STOP_SECONDS_MAX)
+            ended = pool.stop(self._config.engine.stop_seconds)
             was_cut_short = self._options.once and stop.requested.is_set() and not supervisor.is_complete
         finally:
             for task in watching:
@@ -283,7 +285,7 @@ class _Service:
             with contextlib.suppress(TimeoutError):
                 control.call(self._owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
         if not ended:
-            _log.error("graceful stop gave up", seconds=STOP_SECONDS_MAX)
+            _log.error("graceful stop gave up", seconds=self._config.engine.stop_seconds)
         if was_cut_short:
             _log.error("stopped before the ends found at the start were reached", hint="run it again, it goes on there")
             return EXIT_FAILED
@@ -336,6 +338,7 @@ class _Service:
                 "the graceful stop could not archive everything",
                 partitions=len(unflushed),
                 offsets=sum((s.once_end or 0) - (s.position or 0) for s in unflushed),
+                left=", ".join(_left(s) for s in unflushed[:NAMED_MAX]) + (" …" if len(unflushed) > NAMED_MAX else ""),
                 hint="nothing is lost: the next start goes on from there",
             )
             return EXIT_FAILED
@@ -344,6 +347,11 @@ class _Service:
         if parked and (self._options.once or self._config.on_park is OnPark.EXIT):
             return EXIT_PARKED
         return EXIT_DONE
+
+
+def _left(state: PartitionState) -> str:
+    """Returns an archived partition and the offsets a stop left at its source, both inclusive."""
+    return f"{state.mirror}: {state.source} {state.position}…{(state.once_end or 1) - 1} ({state.destination})"
 
 
 def _lease_seconds_max(config: Configuration) -> float:

@@ -27,6 +27,7 @@ from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import Target, cluster_settings, shard_of
@@ -158,7 +159,9 @@ def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, w
         list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
 
 
-def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) -> SegmentFooter | None:
+def check_source_of(
+    archived: ArchivedPartition, tail: Segment, *, source: TopicPartition, cluster_id: str, topic_id: str
+) -> SegmentFooter | None:
     """Checks that the newest segment was written from the topic that is configured now, and returns its footer.
 
     Segments of mirror-v3 have none and do not say.
@@ -174,24 +177,31 @@ def check_source_of(target: Target, archived: ArchivedPartition, tail: Segment) 
     if footer is None:
         return None
     written = footer.envelope
-    if _differ(written.cluster_id, target.source_cluster_id):
+    if _differ(written.cluster_id, cluster_id):
         raise OtherSourceError(
-            f"{key} was written from cluster id {written.cluster_id}, source {target.source.topic} is configured of "
-            f"cluster id {target.source_cluster_id}",
+            f"{key} was written from cluster id {written.cluster_id}, source {source.topic} is configured of "
+            f"cluster id {cluster_id}",
             hint="archive another cluster's topic under another `name`; the files stay readable where they are",
             expected=written.cluster_id,
-            found=target.source_cluster_id,
+            found=cluster_id,
         )
-    if written.topic_id and _differ(written.topic_id, target.topic_id):
+    if written.topic_id and _differ(written.topic_id, topic_id):
         raise TopicRecreatedError(
-            f"source topic {target.source.topic} was deleted and made again (topic id {written.topic_id}, now "
-            f"{target.topic_id}); {key} holds records of the one before",
+            f"source topic {source.topic} was deleted and made again (topic id {written.topic_id}, now "
+            f"{topic_id}); {key} holds records of the one before",
             hint="`on-recreate: new-topic` archives the new one in a folder of its own; the old files stay readable "
             "where they are",
             expected=written.topic_id,
-            found=target.topic_id,
+            found=topic_id,
         )
     return footer
+
+
+def check_target(target: Target, archived: ArchivedPartition, tail: Segment) -> SegmentFooter | None:
+    """Checks a newest segment as `check_source_of` does, against the source of a target."""
+    return check_source_of(
+        archived, tail, source=target.source, cluster_id=target.source_cluster_id, topic_id=target.topic_id
+    )
 
 
 def _differ(written: str, now: str) -> bool:
@@ -234,10 +244,11 @@ def _read_position(
         chain = archived.read_chain()
         if writes:
             archived.sweep(chain)
-        footer = check_source_of(target, archived, chain.tail) if chain.tail is not None else None
+        footer = check_target(target, archived, chain.tail) if chain.tail is not None else None
         if footer is not None and footer.leader_epoch is not None:
             state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=chain.position)
         state.position = state.first_position = chain.position
+        state.archived, state.tail = archived, chain.tail
     except MirrorlakeError as error:
         state.error = error
         state.is_parked = between_leases(error) is Decision.PARK

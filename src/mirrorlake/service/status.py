@@ -16,7 +16,7 @@ from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import StateName
-from mirrorlake.service.states import archived_partition, check_source_of
+from mirrorlake.service.states import archived_partition, check_target
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
 
 Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
@@ -168,7 +168,7 @@ async def _archive_positions(targets: list[Target]) -> dict[int, int | Mirrorlak
             archived = archived_partition(target)
             chain = archived.read_chain()
             if chain.tail is not None:
-                check_source_of(target, archived, chain.tail)
+                check_target(target, archived, chain.tail)
         except MirrorlakeError as error:
             return error
         return chain.position

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.preserve_settings import PreserveSettings
@@ -190,6 +191,19 @@ class Supervisor:
             if state.is_parked:
                 state.error = error
                 self._events.lease_ended(-1, state, None, Decision.PARK)
+
+    def drifted(self, state: PartitionState, error: MirrorlakeError) -> None:
+        """Takes that the last segment of an archived partition is not what it was: it stops, once."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            if not state.is_parked and not state.is_ending:
+                self._events.lease_ended(-1, state, None, state.failed(error, now))
+        self._changed()
+
+    def tail_seen(self, state: PartitionState, tail: Segment) -> None:
+        """Takes the last segment of an archived partition, as a look at it found it."""
+        with self._lock:
+            state.saw_tail(tail)
 
     def superseded(self, error: SupersededError) -> None:
         """Takes that another process owns a mirror now: no further lease begins."""
@@ -401,6 +415,7 @@ class Supervisor:
             work,
             settings=replace(
                 work.settings,
+                known_tail=state.tail,
                 read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
                 flushes_rest=due is not None and due.end_offset is not None,
                 rest_trigger=due.trigger.value if due else "",

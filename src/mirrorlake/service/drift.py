@@ -1,0 +1,105 @@
+"""Looks at the last segment of every archived partition while the service runs, busy or idle.
+
+One short listing each, from the segment known on, in a thread of its own: leases do not wait for it. What somebody
+deleted, altered or added is said within the time between two looks, not at the next flush, which may be a day away.
+"""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError, PermanentError
+from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.states import check_source_of
+from mirrorlake.service.supervisor import Supervisor
+
+_log = structlog.get_logger("mirrorlake")
+
+STOP_SECONDS_MAX = 5.0
+"""A listing that hangs is left to the end of the process."""
+
+
+def look_at_tail(archived: ArchivedPartition, known: Segment | None, work: ArchiveWork) -> Segment | None:
+    """Returns the last segment now, after checking that the one known stands and that this mirror's have followed it.
+
+    Any process of this mirror may have written what followed; only who wrote for this source is asked.
+
+    Raises:
+        ChainBrokenError: the known segment is gone or altered, what follows it is broken, or is not mirrorlake's.
+        OtherSourceError, TopicRecreatedError: what follows was written from another source.
+        MirrorlakeError: the store could not be read.
+    """
+    tail = (archived.read_chain() if known is None else archived.read_end(known)).tail
+    if tail is None or tail == known:
+        return tail
+    settings = work.settings
+    footer = check_source_of(
+        archived, tail, source=settings.source, cluster_id=settings.cluster_id, topic_id=settings.topic_id
+    )
+    if footer is None:
+        raise ChainBrokenError(
+            f"{archived.prefix}: {tail.name} was not written by mirrorlake, and "
+            + ("nothing was there before" if known is None else f"{known.name} was the last segment"),
+            hint="stop whoever else writes there, move the file out of the folder, then restart",
+            expected=str(known.name) if known else "",
+            found=str(tail.name),
+        )
+    return tail
+
+
+class DriftWatch:
+    """Looks at each archived partition every ``seconds``, in a thread. Use as a context manager.
+
+    Args:
+        supervisor: knows the partitions, and is told what was found.
+        seconds: between two looks at a partition; more where a round takes longer.
+    """
+
+    def __init__(self, supervisor: Supervisor, *, seconds: float) -> None:
+        self._supervisor = supervisor
+        self._seconds = seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="drift-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join(STOP_SECONDS_MAX)
+
+    def _work(self) -> None:
+        # The chains were checked a moment ago, at the start.
+        while not self._is_over.wait(self._seconds):
+            self.look_at_all()
+
+    def look_at_all(self) -> None:
+        """Looks at every partition once, the looks spread over half of the time between two rounds."""
+        states = [state for state in self._supervisor.states if state.archived is not None]
+        for state in states:
+            if self._is_over.is_set():
+                return
+            self._look(state)
+            self._is_over.wait(self._seconds / 2 / len(states))
+
+    def _look(self, state: PartitionState) -> None:
+        if state.archived is None or state.is_parked or not isinstance(state.work, ArchiveWork):
+            return
+        try:
+            tail = look_at_tail(state.archived, state.tail, state.work)
+        except PermanentError as error:
+            self._supervisor.drifted(state, error)
+        except MirrorlakeError as error:
+            # The store's trouble: whoever has something to write says so, and goes on when it is over.
+            _log.debug("tail could not be read", path=state.archived.prefix, error=str(error))
+        else:
+            if tail is not None:
+                self._supervisor.tail_seen(state, tail)

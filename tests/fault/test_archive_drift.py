@@ -1,0 +1,121 @@
+"""Somebody meddles with the newest file of an archive while the service runs, idle or under load."""
+
+import itertools
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from conftest import RunAsync
+from mirrorlake.archive.names import SegmentName, parse_segment_name
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.copies import archive_position, create_topic, wait_until
+from support.load import Load
+from support.mirrors import write_config
+from support.records import in_batches, produce, simple_records
+from support.service_process import ServiceProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def newest(folder: Path) -> Path:
+    return max(path for path in folder.iterdir() if parse_segment_name(path.name))
+
+
+def delete(folder: Path) -> str:
+    tail = newest(folder)
+    tail.unlink()
+    return tail.name
+
+
+def alter(folder: Path) -> str:
+    tail = newest(folder)
+    whole = tail.read_bytes()
+    tail.unlink()
+    tail.write_bytes(whole[:-1])
+    return tail.name
+
+
+def add_foreign(folder: Path) -> str:
+    """A file that goes on where the chain ends, by its name."""
+    name = parse_segment_name(newest(folder).name)
+    assert name is not None
+    # One that a service under load cannot have written meanwhile.
+    for end in itertools.count(name.end_offset):
+        foreign = folder / str(SegmentName(from_offset=name.end_offset, to_offset=end + 999_999, extension="parquet"))
+        foreign.write_bytes(b"not ours")
+        return foreign.name
+    raise AssertionError
+
+
+HARMS = (delete, alter, add_foreign)
+UNHARMED = len(HARMS)
+"""Partition ``n`` suffers harm ``n``; the last one none."""
+
+
+@contextmanager
+def archiving(source: EmbeddedKafka, topic: str, folder: Path, run_async: RunAsync) -> Iterator[ServiceProcess]:
+    """A service that archives partitions of 20 records each, and looks at their tails every second."""
+    servers = source.bootstrap_servers
+    create_topic(servers, topic, UNHARMED + 1)
+    for partition in range(UNHARMED + 1):
+        run_async(produce(servers, topic, partition, list(in_batches(simple_records(20), 10))))
+    root = folder / "lake"
+    config = write_config(
+        folder / "mirror.yaml", source=servers, topic=topic, lake=root, max_time="1s", more_engine=", tail-check: 1s"
+    )
+    with ServiceProcess("run", "-c", str(config), folder=folder) as service:
+        wait_until(lambda: positions(root, topic) == [20] * (UNHARMED + 1), "20 records each", log=service.said)
+        yield service
+
+
+def positions(root: Path, topic: str) -> list[int]:
+    return [archive_position(root, topic, partition) for partition in range(UNHARMED + 1)]
+
+
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
+def test_a_newest_file_that_was_meddled_with_stops_its_partition_alone_and_is_named(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync, is_busy: bool
+) -> None:
+    root = tmp_path / "lake"
+    servers = source_kafka.bootstrap_servers
+    with archiving(source_kafka, topic_name, tmp_path, run_async) as service:
+        with Load(servers, topic_name, partitions=UNHARMED, pause_seconds=0.05) if is_busy else nullcontext():
+            if is_busy:
+                wait_until(lambda: min(positions(root, topic_name)[:UNHARMED]) > 40, "the load", log=service.said)
+            names = [harm(root / topic_name / str(partition)) for partition, harm in enumerate(HARMS)]
+            service.await_words("partition parked", times=UNHARMED)
+        parked = [line for line in service.said().splitlines() if "partition parked" in line]
+        for partition, name in enumerate(names):
+            (line,) = [line for line in parked if f"partition={partition} " in line]
+            assert name in line
+            assert "reason=chain-broken" in line
+        more = list(in_batches(simple_records(5, start=20), 5))
+        run_async(produce(servers, topic_name, UNHARMED, more))
+        wait_until(lambda: archive_position(root, topic_name, UNHARMED) == 25, "the last partition", log=service.said)
+        assert service.said().count("partition parked") == UNHARMED, service.said()
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+
+
+def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    root = tmp_path / "lake"
+    other = tmp_path / "other"
+    other.mkdir()
+    with archiving(source_kafka, topic_name, tmp_path, run_async) as service:
+        config = write_config(
+            other / "mirror.yaml", source=source_kafka.bootstrap_servers, topic=topic_name, lake=root, max_time="1s"
+        )
+        with ServiceProcess("run", "-c", str(config), folder=other) as rival:
+            rival.await_words("starting mirror ", times=UNHARMED + 1)
+            with Load(source_kafka.bootstrap_servers, topic_name, partitions=2, pause_seconds=0.05):
+                service.await_words("flushed batch", times=6)
+                rival.await_words("flushed batch", times=4)
+            for each in (rival, service):
+                each.signal(signal.SIGTERM)
+                assert each.exit_code() == 0, each.said()
+                assert "partition parked" not in each.said(), each.said()
