@@ -138,7 +138,7 @@ def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
     source = new_kafka()
     lake = Lake(source, topic_name, tmp_path, run_async)
     lake.write(40)
-    with lake.run(stop_timeout="3s") as service:
+    with lake.run(stop_timeout="1s") as service:
         lake.await_serving(service)
         service.await_words("lag=40")
         source.pause()  # connections stay, and nothing answers: leases wait for their own, longer time
