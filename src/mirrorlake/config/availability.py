@@ -35,13 +35,10 @@ class Unavailable:
 
 
 _DESTINATION = ("mirrors", "*", "destinations", "*")
-_ARCHIVE_ON_DISK = "use a store of `type: filesystem`"
 _EVERY_RECORD = "leave it out: every record is archived"
 _PARQUET = "use `format: parquet`, or `ndjson`"
 
 UNAVAILABLE = (
-    Unavailable(where=("stores", "*", "type"), values=("s3", "gcs", "azure"), remedy=_ARCHIVE_ON_DISK),
-    Unavailable(where=("destination", "type"), values=("s3",), remedy="use `type: filesystem`"),
     Unavailable(where=(*_DESTINATION, "format"), values=("log",), remedy=_PARQUET),
     Unavailable(where=("destination", "format"), values=("log",), remedy=_PARQUET),
     Unavailable(where=(*_DESTINATION, "compaction"), values=("log",), remedy=_EVERY_RECORD),

@@ -3,8 +3,9 @@
 import re
 import warnings
 from datetime import UTC, datetime, time
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from mirrorlake.config.expansion import ExpandedText
 from mirrorlake.config.reading import (
     INTEGER_MAX,
     found,
@@ -17,6 +18,7 @@ from mirrorlake.config.reading import (
 )
 from mirrorlake.config.resolved import ListenAddress, Start
 from mirrorlake.offsets import StartKind
+from mirrorlake.secret import Secret
 
 NAME_LENGTH_MAX = 120
 """Leaves room for ``mirrorlake.`` and a shard's number in a transactional id."""
@@ -136,6 +138,20 @@ def read_endpoint(value: object) -> str:
     if not re.fullmatch(r"https?://[^/\s@]+(/[^\s]*)?", endpoint):
         refuse(f"{found(value)} is not an http or https address", "credentials do not belong into it")
     return endpoint
+
+
+def read_secret(value: object) -> Secret:
+    """Reads a secret: text from the environment, or a file; what stands in clear is refused and not repeated."""
+    if isinstance(value, ExpandedText):
+        if not value.strip():
+            refuse(f"{found(value)} is empty")
+        return Secret("".join(value))
+    if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
+        refuse("a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
+    path = Path("".join(value["file"]))
+    if not path.is_absolute():
+        refuse("the file of a secret must be an absolute path")
+    return Secret(file=path)
 
 
 def read_servers(value: object) -> tuple[str, ...]:

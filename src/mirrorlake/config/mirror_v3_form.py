@@ -72,7 +72,10 @@ class V3FilesystemForm(V3ArchiveForm):
 
 
 class V3S3Form(V3ArchiveForm):
-    """A bucket of S3, or of a store that speaks its protocol. Credentials come from `AWS_*` variables."""
+    """A bucket of S3, or of a store that speaks its protocol.
+
+    Credentials come from the environment: `AWS_*` variables, `AWS_PROFILE`, a web identity, a role.
+    """
 
     type: Literal["s3"] = option(..., "Selects this kind of destination.")
     endpoint: Endpoint | None = option(None, "Address of the store; leave it out for AWS.")

@@ -38,6 +38,7 @@ from mirrorlake.config.section import (
     RecreationWord,
     Replication,
     Root,
+    SecretText,
     Section,
     SegmentSize,
     Servers,
@@ -71,30 +72,53 @@ class StoreFilesystemForm(Section):
 
 
 class StoreS3Form(Section):
-    """A bucket of S3, or of a store that speaks its protocol. Credentials come from `AWS_*` variables."""
+    """A bucket of S3, or of a store that speaks its protocol and honours `If-None-Match`.
+
+    Credentials are those named here; else those of `profile` or `AWS_PROFILE`; else what the environment gives: `AWS_*`
+    variables, a web identity, a container's or an instance's role.
+    """
 
     type: Literal["s3"] = option(..., "Selects this kind of store.")
     bucket: Text = option(..., "The bucket. It must exist.")
     prefix: Prefix = option("", "What all keys begin with.")
     region: Text = option(..., "The bucket's region.")
-    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for AWS.")
+    endpoint: Endpoint | None = option(
+        None, "Address of the store; leave it out for AWS. Over `http://` nothing is encrypted."
+    )
+    profile: Text | None = option(None, "A profile of the AWS configuration files (`~/.aws`).", note="`AWS_PROFILE`")
+    access_key_id: SecretText | None = option(None, "With the next: the credentials.")
+    secret_access_key: SecretText | None = option(None, "See above.")
+    session_token: SecretText | None = option(None, "Of temporary credentials.")
 
 
 class StoreGcsForm(Section):
-    """A bucket of Google Cloud Storage."""
+    """A bucket of Google Cloud Storage.
+
+    Credentials are the key named here; else what the environment gives: `GOOGLE_*` variables, the application default
+    credentials, the metadata service.
+    """
 
     type: Literal["gcs"] = option(..., "Selects this kind of store.")
     bucket: Text = option(..., "The bucket. It must exist.")
     prefix: Prefix = option("", "What all keys begin with.")
+    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Google's.")
+    service_account_key: SecretText | None = option(None, "A service account's key, the JSON text.")
 
 
 class StoreAzureForm(Section):
-    """A container of Azure Blob Storage."""
+    """A container of Azure Blob Storage.
+
+    Credentials are those named here; else what the environment gives: `AZURE_*` variables, a workload or managed
+    identity.
+    """
 
     type: Literal["azure"] = option(..., "Selects this kind of store.")
     account: Text = option(..., "The storage account.")
     container: Text = option(..., "The container. It must exist.")
     prefix: Prefix = option("", "What all keys begin with.")
+    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Azure's.")
+    account_key: SecretText | None = option(None, "The account's key.")
+    sas_token: SecretText | None = option(None, "A shared access signature, instead of the key.")
 
 
 class DailyForm(Section):

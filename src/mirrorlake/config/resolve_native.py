@@ -122,25 +122,51 @@ class _Native:
             case StoreFilesystemForm(root=root):
                 return StoreFilesystem(name=name, root=Path(root), place=place)
             case StoreS3Form() as s3:
+                self._check_s3(s3, path)
                 return StoreS3(
                     name=name,
                     bucket=s3.bucket,
                     prefix=s3.prefix,
                     region=s3.region,
                     endpoint=s3.endpoint,
+                    profile=s3.profile,
+                    access_key_id=s3.access_key_id,
+                    secret_access_key=s3.secret_access_key,
+                    session_token=s3.session_token,
                     place=place,
                 )
             case StoreGcsForm() as gcs:
-                return StoreGcs(name=name, bucket=gcs.bucket, prefix=gcs.prefix, place=place)
+                return StoreGcs(
+                    name=name,
+                    bucket=gcs.bucket,
+                    prefix=gcs.prefix,
+                    endpoint=gcs.endpoint,
+                    service_account_key=gcs.service_account_key,
+                    place=place,
+                )
             case StoreAzureForm() as azure:
+                if azure.account_key is not None and azure.sas_token is not None:
+                    self._note((*path, "sas-token"), "has no meaning beside `account-key`", "leave one of them out")
                 return StoreAzure(
                     name=name,
                     account=azure.account,
                     container=azure.container,
                     prefix=azure.prefix,
+                    endpoint=azure.endpoint,
+                    account_key=azure.account_key,
+                    sas_token=azure.sas_token,
                     place=place,
                 )
         return None
+
+    def _check_s3(self, form: StoreS3Form, path: FieldPath) -> None:
+        if (form.access_key_id is None) is not (form.secret_access_key is None):
+            missing = "secret-access-key" if form.secret_access_key is None else "access-key-id"
+            self._note((*path, missing), "is required", "access key id and secret access key go together")
+        if form.session_token is not None and form.access_key_id is None:
+            self._note((*path, "session-token"), "has no meaning without `access-key-id`", "leave it out")
+        if form.profile is not None and form.access_key_id is not None:
+            self._note((*path, "profile"), "has no meaning beside `access-key-id`", "leave one of them out")
 
     def _mirror(self, tree: Tree, path: FieldPath) -> Mirror | None:
         head_tree = {k: v for k, v in tree.items() if k != "destinations"} if isinstance(tree, dict) else tree

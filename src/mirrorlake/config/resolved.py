@@ -123,7 +123,11 @@ class StoreS3:
     bucket: str
     prefix: str
     region: str
-    endpoint: str | None
+    endpoint: str | None = None
+    profile: str | None = None
+    access_key_id: Secret | None = None
+    secret_access_key: Secret | None = None
+    session_token: Secret | None = None
     place: Place = field(compare=False)
     type_name: str = field(default="s3", init=False)
 
@@ -135,6 +139,8 @@ class StoreGcs:
     name: str
     bucket: str
     prefix: str
+    endpoint: str | None = None
+    service_account_key: Secret | None = None
     place: Place = field(compare=False)
     type_name: str = field(default="gcs", init=False)
 
@@ -147,6 +153,9 @@ class StoreAzure:
     account: str
     container: str
     prefix: str
+    endpoint: str | None = None
+    account_key: Secret | None = None
+    sas_token: Secret | None = None
     place: Place = field(compare=False)
     type_name: str = field(default="azure", init=False)
 

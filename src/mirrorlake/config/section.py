@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import time
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
 from mirrorlake.config.kinds import (
     PARTITION_MAX,
@@ -17,6 +17,7 @@ from mirrorlake.config.kinds import (
     read_partitions,
     read_prefix,
     read_root,
+    read_secret,
     read_servers,
     read_servers_or_hosts,
     read_start,
@@ -47,6 +48,7 @@ from mirrorlake.config.resolved import (
 )
 from mirrorlake.offsets import GapFill
 from mirrorlake.page_compression import Compression
+from mirrorlake.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,20 @@ _PROPERTIES = WithJsonSchema(
     }
 )
 
+_SECRET = WithJsonSchema(
+    {
+        "anyOf": [
+            _REFERENCE,
+            {
+                "type": "object",
+                "properties": {"file": {"type": "string"}},
+                "required": ["file"],
+                "additionalProperties": False,
+            },
+        ]
+    }
+)
+
 Text = Annotated[str, by(read_text), Shown("text")]
 Boolean = Annotated[
     bool,
@@ -162,6 +178,7 @@ ServersOrHosts = Annotated[
 Properties = Annotated[dict[str, object], _PROPERTIES, Shown("client properties")]
 Root = Annotated[str, by(read_root), _text_schema("^/"), Shown("absolute path")]
 Prefix = Annotated[str, by(read_prefix), WithJsonSchema({"type": "string"}), Shown("text")]
+SecretText = Annotated[InstanceOf[Secret], by(read_secret), _SECRET, Shown("`${NAME}` or `{file: /path}`")]
 Endpoint = Annotated[str, by(read_endpoint), _text_schema("^https?://"), Shown("address")]
 Listen = Annotated[
     ListenAddress | None, by(read_listen), WithJsonSchema({"type": "string"}), Shown("`host:port` or `off`")

@@ -22,10 +22,6 @@ def properties(text: str) -> str:
 
 
 CASES = [
-    (stores("{type: s3, bucket: b, region: r}"), "stores.lake.type: `type: s3`"),
-    (stores("{type: gcs, bucket: b}"), "stores.lake.type: `type: gcs`"),
-    (stores("{type: azure, account: a, container: c}"), "stores.lake.type: `type: azure`"),
-    (v3(f"{{type: s3, region: r, bucket: b, {FLUSH}}}", MIRROR), "destination.type: `type: s3`"),
     (archive(", format: log"), "mirrors[0].destinations[0].format: `format: log`"),
     (v3(f"{{{LAKE}, format: log, {FLUSH}}}", MIRROR), "destination.format: `format: log`"),
     (archive(", compaction: log"), "mirrors[0].destinations[0].compaction: `compaction: log`"),
@@ -70,6 +66,10 @@ def test_every_row_of_the_table_has_a_case() -> None:
         kafka(source=", start: {offsets: {orders: {0: 5}}}", destination=", offsets: map"),
         archive(", format: ndjson"),
         v3(f"{{{LAKE}, format: ndjson, compression: snappy, {FLUSH}}}", MIRROR),
+        stores("{type: s3, bucket: b, region: r}"),
+        stores("{type: gcs, bucket: b}"),
+        stores("{type: azure, account: a, container: c}"),
+        v3(f"{{type: s3, region: r, bucket: b, {FLUSH}}}", MIRROR),
         archive(", format: parquet, compaction: none, flush: {daily: null}"),
         archive(", flush: {daily: {at-utc: '00:30'}}"),
         v3(f"{{{LAKE}, {FLUSH[:-1]}, daily: {{at-utc: 00:00:00}}}}}}", MIRROR),

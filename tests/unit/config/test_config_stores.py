@@ -1,0 +1,75 @@
+"""Stores in buckets: what may be said about them, and that their credentials never stand in the file."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.config.resolved import StoreAzure, StoreGcs, StoreS3
+from mirrorlake.secret import Secret
+from unit.config.config_texts import archive, load, messages
+
+
+def stores(text: str) -> str:
+    return archive().replace("{type: filesystem, root: /lake}", text)
+
+
+S3 = "type: s3, bucket: b, region: r"
+NAMED = "access-key-id: '${ID}', secret-access-key: '${KEY}'"
+
+
+def test_an_s3_store_with_all_that_can_be_said() -> None:
+    text = stores(f"{{{S3}, prefix: /a/b/, endpoint: 'http://gateway:7070', {NAMED}, session-token: {{file: /t}}}}")
+    (store,) = load(text, ID="an-id", KEY="a-key").stores
+    assert isinstance(store, StoreS3)
+    assert (store.bucket, store.prefix, store.region, store.endpoint) == ("b", "a/b", "r", "http://gateway:7070")
+    assert store.access_key_id == Secret("an-id")
+    assert store.secret_access_key == Secret("a-key")
+    assert store.session_token == Secret(file=Path("/t"))
+
+
+def test_a_profile_is_named() -> None:
+    (store,) = load(stores(f"{{{S3}, profile: archive}}")).stores
+    assert isinstance(store, StoreS3)
+    assert (store.profile, store.access_key_id) == ("archive", None)
+
+
+def test_gcs_and_azure_stores() -> None:
+    (gcs,) = load(stores("{type: gcs, bucket: b, service-account-key: {file: /key.json}}")).stores
+    assert isinstance(gcs, StoreGcs)
+    assert gcs.service_account_key == Secret(file=Path("/key.json"))
+    (azure,) = load(stores("{type: azure, account: a, container: c, account-key: '${KEY}'}"), KEY="k").stores
+    assert isinstance(azure, StoreAzure)
+    assert (azure.account, azure.container, azure.account_key) == ("a", "c", Secret("k"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{S3}, access-key-id: AKIA, secret-access-key: '${{KEY}}'", "access-key-id: a secret may not stand"),
+        (f"{S3}, access-key-id: '${{ID}}', secret-access-key: wJalr", "secret-access-key: a secret may not stand"),
+        ("type: azure, account: a, container: c, account-key: wJalr", "account-key: a secret may not stand"),
+        ("type: gcs, bucket: b, service-account-key: wJalr", "service-account-key: a secret may not stand"),
+        (f"{S3}, access-key-id: '${{ID}}'", "secret-access-key: is required"),
+        (f"{S3}, secret-access-key: '${{KEY}}'", "access-key-id: is required"),
+        (f"{S3}, session-token: '${{KEY}}'", "session-token: has no meaning without"),
+        (f"{S3}, profile: p, {NAMED}", "profile: has no meaning beside"),
+        (f"{S3}, access-key-id: {{file: relative}}, secret-access-key: '${{KEY}}'", "must be an absolute path"),
+        (f"{S3}, access-key-id: '${{EMPTY}}', secret-access-key: '${{KEY}}'", "the value of ${EMPTY} is empty"),
+        (
+            "type: azure, account: a, container: c, account-key: '${KEY}', sas-token: '${KEY}'",
+            "sas-token: has no meaning beside",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_secret(text: str, expected: str) -> None:
+    lines = messages(stores(f"{{{text}}}"), ID="an-id", KEY="a-key", EMPTY="")
+    assert any(expected in line for line in lines), lines
+    assert not any(secret in line for line in lines for secret in ("wJalr", "AKIA", "a-key"))
+
+
+def test_a_store_is_printed_without_its_secrets_and_travels_with_them() -> None:
+    (store,) = load(stores(f"{{{S3}, {NAMED}}}"), ID="an-id", KEY="a-key").stores
+    assert "a-key" not in repr(store)
+    assert "an-id" not in repr(store)
+    assert pickle.loads(pickle.dumps(store)) == store
