@@ -6,9 +6,11 @@ import importlib
 import os
 import pickle
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
 
@@ -20,10 +22,11 @@ CRASHED = "crashed"
 RETRIED = "retried"
 """Kind of the only row of a task that Spark started again: what the first attempt did is unknown."""
 
-_SCHEMA = "row binary, worker_pid int, attempt int"
 _TRACEBACK_FRAMES_MAX = 8
 _MESSAGE_CHARACTERS_MAX = 2_000
 _STDERR = 2
+_rows_of_contexts: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_rows_lock = threading.Lock()  # lanes are threads
 # The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
 _SECOND_ALARM_SECONDS = 2.0
 
@@ -63,13 +66,25 @@ def run_lease(
     task = _task(work, plan, seconds_max)
     try:
         spark.sparkContext.setJobDescription(description)
-        found = spark.range(0, 1, 1, 1).mapInArrow(task, _SCHEMA).collect()
+        found = _one_row(spark.sparkContext).mapPartitions(task).collect()
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
     except (PySparkException, Py4JJavaError, Py4JError) as error:
         cause = _first_line(error)
         raise OutcomeUnknownError(f"Spark gave up a lease: {cause}", lease=description) from error
-    return [{**pickle.loads(row["row"]), "worker_pid": row["worker_pid"], "attempt": row["attempt"]} for row in found]
+    return [{**pickle.loads(row), "worker_pid": pid, "attempt": attempt} for row, pid, attempt in found]
+
+
+def _one_row(context: Any) -> Any:
+    """Returns an RDD of one row without meaning; made once, as it takes longer to make than to run over.
+
+    An RDD and not a DataFrame: there is nothing to plan, optimise and compile for a row that nobody looks at, and that
+    took two thirds of the JVM's time for a lease.
+    """
+    with _rows_lock:
+        if context not in _rows_of_contexts:
+            _rows_of_contexts[context] = context.parallelize([0], 1)
+        return _rows_of_contexts[context]
 
 
 def warm_up(spark: Any) -> None:
@@ -80,32 +95,27 @@ def warm_up(spark: Any) -> None:
 def _task(work: str, plan: bytes, seconds_max: float | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Returns what Spark sends to the worker: a few names and the plan, never this module's code."""
 
-    def task(batches: Iterator[Any]) -> Iterator[Any]:
+    def task(rows: Iterator[Any]) -> Iterator[Any]:
         from mirrorlake.pipeline import lease_job
 
-        return lease_job.serve(batches, work, plan, seconds_max)
+        return lease_job.serve(rows, work, plan, seconds_max)
 
     return task
 
 
-def serve(batches: Iterator[Any], work: str, plan: bytes, seconds_max: float | None) -> Iterator[Any]:
-    """Yields one record batch with the rows of the work; runs in the Python worker. Raises nothing."""
-    import pyarrow as pa
+def serve(
+    input_rows: Iterator[Any], work: str, plan: bytes, seconds_max: float | None
+) -> Iterator[tuple[bytes, int, int]]:
+    """Yields the work's rows, each pickled, with process id and attempt; runs in the Python worker. Raises nothing."""
     from pyspark import TaskContext
 
-    for _ in batches:  # Spark's protocol wants its input read, here one row without meaning.
+    for _ in input_rows:  # Spark's protocol wants its input read, here one row without meaning.
         pass
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     rows = [_pickled({"kind": RETRIED})] if attempt > 0 else _rows(work, plan, seconds_max)
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array(rows, pa.binary()),
-            pa.array([os.getpid()] * len(rows), pa.int32()),
-            pa.array([attempt] * len(rows), pa.int32()),
-        ],
-        names=["row", "worker_pid", "attempt"],
-    )
+    for row in rows:
+        yield row, os.getpid(), attempt
 
 
 def _rows(work: str, plan: bytes, seconds_max: float | None) -> list[bytes]:
