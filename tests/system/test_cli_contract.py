@@ -19,7 +19,20 @@ from support.service_process import ServiceProcess
 from support.topics import make_topic, topics_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VERBS = ["", "validate", "plan", "run", "status", "verify", "demo", "config", "config schema"]
+VERBS = [
+    "",
+    "validate",
+    "plan",
+    "run",
+    "status",
+    "verify",
+    "demo",
+    "config",
+    "config schema",
+    "archive",
+    "archive ls",
+    "archive check",
+]
 STATUS_FIELDS = ["name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "state"]
 LONG_NAME = "t" * 249
 HEAVY = ("pyspark", "numba", "pyarrow", "numpy", "pandas", "kafka", "pydantic", "yaml", "mirrorlake.service")

@@ -6,8 +6,9 @@ Pure: listings go in, values or errors come out.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 from mirrorlake.archive.names import (
     RESERVED_MARK,
@@ -24,6 +25,9 @@ from mirrorlake.stores.object_store import ObjectInfo
 
 STAGED_MARK = ".tmp."
 """Names that hold it are of files being written, by us or by mirror-v3; they may have been copied here."""
+
+Refuse = Callable[[ChainBrokenError], None]
+"""Told of what is wrong with a chain. Where it returns, the walk goes on with what comes next."""
 
 _EXAMPLE = SegmentName(from_offset=0, to_offset=99, extension="parquet")
 
@@ -162,17 +166,35 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
     return _summary(_followed(segments, previous=known, where=where), tail=known, claims=claims)
 
 
+def stop_at_first(error: ChainBrokenError) -> NoReturn:
+    """Raises what is wrong."""
+    raise error
+
+
 def walk_chain(
-    objects: Iterable[ObjectInfo], *, extension: str, where: str, upkeep: Upkeep = NO_UPKEEP
+    objects: Iterable[ObjectInfo],
+    *,
+    extension: str,
+    where: str,
+    upkeep: Upkeep = NO_UPKEEP,
+    refuse: Refuse = stop_at_first,
 ) -> Iterator[Segment]:
     """Yields the segments that make up the chain in order, checking each against the one before.
 
     Claims, reserved and staged names are passed over, and so is what was retired or merged into a higher level.
 
+    Args:
+        objects: all objects of the partition's folder, in the order of a listing.
+        extension: what its segments should be.
+        where: the folder, for messages.
+        upkeep: what was read before ``objects`` were listed.
+        refuse: told of what is wrong; segments that overlap are yielded all the same where it returns.
+
     Raises:
-        ChainBrokenError: see `check_chain`; raised when the walk gets there.
+        ChainBrokenError: see `check_chain`; raised when the walk gets there, unless ``refuse`` does otherwise.
     """
-    return _chained(_parsed(objects, extension=extension, where=where), upkeep, where=where)
+    level0 = _parsed(objects, extension=extension, where=where, refuse=refuse)
+    return _chained(level0, upkeep, where=where, refuse=refuse)
 
 
 def merged_segments(objects: Iterable[ObjectInfo], *, level: int, extension: str, where: str) -> Iterator[Segment]:
@@ -227,26 +249,37 @@ def _without_claims(objects: Iterable[ObjectInfo], claims: list[ClaimName]) -> I
             yield info
 
 
-def _parsed(objects: Iterable[ObjectInfo], *, extension: str | None, where: str) -> Iterator[Segment]:
+def _parsed(
+    objects: Iterable[ObjectInfo], *, extension: str | None, where: str, refuse: Refuse = stop_at_first
+) -> Iterator[Segment]:
     for info in objects:
         if info.name.startswith(RESERVED_MARK) or STAGED_MARK in info.name:
             continue
         name = parse_segment_name(info.name)
         if name is None:
-            raise ChainBrokenError(
-                f"{where}: {info.name!r} is not a name mirrorlake writes (its segments are named like {_EXAMPLE})",
-                hint="move it out of the folder",
-                name=info.name,
-            )
-        if extension is not None and name.extension != extension:
-            raise ChainBrokenError(
-                f"{where}: {name} is {name.extension}, and this mirror writes {extension}",
-                hint=f"set `format: {name.extension}`, or choose another destination name for {extension}",
-                name=info.name,
-                expected=extension,
-                found=name.extension,
-            )
-        yield Segment(name=name, size_bytes=info.size_bytes)
+            refuse(_foreign(info.name, where))
+        elif extension is not None and name.extension != extension:
+            refuse(_other_format(name, extension, where))
+        else:
+            yield Segment(name=name, size_bytes=info.size_bytes)
+
+
+def _foreign(name: str, where: str) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{where}: {name!r} is not a name mirrorlake writes (its segments are named like {_EXAMPLE})",
+        hint="move it out of the folder",
+        name=name,
+    )
+
+
+def _other_format(name: SegmentName, extension: str, where: str) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{where}: {name} is {name.extension}, and this mirror writes {extension}",
+        hint=f"set `format: {name.extension}`, or choose another destination name for {extension}",
+        name=str(name),
+        expected=extension,
+        found=name.extension,
+    )
 
 
 class _Noted:
@@ -268,7 +301,9 @@ def _chain_order(segment: Segment) -> tuple[int, int]:
     return segment.name.from_offset, -segment.level
 
 
-def _chained(level0: Iterable[Segment], upkeep: Upkeep, *, where: str) -> Iterator[Segment]:
+def _chained(
+    level0: Iterable[Segment], upkeep: Upkeep, *, where: str, refuse: Refuse = stop_at_first
+) -> Iterator[Segment]:
     """Yields the chain out of all levels: of two that hold the same offsets, the one of the higher level."""
     previous: Segment | None = None
     for segment in heapq.merge(level0, upkeep.merged, key=_chain_order):
@@ -276,14 +311,15 @@ def _chained(level0: Iterable[Segment], upkeep: Upkeep, *, where: str) -> Iterat
             continue
         if previous is None:
             if segment.name.from_offset > upkeep.floor:
-                raise _broken(None, segment, upkeep.floor, where)
+                refuse(_broken(None, segment, upkeep.floor, where))
         elif segment.name.from_offset != previous.name.end_offset:
             # Sorted by start, so one that ends within the last of the chain lies wholly inside it.
             if segment.level < previous.level and segment.name.end_offset <= previous.name.end_offset:
                 continue
-            raise _broken(previous, segment, previous.name.end_offset, where)
+            refuse(_broken(previous, segment, previous.name.end_offset, where))
         yield segment
-        previous = segment
+        if previous is None or segment.name.end_offset > previous.name.end_offset:
+            previous = segment
 
 
 def _without_tail(last: Segment | None, tail: Segment | None, position: int, where: str) -> ChainBrokenError:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mirrorlake.archive.chain import (
     NO_UPKEEP,
     Chain,
+    Refuse,
     Segment,
     Upkeep,
     check_chain,
@@ -38,6 +39,7 @@ class ArchivedPartition:
 
     def __init__(self, store: ObjectStore, *, destination_name: str, partition: int, extension: str) -> None:
         self.store = store
+        self.partition = partition
         self.prefix = partition_prefix(destination_name, partition)
         self.extension = extension
 
@@ -67,6 +69,15 @@ class ArchivedPartition:
                     continue
             return chain
         raise self._moved()
+
+    def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
+        """Yields the segments of a chain that may be broken, telling ``refuse`` of everything that is wrong.
+
+        What merging or retention changes meanwhile may look broken: look again before you believe it.
+        """
+        upkeep = self._read_upkeep()
+        listing = self.store.list(self.prefix)
+        return walk_chain(listing, extension=self.extension, where=self.prefix, upkeep=upkeep, refuse=refuse)
 
     def segments(self, chain: Chain) -> Iterator[Segment]:
         """Yields the segments of a chain that was read, and those that followed since, checking each once more.

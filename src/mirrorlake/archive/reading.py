@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.inspection import Origin, check_segment, key_of, other_origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
@@ -34,7 +34,7 @@ def read_archived_range(archived: ArchivedPartition, offsets: OffsetRange) -> It
         held = segment.name.offsets
         if held.end_offset <= offsets.start_offset or held.start_offset >= offsets.end_offset:
             continue
-        with open_segment(archived.store, _key(archived, segment)) as reader:
+        with open_segment(archived.store, key_of(archived, segment)) as reader:
             yield from reader.records(within=offsets)
 
 
@@ -46,20 +46,11 @@ def check_archived_content(archived: ArchivedPartition) -> int:
         MirrorlakeError: the store could not be read.
     """
     count = 0
+    first: Origin | None = None
     for segment in archived.segments(archived.read_chain()):
-        key = _key(archived, segment)
-        with open_segment(archived.store, key) as reader:
-            if reader.footer is not None and reader.footer.offsets != segment.name.offsets:
-                raise ChainBrokenError(
-                    f"{key} says of itself that it covers {reader.footer.offsets}, its name says "
-                    f"{segment.name.offsets}",
-                    hint="the file was renamed or swapped: put the right one back",
-                    key=key,
-                )
-            reader.check_content()
+        origin = check_segment(archived, segment)
+        first = first or origin
+        if first and origin and not origin.agrees_with(first):
+            raise other_origin(key_of(archived, segment), origin, first)
         count += 1
     return count
-
-
-def _key(archived: ArchivedPartition, segment: Segment) -> str:
-    return f"{archived.prefix}/{segment.path}"

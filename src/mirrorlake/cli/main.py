@@ -28,6 +28,12 @@ config_app = typer.Typer(
     help="The configuration itself.", no_args_is_help=True, epilog="Example: `mirrorlake config schema`"
 )
 app.add_typer(config_app, name="config")
+archive_app = typer.Typer(
+    help="See and check archives; only stores are asked, never a cluster.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake archive check -c mirror.yaml --level checksums`",
+)
+app.add_typer(archive_app, name="archive")
 
 
 class OutputFormat(StrEnum):
@@ -35,6 +41,13 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+class CheckLevel(StrEnum):
+    """How deep a check of an archive looks."""
+
+    NAMES = "names"
+    CHECKSUMS = "checksums"
 
 
 class VerifyLevel(StrEnum):
@@ -49,6 +62,22 @@ ConfigPath = Annotated[
     Path, typer.Option("--config", "-c", help="Configuration file, native or mirror-v3 form.", show_default=False)
 ]
 Format = Annotated[OutputFormat, typer.Option("--format", help="Table for people, JSON for programs.")]
+ArchiveConfig = Annotated[
+    Path | None, typer.Option("--config", "-c", help="All archives of this configuration.", show_default=False)
+]
+ArchiveRoot = Annotated[
+    Path | None,
+    typer.Option("--root", help="All partitions below this folder, without a configuration.", show_default=False),
+]
+Mirrors = Annotated[
+    list[str] | None, typer.Option("--mirror", help="Only this mirror's; may be repeated.", show_default=False)
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this topic's folder; may be repeated.", show_default=False)
+]
+Partitions = Annotated[
+    list[int] | None, typer.Option("--partition", help="Only this partition; may be repeated.", show_default=False)
+]
 
 
 def _version(asked: bool) -> None:
@@ -131,6 +160,54 @@ def demo(
     from mirrorlake.cli.demo import demo as verb
 
     raise typer.Exit(verb(keep=keep))
+
+
+@archive_app.command("ls", epilog="Example: `mirrorlake archive ls -c mirror.yaml --topic orders --segments`")
+def archive_ls(
+    config: ArchiveConfig = None,
+    root: ArchiveRoot = None,
+    mirror: Mirrors = None,
+    topic: Topics = None,
+    partition: Partitions = None,
+    segments: Annotated[bool, typer.Option("--segments", help="A row per file instead of one per partition.")] = False,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """List archived partitions: offsets, records, gaps, bytes, times. Exit code 1 if something is wrong with one."""
+    from mirrorlake.cli.archive import Where, ls
+
+    _require_one_place(config, root, mirror)
+    where = Where(config=config, root=root, mirrors=mirror or (), topics=topic or (), partitions=partition or ())
+    raise typer.Exit(ls(where, segments=segments, as_json=output is OutputFormat.JSON))
+
+
+@archive_app.command("check", epilog="Example: `mirrorlake archive check --root /backups/kafka --level checksums`")
+def archive_check(
+    config: ArchiveConfig = None,
+    root: ArchiveRoot = None,
+    mirror: Mirrors = None,
+    topic: Topics = None,
+    partition: Partitions = None,
+    level: Annotated[
+        CheckLevel, typer.Option("--level", help="Names only, or every file against its own checksum too.")
+    ] = CheckLevel.NAMES,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Check that archives are whole, and name everything that is wrong; `verify` compares with the source.
+
+    Exit codes: 0 all are sound, 1 one is not.
+    """
+    from mirrorlake.cli.archive import Where, check
+
+    _require_one_place(config, root, mirror)
+    where = Where(config=config, root=root, mirrors=mirror or (), topics=topic or (), partitions=partition or ())
+    raise typer.Exit(check(where, level=level.value, as_json=output is OutputFormat.JSON))
+
+
+def _require_one_place(config: Path | None, root: Path | None, mirror: list[str] | None) -> None:
+    if (config is None) == (root is None):
+        raise typer.BadParameter("give either --config FILE or --root FOLDER")
+    if mirror and config is None:
+        raise typer.BadParameter("--mirror needs --config FILE", param_hint="--mirror")
 
 
 @config_app.command("schema", epilog="Example: `mirrorlake config schema > mirrorlake.schema.json`")

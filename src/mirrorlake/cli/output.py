@@ -23,6 +23,8 @@ _STYLES = {
     "running": "cyan",
     "caught-up": "green",
     "equal": "green",
+    "sound": "green",
+    "broken": "red",
     "unknown": "yellow",
 }
 _STYLED = frozenset({"state", "result", "action", "verified"})
