@@ -359,3 +359,14 @@ def _broken(previous: Segment | None, segment: Segment, expected: int, where: st
         found=segment.path,
         expected=expected,
     )
+
+
+def segments_of(
+    objects: Iterable[ObjectInfo], claims: list[ClaimName], *, extension: str, where: str
+) -> Iterator[Segment]:
+    """Yields the segments of a folder, whatever follows what; claims are put into ``claims`` on the way.
+
+    Raises:
+        ChainBrokenError: another extension, or a name that is none of ours.
+    """
+    return _parsed(_without_claims(objects, claims), extension=extension, where=where)

@@ -7,7 +7,7 @@ first. What is before that one was checked when it was learned, and is checked a
 from collections.abc import Hashable
 
 from mirrorlake.archive.chain import Chain, Segment
-from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 
 
@@ -17,7 +17,7 @@ class KnownTails:
     def __init__(self) -> None:
         self._tails: dict[Hashable, Segment] = {}
 
-    def read(self, archived: ArchivedPartition, *, key: Hashable) -> Chain:
+    def read(self, archived: PartitionFolder, *, key: Hashable) -> Chain:
         """Returns the checked end of a chain, as `ArchivedPartition.read_tail` does, and remembers its last segment.
 
         Where the segment known is not what it was, the whole chain is checked instead.

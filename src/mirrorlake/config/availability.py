@@ -35,15 +35,11 @@ class Unavailable:
 
 
 _DESTINATION = ("mirrors", "*", "destinations", "*")
-_EVERY_RECORD = "leave it out: every record is archived"
 _PARQUET = "use `format: parquet`, or `ndjson`"
 
 UNAVAILABLE = (
     Unavailable(where=(*_DESTINATION, "format"), values=("log",), remedy=_PARQUET),
     Unavailable(where=("destination", "format"), values=("log",), remedy=_PARQUET),
-    Unavailable(where=(*_DESTINATION, "compaction"), values=("log",), remedy=_EVERY_RECORD),
-    Unavailable(where=("destination", "compaction"), values=("log",), remedy=_EVERY_RECORD),
-    Unavailable(where=("mirrors", "*", "compaction"), values=("log",), remedy=_EVERY_RECORD),
     Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
 )

@@ -27,6 +27,7 @@ from mirrorlake.config.resolved import (
     StoreFilesystem,
     StoreS3,
     TopicSelection,
+    TruncationPolicy,
 )
 from mirrorlake.config.section import Section
 
@@ -100,7 +101,15 @@ class _MirrorV3:
         if destination is None:
             return None
         place = self._document.place(path)
-        return Mirror(name=form.name, source=source, destinations=(destination,), place=place)
+        is_view = isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG
+        return Mirror(
+            name=form.name,
+            source=source,
+            destinations=(destination,),
+            # As in mirror-v3, where a view goes on at the source's log start, and an archive does not.
+            on_truncation=TruncationPolicy.SKIP if is_view else TruncationPolicy.PARK,
+            place=place,
+        )
 
     def _destination(
         self, form: V3MirrorForm, path: FieldPath, shared: Section | None, store: Store | None

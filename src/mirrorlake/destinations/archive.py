@@ -18,6 +18,7 @@ from typing import TypeVar
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.cut import Cut, CutRule, find_cut
 from mirrorlake.destinations.interface import Delivery, Progress
@@ -39,7 +40,7 @@ class ArchiveSettings:
     ``format`` is what segments are written in, by the configuration's names.
 
     ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
-    above the position.
+    above the position. ``snapshots`` is set for `compaction: log` alone: segments are snapshots then.
 
     The last four are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
     must still be there; ``read_end_offset`` (exclusive) is how far to read, at most;
@@ -56,6 +57,7 @@ class ArchiveSettings:
     writer: str
     format: str = "parquet"
     skips_truncated: bool = False
+    snapshots: SnapshotRule | None = None
     known_tail: Segment | None = None
     read_end_offset: int = 0
     flushes_rest: bool = False

@@ -19,3 +19,5 @@ class Trigger(StrEnum):
     """Another writer had claimed this end."""
     TRUNCATED = "truncated"
     """The source had deleted what comes next, and `on-truncation: skip` goes on behind it."""
+    REBUILT = "rebuilt"
+    """A snapshot whose view was built anew from the log's start, because a tombstone may have been missed."""

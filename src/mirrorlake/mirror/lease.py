@@ -14,6 +14,7 @@ from typing import Any
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.snapshot_sink import SnapshotSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import (
     BrokerNotReadyError,
@@ -44,6 +45,9 @@ STALL_SECONDS = 3.0
 """An archive that got nothing from its source for so long, after the live time, does not hold the lease any more."""
 
 LOOK_AGAIN_SECONDS = 0.05
+
+ENCODING_SINKS = (ArchiveSink, SnapshotSink)
+"""Sinks that take the encoder for what they write."""
 
 Slot = tuple[DestinationWork, PartitionSink]
 
@@ -300,7 +304,7 @@ class PartitionJob:
 
     async def _serve(self, sinks: list[PartitionSink]) -> None:
         """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
-        if not any(isinstance(sink, ArchiveSink) for sink in sinks):
+        if not any(isinstance(sink, ENCODING_SINKS) for sink in sinks):
             await self._copy(sinks, is_live=True)
         elif await self._lease.take_encoder():
             try:
@@ -437,7 +441,7 @@ def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> lis
     """
     together: list[list[PartitionSink]] = []
     open_groups: dict[int, list[PartitionSink]] = {}
-    for sink in sorted(sinks, key=lambda s: not isinstance(s, ArchiveSink)):
+    for sink in sorted(sinks, key=lambda s: not isinstance(s, ENCODING_SINKS)):
         if sink.is_done:
             continue
         group = open_groups.get(sink.next_offset)

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from mirrorlake.archive.chain import Chain
+from mirrorlake.archive.folder import partition_folder
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
@@ -11,6 +13,7 @@ from mirrorlake.destinations.kafka_map import MapSink
 from mirrorlake.destinations.kafka_preserve import PreserveSink
 from mirrorlake.destinations.log_start import LogStart
 from mirrorlake.destinations.map_start import find_start
+from mirrorlake.destinations.snapshot_sink import SnapshotSink
 from mirrorlake.destinations.tail_check import TailCheck
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, MapWork, PartitionWork
@@ -28,26 +31,7 @@ def make_sink(
 ) -> PartitionSink:
     """Returns the sink of ``destination`` for ``work``'s source partition, not yet opened."""
     if isinstance(destination, ArchiveWork):
-        archived = ArchivedPartition(
-            open_store(destination.store),
-            destination_name=destination.settings.destination_name,
-            partition=destination.settings.source.partition,
-            extension=extension_of(destination.settings.format),
-        )
-        key = (destination.store, archived.prefix)
-        tail = destination.settings.known_tail
-        return ArchiveSink(
-            destination.settings,
-            archived=archived,
-            read_end=lambda: (
-                connections.archive_tails.read(archived, key=key) if tail is None else archived.read_end(tail)
-            ),
-            executor=connections.encoder_thread,
-            clock=clock,
-            may_begin=may_begin,
-            changed=changed,
-            crash_point=connections.crash_point,
-        )
+        return _archive_sink(destination, connections=connections, clock=clock, may_begin=may_begin, changed=changed)
     if isinstance(destination, MapWork):
         return MapSink(
             destination.settings,
@@ -79,6 +63,51 @@ def make_sink(
         log_start=LogStart(connections.client(destination.cluster), settings.destination),
         clock=clock,
         fill_from_seconds=connections.started_seconds + settings.fill_wait_seconds,
+        changed=changed,
+        crash_point=connections.crash_point,
+    )
+
+
+def _archive_sink(
+    work: ArchiveWork,
+    *,
+    connections: LeaseConnections,
+    clock: Clock,
+    may_begin: Callable[[], bool],
+    changed: Callable[[], None],
+) -> ArchiveSink | SnapshotSink:
+    settings = work.settings
+    folder = partition_folder(
+        open_store(work.store),
+        destination_name=settings.destination_name,
+        partition=settings.source.partition,
+        extension=extension_of(settings.format),
+        are_snapshots=settings.snapshots is not None,
+    )
+
+    def read_end() -> Chain:
+        if settings.known_tail is not None:
+            return folder.read_end(settings.known_tail)
+        return connections.archive_tails.read(folder, key=(work.store, folder.prefix))
+
+    if isinstance(folder, SnapshotPartition):
+        return SnapshotSink(
+            settings,
+            folder=folder,
+            read_end=read_end,
+            executor=connections.encoder_thread,
+            clock=clock,
+            may_begin=may_begin,
+            changed=changed,
+            crash_point=connections.crash_point,
+        )
+    return ArchiveSink(
+        settings,
+        archived=folder,
+        read_end=read_end,
+        executor=connections.encoder_thread,
+        clock=clock,
+        may_begin=may_begin,
         changed=changed,
         crash_point=connections.crash_point,
     )

@@ -7,8 +7,8 @@ and what a folder holds counts whatever the configuration says now. Reads only.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mirrorlake.archive.folder import partition_folder
 from mirrorlake.archive.formats.registry import open_segment
-from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.resolved import RecreationPolicy
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.provenance import GENERATION_FIRST, generation_name
@@ -17,11 +17,15 @@ from mirrorlake.stores.object_store import ObjectStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A source topic, and the folder it is configured for. ``partitions`` are those archived."""
+    """A source topic, and the folder it is configured for. ``partitions`` are those archived.
+
+    ``are_snapshots`` says that the folder holds views of the latest records, not every record.
+    """
 
     base: str
     partitions: Sequence[int]
     extension: str
+    are_snapshots: bool = False
     cluster_id: str
     topic_id: str
 
@@ -65,7 +69,13 @@ class _Source:
 def _sources(store: ObjectStore, topic: ArchivedTopic, name: str) -> Iterator[_Source]:
     """Yields what the newest segment of each partition was written from; nothing for partitions without any."""
     for partition in topic.partitions:
-        archived = ArchivedPartition(store, destination_name=name, partition=partition, extension=topic.extension)
+        archived = partition_folder(
+            store,
+            destination_name=name,
+            partition=partition,
+            extension=topic.extension,
+            are_snapshots=topic.are_snapshots,
+        )
         try:
             tail = archived.read_chain().tail
             if tail is None:

@@ -10,6 +10,7 @@ import structlog
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.config.resolved import (
     ArchiveDestination,
+    Compaction,
     Configuration,
     KafkaDestination,
     Mirror,
@@ -174,6 +175,7 @@ class _MirrorDiscovery:
             base=destination.name_for(topic.name),
             partitions=self._partitions(topic),
             extension=extension_of(destination.format.value),
+            are_snapshots=destination.compaction is Compaction.LOG,
             cluster_id=metadata.cluster_id or "",
             topic_id=topic.topic_id,
         )

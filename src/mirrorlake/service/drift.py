@@ -11,7 +11,7 @@ from typing import Self
 import structlog
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError, PermanentError
 from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.service.partition_state import PartitionState
@@ -24,7 +24,7 @@ STOP_SECONDS_MAX = 5.0
 """A listing that hangs is left to the end of the process."""
 
 
-def look_at_tail(archived: ArchivedPartition, known: Segment | None, work: ArchiveWork) -> Segment | None:
+def look_at_tail(archived: PartitionFolder, known: Segment | None, work: ArchiveWork) -> Segment | None:
     """Returns the last segment now, after checking that the one known stands and that this mirror's have followed it.
 
     Any process of this mirror may have written what followed; only who wrote for this source is asked.

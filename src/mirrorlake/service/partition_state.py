@@ -9,8 +9,8 @@ from enum import StrEnum
 from math import inf
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.names import parse_segment_name
-from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
@@ -56,7 +56,7 @@ class PartitionState:
     work: DestinationWork
     topic_id: str
     rule: FlushRule | None
-    archived: ArchivedPartition | None = None
+    archived: PartitionFolder | None = None
     tail: Segment | None = None
     flush_clock: FlushClock = field(default_factory=FlushClock)
     position: int | None = None

@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.formats.registry import extension_of, open_segment
-from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule, snapshot_rule
 from mirrorlake.config.resolved import (
     ArchiveDestination,
+    Compaction,
     KafkaDestination,
     OffsetMode,
     RecreationPolicy,
@@ -21,7 +23,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.map_settings import MapSettings, map_transactional_id
 from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.errors import MirrorlakeError, OtherSourceError, TopicRecreatedError
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError, OtherSourceError, TopicRecreatedError
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
@@ -118,8 +120,15 @@ def _work(target: Target, writer: str) -> DestinationWork:
             topic_id=target.topic_id,
             writer=writer,
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
+            snapshots=_snapshot_rule(target, destination),
         ),
     )
+
+
+def _snapshot_rule(target: Target, destination: ArchiveDestination) -> SnapshotRule | None:
+    if destination.compaction is not Compaction.LOG:
+        return None
+    return snapshot_rule(target.source_configs.get("cleanup.policy"), target.source_configs.get("delete.retention.ms"))
 
 
 def _rule(target: Target) -> FlushRule | None:
@@ -135,14 +144,15 @@ def _flush_clock(target: Target) -> FlushClock:
     return FlushClock(daily_at_utc=target.destination.flush.daily_at_utc, retention=target.source_retention)
 
 
-def archived_partition(target: Target) -> ArchivedPartition:
-    """Returns the archive of a target, to be listed or checked."""
+def archived_partition(target: Target) -> PartitionFolder:
+    """Returns the folder of a target, to be listed or checked."""
     assert isinstance(target.destination, ArchiveDestination)
-    return ArchivedPartition(
+    return partition_folder(
         open_store(store_settings(target.destination)),
         destination_name=target.destination_topic,
         partition=target.source.partition,
         extension=extension_of(target.destination.format.value),
+        are_snapshots=target.destination.compaction is Compaction.LOG,
     )
 
 
@@ -160,7 +170,7 @@ def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, w
 
 
 def check_source_of(
-    archived: ArchivedPartition, tail: Segment, *, source: TopicPartition, cluster_id: str, topic_id: str
+    archived: PartitionFolder, tail: Segment, *, source: TopicPartition, cluster_id: str, topic_id: str
 ) -> SegmentFooter | None:
     """Checks that the newest segment was written from the topic that is configured now, and returns its footer.
 
@@ -197,10 +207,31 @@ def check_source_of(
     return footer
 
 
-def check_target(target: Target, archived: ArchivedPartition, tail: Segment) -> SegmentFooter | None:
-    """Checks a newest segment as `check_source_of` does, against the source of a target."""
-    return check_source_of(
+def check_target(target: Target, archived: PartitionFolder, tail: Segment) -> SegmentFooter | None:
+    """Checks a newest segment as `check_source_of` does, against the source of a target.
+
+    Raises:
+        ChainBrokenError: it is a snapshot where none should be, or none where one should; or see `check_source_of`.
+    """
+    footer = check_source_of(
         archived, tail, source=target.source, cluster_id=target.source_cluster_id, topic_id=target.topic_id
+    )
+    if footer is not None:
+        _check_kind(target, footer, f"{archived.prefix}/{tail.name}")
+    return footer
+
+
+def _check_kind(target: Target, footer: SegmentFooter, key: str) -> None:
+    assert isinstance(target.destination, ArchiveDestination)
+    if (footer.snapshot is not None) == (target.destination.compaction is Compaction.LOG):
+        return
+    held, hint = "every record", "leave `compaction` out"
+    if footer.snapshot is not None:
+        held, hint = "snapshots of the latest record per key", "set `compaction: log`"
+    raise ChainBrokenError(
+        f"{key} belongs to {held}, and mirror {target.mirror.name} is configured to write the other kind there",
+        hint=f"{hint} to continue what is there, or choose another destination name",
+        key=key,
     )
 
 

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, TimestampMode
 from mirrorlake.errors import DestinationAheadError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.mirror.cleaned import Compacted, Suspect, compare, first_unexplained
@@ -108,7 +108,7 @@ def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], N
         target = verdict.row.target
         if verdict.error is None and target.is_archive:
             try:
-                check_archived_content(archived_partition(target))
+                check_folder_content(archived_partition(target))
             except MirrorlakeError as error:
                 verdict = Verdict(row=verdict.row, result=Result.DIFFERS, offsets=verdict.offsets, error=error)
         verdicts.append(verdict)

@@ -24,12 +24,6 @@ def properties(text: str) -> str:
 CASES = [
     (archive(", format: log"), "mirrors[0].destinations[0].format: `format: log`"),
     (v3(f"{{{LAKE}, format: log, {FLUSH}}}", MIRROR), "destination.format: `format: log`"),
-    (archive(", compaction: log"), "mirrors[0].destinations[0].compaction: `compaction: log`"),
-    (v3(f"{{{LAKE}, compaction: log, {FLUSH}}}", MIRROR), "destination.compaction: `compaction: log`"),
-    (
-        v3(f"{{{LAKE}, {FLUSH}}}", MIRROR.replace("topic: t", "topic: t, compaction: log")),
-        "mirrors[0].compaction: `compaction: log`",
-    ),
     (kafka() + "engine: {master: 'spark://host:7077'}\n", "engine.master: `master`"),
     (kafka() + "service: {control: '127.0.0.1:8080'}\n", "service.control: `control`"),
     (properties("linger.ms: 5"), 'clusters.east.properties["linger.ms"]: `linger.ms`'),
@@ -71,6 +65,9 @@ def test_every_row_of_the_table_has_a_case() -> None:
         stores("{type: azure, account: a, container: c}"),
         v3(f"{{type: s3, region: r, bucket: b, {FLUSH}}}", MIRROR),
         archive(", format: parquet, compaction: none, flush: {daily: null}"),
+        archive(", compaction: log"),
+        v3(f"{{{LAKE}, compaction: log, {FLUSH}}}", MIRROR),
+        v3(f"{{{LAKE}, {FLUSH}}}", MIRROR.replace("topic: t", "topic: t, compaction: log")),
         archive(", flush: {daily: {at-utc: '00:30'}}"),
         v3(f"{{{LAKE}, {FLUSH[:-1]}, daily: {{at-utc: 00:00:00}}}}}}", MIRROR),
         kafka() + "service: {control: off}\nengine: {master: null}\n",

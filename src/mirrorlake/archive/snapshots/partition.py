@@ -1,0 +1,73 @@
+"""One partition's snapshots in their store: which is the newest, its claims, and the next one."""
+
+from mirrorlake.archive.chain import Chain, Segment, tail_start_after
+from mirrorlake.archive.claims import Claim
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.publish import SegmentPublication
+from mirrorlake.archive.snapshots.chain import check_newest, check_snapshots
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.stores.object_store import ObjectStore
+
+
+class SnapshotPartition:
+    """The snapshots of one source partition; keeps nothing itself, so its position is always the store's.
+
+    They are published as the segments of an archive are, by the same claims. The position read from the newest
+    snapshot is all that the protocol needs: whoever claims it lists everything at or above it.
+
+    Args:
+        store: where they live.
+        destination_name: the topic's folder.
+        partition: the source partition.
+        extension: what this mirror writes.
+    """
+
+    def __init__(self, store: ObjectStore, *, destination_name: str, partition: int, extension: str) -> None:
+        self.store = store
+        self.extension = extension
+        self._archived = ArchivedPartition(
+            store, destination_name=destination_name, partition=partition, extension=extension
+        )
+        self.prefix = self._archived.prefix
+
+    def read_chain(self) -> Chain:
+        """Lists the whole folder and returns its newest snapshot; a folder that does not exist is empty.
+
+        Raises:
+            ChainBrokenError: see `check_snapshots`.
+        """
+        return check_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
+
+    def read_tail(self, known: Segment | None) -> Chain:
+        """Lists from the newest snapshot known on.
+
+        Args:
+            known: of an earlier check; without one the whole folder is read.
+
+        Raises:
+            ChainBrokenError: see `check_newest`.
+        """
+        if known is None:
+            return self.read_chain()
+        objects = self.store.list(self.prefix, start_after=tail_start_after(known))
+        return check_newest(known, objects, extension=self.extension, where=self.prefix)
+
+    def read_end(self, known: Segment) -> Chain:
+        """Returns the newest snapshot, which must be the one known or one that has followed it.
+
+        Raises:
+            ChainBrokenError: see `check_newest`.
+        """
+        return self.read_tail(known)
+
+    def pending_claim(self, chain: Chain) -> Claim | None:
+        """Returns the claim of the position, if there is one: the next snapshot ends where it says."""
+        return self._archived.pending_claim(chain)
+
+    def sweep(self, chain: Chain) -> int:
+        """Deletes claims below the position, and staged files of dead writers; returns how many were removed."""
+        return self._archived.sweep(chain)
+
+    def publication(self, from_offset: int, *, writer: str, crash_point: CrashPoint = no_crash) -> SegmentPublication:
+        """Begins the snapshot that is named from ``from_offset``, the position last read."""
+        return self._archived.publication(from_offset, writer=writer, crash_point=crash_point)

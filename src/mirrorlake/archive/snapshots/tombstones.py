@@ -1,0 +1,57 @@
+"""Whether a tombstone may have been removed at the source before its mirror had read it. Pure.
+
+Kafka keeps a tombstone for ``delete.retention.ms`` after the log cleaner has first passed it, and the cleaner never
+passes the last stable offset. So where the last stable offset was at or below a position at some time, and where a
+view was read from the log's start beginning at some time, every tombstone that concerns the view and lies at or past
+its end can be read until that time plus ``delete.retention.ms``. Whoever reads on sooner has missed none. Whoever
+comes later may have, and cannot see it, as what is gone leaves no trace: the view is then built anew from the log,
+which holds the latest record of every key that is left.
+
+``docs/decisions/0084-snapshots.md`` has the reasoning, and what it does not cover.
+"""
+
+from dataclasses import dataclass
+
+PATIENCE_SHARE = 0.5
+"""How much of ``delete.retention.ms`` may have passed. The rest is for reading on, and for clocks that differ."""
+
+TOMBSTONES_KEPT_SECONDS = 86_400.0
+"""Kafka's default of ``delete.retention.ms``, where it is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRule:
+    """What a source does with its records, as far as it matters to a view of the latest ones.
+
+    ``tombstones_kept_seconds`` is ``delete.retention.ms``, None where nothing is removed by key. With
+    ``keeps_what_retention_took`` a view that is built anew keeps the records below the log's start, which left by age
+    or size and not by key; without it they go, as no reader of the source sees them.
+    """
+
+    tombstones_kept_seconds: float | None = None
+    keeps_what_retention_took: bool = True
+
+
+def snapshot_rule(cleanup_policy: str | None, delete_retention_ms: str | None) -> SnapshotRule:
+    """Returns the rule for a topic by its settings; None where they could not be read, and nothing is assumed."""
+    policies = set((cleanup_policy or "compact,delete").replace(" ", "").split(","))
+    kept = TOMBSTONES_KEPT_SECONDS if delete_retention_ms is None else int(delete_retention_ms) / 1000
+    return SnapshotRule(
+        tombstones_kept_seconds=kept if "compact" in policies else None,
+        keeps_what_retention_took="delete" in policies,
+    )
+
+
+def may_miss_tombstones(rule: SnapshotRule, *, complete_since_ms: int | None, now_ms: int) -> bool:
+    """Tells whether a view must be built anew before it is brought further.
+
+    Args:
+        rule: of the source.
+        complete_since_ms: see `SnapshotState`; None where it is not known.
+        now_ms: the wall clock, in Unix milliseconds.
+    """
+    if rule.tombstones_kept_seconds is None:
+        return False
+    if complete_since_ms is None or now_ms < complete_since_ms:
+        return True  # a clock that was set back says nothing
+    return now_ms - complete_since_ms >= rule.tombstones_kept_seconds * 1000 * PATIENCE_SHARE

@@ -1,0 +1,362 @@
+"""Destination of `compaction: log`: cuts snapshots of one partition inside one lease and publishes them.
+
+Order of effects for one snapshot: read the position from the listing, take the records from there on, and once the end
+is known write the view, claim it, publish, delete the claim (``archive.publish``). Nothing unpublished is worth
+anything: at any trouble everything is dropped and the position is read again.
+
+Where a tombstone may have been missed (``archive.snapshots.tombstones``) the log is read from its start, not from the
+position, and the view built anew; everything else is the same.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+import numpy as np
+
+from mirrorlake.archive.chain import Chain, Segment
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule, may_miss_tombstones
+from mirrorlake.archive.snapshots.view import read_snapshot_footer
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.cut import Cut, CutRule, find_cut
+from mirrorlake.destinations.interface import Delivery, Progress
+from mirrorlake.destinations.snapshot import Base, OpenSnapshot
+from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, PositionMovedError
+from mirrorlake.kafka.batches import Path
+from mirrorlake.kafka.codec import decode_batches
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+
+T = TypeVar("T")
+
+NO_BOUND = 1 << 62
+
+
+class SnapshotSink:
+    """Turns the batches of one source partition into published snapshots.
+
+    Args:
+        settings: what and how; with a ``SnapshotRule``.
+        folder: the partition's snapshots.
+        read_end: lists the newest and returns it checked; called in the executor's thread.
+        executor: one thread, where the lease's encoding happens.
+        clock: dates and times snapshots.
+        may_begin: False once the lease should begin no further snapshot.
+        changed: called when room, failure or the end changed.
+        crash_point: called before every step of a publication; for tests.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        *,
+        folder: SnapshotPartition,
+        read_end: Callable[[], Chain],
+        executor: Executor,
+        clock: Clock,
+        may_begin: Callable[[], bool],
+        changed: Callable[[], None],
+        crash_point: CrashPoint = no_crash,
+    ) -> None:
+        self.progress = Progress()
+        self.failure: MirrorlakeError | None = None
+        self._settings = settings
+        self._folder = folder
+        self._read_end = read_end
+        self._executor = executor
+        self._clock = clock
+        self._may_begin = may_begin
+        self._changed = changed
+        self._crash_point = crash_point
+        self._snapshot: OpenSnapshot | None = None
+        self._newest: Segment | None = None
+        self._complete_since_ms: int | None = None
+        self._opened_ms = 0
+        self._is_rebuilding = False
+        self._next_offset = 0
+        self._claimed_end: int | None = None
+        self._log_start = 0
+        self._source_end: int | None = None
+        self._leader_epoch: int | None = None
+        self._is_done = False
+        self._is_abandoned = False
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at; below the position while a view is built anew."""
+        return self._next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """Always: one delivery is reduced before the next is taken."""
+        return True
+
+    @property
+    def is_endless(self) -> bool:
+        """Never: what is due has an end."""
+        return False
+
+    @property
+    def is_done(self) -> bool:
+        """True once what was due is published, or turned out not to be due."""
+        return self._is_done
+
+    async def open(self) -> None:
+        """Reads the position from the listing, the claim another writer may have left on it, and the newest snapshot.
+
+        Raises:
+            ChainBrokenError: the folder's files overlap, or are no snapshots.
+            MirrorlakeError: the store could not be read.
+        """
+        await self._in_thread(self._drop)
+        self._opened_ms = self._now_ms()
+        position = await self._in_thread(self._read_newest)
+        self.progress.position = position
+        self._is_rebuilding = self._newest is not None and self._may_miss_tombstones()
+        self._next_offset = 0 if self._is_rebuilding else position
+        self.failure = None
+        if not self.progress.claims:
+            self.progress.start_offset = position
+        self.progress.claims += 1
+        self._is_done = not self._may_begin() or position >= self._wanted_end()
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Takes a delivery, publishing every snapshot that is cut in it.
+
+        Raises:
+            CorruptBatchError: a batch is not what it claims to be; nothing of it is written.
+            RecordRefusedError: a record has no key.
+            MirrorlakeError: the store refused.
+        """
+        try:
+            await self._in_thread(lambda: self._take(delivery))
+        except MirrorlakeError as error:
+            self._drop()
+            self.failure = error
+            raise
+        self._changed()
+
+    async def starts_at(self, log_start: int) -> bool:
+        """Takes that the source's log begins above what was to be read next.
+
+        A new view begins where the log does, and so does one that is built anew below the position. What the source
+        has deleted past the position is for ``skips_truncated`` to allow: it becomes a gap, and with it tombstones may
+        have gone, so that the view is built anew where the source is compacted.
+
+        Raises:
+            PositionMovedError: the log lost its beginning while a view was being built anew from there.
+            MirrorlakeError: the store refused.
+        """
+        if self._snapshot is not None and self._is_rebuilding:
+            raise PositionMovedError(
+                f"source {self._settings.source} deleted records up to offset {log_start} while its view was being "
+                "built anew from them"
+            )
+        is_new = self._newest is None and self._snapshot is None
+        if log_start > self.progress.position and not (is_new or self._settings.skips_truncated):
+            return False
+        self._log_start = log_start
+        if self._snapshot is None and not is_new and self._rule.tombstones_kept_seconds is not None:
+            self._is_rebuilding = True
+        await self._in_thread(lambda: self._pass_over(log_start))
+        return True
+
+    async def finish(self) -> None:
+        """Drops what was not cut; everything published is safe already.
+
+        Raises:
+            MirrorlakeError: an earlier failure.
+        """
+        # In the thread, which may still be at work for a delivery that was cut short.
+        await self._in_thread(self._drop)
+        if self.failure is not None:
+            raise self.failure
+
+    def abandon(self) -> None:
+        """Drops everything; a thread still at work finds out before it publishes."""
+        self._is_abandoned = True
+        # In the thread, behind what it is at; a thread that is shut down leaves the files to the sweep.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(self._drop)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
+            self._is_abandoned = True
+            raise
+
+    @property
+    def _rule(self) -> SnapshotRule:
+        assert self._settings.snapshots is not None, "a sink of snapshots has their rule"
+        return self._settings.snapshots
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now_seconds() * 1000)
+
+    def _may_miss_tombstones(self) -> bool:
+        return may_miss_tombstones(self._rule, complete_since_ms=self._complete_since_ms, now_ms=self._now_ms())
+
+    def _wanted_end(self) -> int:
+        return max(self._settings.read_end_offset, self._claimed_end or 0)
+
+    # --- in the thread ------------------------------------------------------------------------------------
+
+    def _read_newest(self) -> int:
+        chain = self._read_end()
+        claim = self._folder.pending_claim(chain)
+        self._claimed_end = claim.to_offset + 1 if claim else None
+        self._newest, self._complete_since_ms = chain.tail, None
+        if chain.tail is not None:
+            footer = read_snapshot_footer(self._folder.store, self._folder.prefix, chain.tail)
+            if footer is not None and footer.snapshot is not None:
+                self._complete_since_ms = footer.snapshot.complete_since_ms
+        return chain.position
+
+    def _take(self, delivery: Delivery) -> None:
+        data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
+        columns = decode_batches(data, start_offset=self._next_offset)
+        self._check_wanted()
+        for item in delivery.batches:
+            self.progress.batches[f"{item.path}:{item.reason}"] += 1
+            if item.batch.header.leader_epoch >= 0:
+                self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
+        self._log_start, self._source_end = delivery.log_start_offset, delivery.end_offset
+        columns = self._take_again(columns, delivery.covered.end_offset)
+        if delivery.covered.end_offset > self.progress.position:
+            self._cut(columns, delivery.covered.end_offset)
+
+    def _take_again(self, columns: RecordColumns, covered_end: int) -> RecordColumns:
+        """Takes what lies below the position, and returns the rest."""
+        position = self.progress.position
+        if self._next_offset >= position:
+            return columns
+        row = int(np.searchsorted(columns.offsets, position))
+        (self._snapshot or self._begin()).write_again(columns.slice(0, row))
+        self._next_offset = min(position, covered_end)
+        return columns.slice(row, len(columns))
+
+    def _cut(self, columns: RecordColumns, covered_end: int) -> None:
+        while True:
+            snapshot = self._snapshot or self._begin()
+            cut = find_cut(
+                self._cut_rule(),
+                records=snapshot.records,
+                raw_bytes=snapshot.raw_bytes,
+                offsets=columns.offsets,
+                sizes=columns.sizes,
+                covered_end=covered_end,
+            )
+            if cut is None:
+                snapshot.write(columns)
+                self._next_offset = covered_end
+                break
+            snapshot.write(columns.slice(0, cut.stop_row))
+            self._publish(snapshot, cut)
+            columns = columns.slice(cut.stop_row, len(columns))
+            if self._next_offset >= self._wanted_end() or not self._may_begin() or self._may_miss_tombstones():
+                self._is_done = True
+                break
+            if self._next_offset >= covered_end:
+                break
+        if self._next_offset >= self._wanted_end():
+            self._is_done = True
+
+    def _cut_rule(self) -> CutRule:
+        settings = self._settings
+        if self._claimed_end is not None:
+            return _at(self._claimed_end, Trigger.ADOPTED.value)
+        if self._is_rebuilding:
+            # One snapshot, however much it is: reading the log from its start for each would never end.
+            return _at(settings.read_end_offset, Trigger.REBUILT.value)
+        return CutRule(
+            records_max=settings.records_max,
+            bytes_max=min(settings.bytes_max, SEGMENT_RAW_BYTES_MAX),
+            end_offset=settings.read_end_offset if settings.flushes_rest else None,
+            end_trigger=settings.rest_trigger,
+        )
+
+    def _begin(self) -> OpenSnapshot:
+        self._snapshot = OpenSnapshot(
+            self._folder,
+            self._settings,
+            base=self._base(),
+            start_offset=self.progress.position,
+            clock=self._clock,
+            check_wanted=self._check_wanted,
+            crash_point=self._crash_point,
+        )
+        return self._snapshot
+
+    def _base(self) -> Base | None:
+        if self._newest is None or not self._is_rebuilding:
+            return None if self._newest is None else Base(snapshot=self._newest)
+        below = self._log_start if self._rule.keeps_what_retention_took else 0
+        if not below and self._complete_since_ms is not None:
+            return None  # nothing of it stays; one by mirror-v3 is read all the same, to see that it is a snapshot
+        return Base(snapshot=self._newest, below=below)
+
+    def _pass_over(self, log_start: int) -> None:
+        """Goes on at the log's start; where that is all there is to what was due, publishes it."""
+        position = self.progress.position
+        lost_from = max(position, self._next_offset)
+        end = log_start if self._claimed_end is None else min(log_start, self._claimed_end)
+        self._next_offset = log_start
+        if end > lost_from:
+            snapshot = self._snapshot or self._begin()
+            snapshot.add_truncated(OffsetRange(start_offset=lost_from, end_offset=end))
+            self._next_offset = end
+        if self._next_offset < self._wanted_end() and self._next_offset != self._claimed_end:
+            return
+        if self._snapshot is not None and (self._claimed_end is not None or self._settings.flushes_rest):
+            self._publish(self._snapshot, Cut(stop_row=0, end_offset=end, trigger=self._cut_rule().end_trigger))
+        self._is_done = True
+
+    def _publish(self, snapshot: OpenSnapshot, cut: Cut) -> None:
+        self._check_wanted()
+        snapshot.leader_epoch = self._leader_epoch
+        complete_since_ms = self._complete_after(cut.end_offset)
+        flush = snapshot.publish(end_offset=cut.end_offset, trigger=cut.trigger, complete_since_ms=complete_since_ms)
+        self._drop()
+        self._claimed_end = None
+        self._is_rebuilding = False
+        self._complete_since_ms = complete_since_ms
+        self._newest = snapshot.segment
+        self._next_offset = self.progress.position = cut.end_offset
+        self.progress.records += flush.records
+        self.progress.raw_bytes += flush.raw_bytes
+        footer = snapshot.footer
+        assert footer is not None, "a published snapshot has a footer"
+        for kind, offsets in footer.gap_offsets.items():
+            self.progress.gap_offsets[kind.value] += offsets
+        if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
+            self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
+        self.progress.flushes.append(flush)
+
+    def _complete_after(self, end_offset: int) -> int:
+        """Returns since when the view is complete that ends there; see `SnapshotState`."""
+        reaches_end = self._source_end is not None and self._source_end <= end_offset
+        is_from_start = self._newest is None or self._is_rebuilding
+        return self._opened_ms if reaches_end or is_from_start else self._complete_since_ms or 0
+
+    def _check_wanted(self) -> None:
+        if self._is_abandoned:
+            raise OutcomeUnknownError("the lease ended while a snapshot was being written")
+
+    def _drop(self) -> None:
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None:
+            snapshot.discard()
+
+
+def _at(end_offset: int, trigger: str) -> CutRule:
+    return CutRule(records_max=NO_BOUND, bytes_max=NO_BOUND, end_offset=end_offset, end_trigger=trigger)

@@ -1,0 +1,71 @@
+"""`compaction: log` as users run it: in mirror-v3's form and in ours, through every command."""
+
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.command import mirrorlake, write_yaml
+from support.compaction import keyed_records
+from support.copies import create_topic
+from support.records import Record, consume
+from support.snapshots import latest, names, view
+from support.topics import append
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+NO_METRICS = {"MIRROR_V3_METRICS_PORT": "0"}
+
+
+def mirror_v3_form(folder: Path, servers: str, topic: str, *, shared: str = "", own: str = "") -> Path:
+    """A file of mirror-v3, with ``compaction`` at the destination or at the mirror."""
+    return write_yaml(
+        folder / "mirror-v3.yaml",
+        f"destination:\n  type: filesystem\n  root: {folder / 'lake'}\n{shared}"
+        "  flush: {max-time-ms: 3600000, max-bytes: 1073741824, max-offsets: 1000000}\n"
+        f"mirrors:\n  - name: users\n    topic: {topic}\n    partition: 0\n{own}"
+        f"    source: {{bootstrap-servers: '{servers}'}}\n",
+    )
+
+
+def run_once(config: Path) -> str:
+    done = mirrorlake("run", "-c", config, "--once", environ=NO_METRICS)
+    assert done.code == 0, done.err
+    return done.err
+
+
+@pytest.mark.parametrize("where", ["shared", "own"])
+def test_a_file_of_mirror_v3_makes_snapshots(
+    where: str, source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, lake = source_kafka.bootstrap_servers, tmp_path / "lake"
+    create_topic(servers, topic_name, cleanup_policy="compact")
+    append(servers, topic_name, 0, keyed_records(30, 4))
+    spaces = {"shared": "  ", "own": "    "}[where]
+    config = mirror_v3_form(tmp_path, servers, topic_name, **{where: f"{spaces}compaction: log\n"})
+    assert mirrorlake("validate", "-c", config).out == "OK: 1 mirror(s), destination type = filesystem\n"
+    run_once(config)
+    append(servers, topic_name, 0, [Record(1_700_000_100_000, b"key-1", None)])
+    run_once(config)
+    assert names(lake, topic_name) == [f"{0:020}-{29:020}.parquet", f"{30:020}-{30:020}.parquet"]
+    held = view(lake, topic_name)
+    assert held == latest(consume(servers, topic_name, 0).items())
+    assert [record.key for record in held.values()] == [b"key-0", b"key-2", b"key-3"]
+    row = mirrorlake("status", "-c", config, "--format", "json").row("users")
+    assert (row["dest_next"], row["lag"], row["state"]) == (31, 0, "caught-up")
+    run_once(config)
+    assert len(names(lake, topic_name)) == 2, "nothing new, so no snapshot"
+
+
+def test_a_folder_never_changes_its_kind(source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> None:
+    servers = source_kafka.bootstrap_servers
+    create_topic(servers, topic_name)
+    append(servers, topic_name, 0, keyed_records(5, 2))
+    snapshots = mirror_v3_form(tmp_path, servers, topic_name, own="    compaction: log\n")
+    run_once(snapshots)
+    append(servers, topic_name, 0, keyed_records(5, 2))
+    archive = mirror_v3_form(tmp_path, servers, topic_name)
+    done = mirrorlake("run", "-c", archive, "--once", environ=NO_METRICS)
+    assert done.code == 3
+    assert "belongs to snapshots of the latest record per key" in done.err
+    assert len(names(tmp_path / "lake", topic_name)) == 1
