@@ -1,6 +1,7 @@
 """A configuration of mirror-v3 runs unmodified: its file names, triggers, metrics, environment and exit codes."""
 
 import re
+import shutil
 import signal
 import socket
 import urllib.request
@@ -10,11 +11,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.stores.filesystem import FilesystemStore
 from support.command import mirrorlake, write_yaml
 from support.copies import archived_records, assert_same_records, create_topic, wait_until
 from support.golden import segment_name, write_mirror_v3_segment
 from support.records import Record, consume, every_kind, simple_records
+from support.segments import records_of
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic, topics_of
 
@@ -26,6 +32,7 @@ SIX_SERIES = {
     "mirror_v3_destination_bytes_total",
     "mirror_v3_destination_flushes_total",
 }
+GOLDEN = Path(__file__).parents[1] / "golden" / "mirror_v3"
 NO_METRICS = {"MIRROR_V3_METRICS_PORT": "0"}
 LONG_MS = 3_600_000
 
@@ -79,7 +86,7 @@ def flush_triggers(log: str) -> dict[tuple[str, int, int], str]:
     return {
         (m[2], int(m[1]), int(m[4])): m[5]
         for m in re.finditer(
-            r"flushed batch .*?from=(\d+) mirror=(\S+) partition=(\d+) path=\S+ to=(\d+) .*?trigger=(\S+)", log
+            r"flushed batch .*?from=(\d+) .*?mirror=(\S+) partition=(\d+) path=\S+ to=(\d+) .*?trigger=(\S+)", log
         )
     }
 
@@ -240,6 +247,42 @@ def test_a_bounded_run_flushes_what_no_trigger_asks_for(
     assert flush_triggers(ended.err) == {("whole", 5, 7): "explicit"}
     there = consume(source_kafka.bootstrap_servers, archived.topic, 3)
     assert_same_records(there, archived_records(archived.root, archived.topic, 3))
+
+
+@pytest.mark.parametrize(
+    ("extension", "folders"),
+    [("parquet", ("zstd-1", "zstd-3", "snappy", "lz4", "uncompressed")), ("ndjson", ("lines",))],
+)
+def test_the_golden_archive_of_mirror_v3_is_continued_in_each_codec_and_format(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, extension: str, folders: tuple[str, ...]
+) -> None:
+    root = tmp_path / "archive"
+    shutil.copytree(GOLDEN, root)
+    make_topic(source_kafka.bootstrap_servers, topic_name, every_kind(11))
+    compression = "" if extension == "ndjson" else "  compression: lz4\n"
+    config = write_yaml(
+        tmp_path / "mirror-v3.yaml",
+        filesystem(root, max_time_ms=LONG_MS, max_offsets=3)
+        + f"  format: {extension}\n{compression}"
+        + mirrors(source_kafka, *((f"m-{folder}", topic_name, 0, folder) for folder in folders)),
+    )
+
+    ended = mirrorlake("run", "--once", "-c", config, environ=NO_METRICS)
+
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    there = {n: record for n, record in consume(source_kafka.bootstrap_servers, topic_name, 0).items() if n >= 6}
+    assert len(there) > 3
+    for folder in folders:
+        archive = ArchivedPartition(FilesystemStore(root), destination_name=folder, partition=0, extension=extension)
+        end = archive.read_chain().position
+        found = {
+            offset: record
+            for columns in read_archived_range(archive, OffsetRange(start_offset=6, end_offset=end))
+            for offset, record in records_of(columns).items()
+        }
+        assert_same_records(there, found)
+        for old in sorted((GOLDEN / folder / "0").iterdir()):
+            assert (root / folder / "0" / old.name).read_bytes() == old.read_bytes()
 
 
 def test_a_kafka_topic_that_does_not_exist_is_not_made_and_ends_the_run_with_code_3(

@@ -8,6 +8,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import PartitionState
@@ -29,6 +30,7 @@ class Events:
         self._metrics = metrics
         self._clock = clock
         self._first = first_destinations
+        self._flushed_seconds: dict[tuple[str, TopicPartition, str], float] = {}
 
     def began(self, state: PartitionState) -> None:
         """A partition joins the service; its position is known for archives, else read by its first lease."""
@@ -68,7 +70,10 @@ class Events:
                 **{"from": flush.offsets.start_offset, "to": flush.offsets.end_offset - 1},
                 count=flush.records,
                 bytes=flush.file_bytes,
+                buffered_bytes=flush.raw_bytes,
+                encoded_bytes=flush.file_bytes,
                 elapsed_ms=flush.elapsed_ms,
+                interval_ms=self._interval_ms(state),
                 trigger=flush.trigger,
             )
         if state.error is None:
@@ -79,6 +84,13 @@ class Events:
             _log.error("partition parked", **facts, reason=reason, position=state.position, lane=lane)
         else:
             _log.warning("partition failed, trying again", **facts, failures=state.failures, lane=lane)
+
+    def _interval_ms(self, state: PartitionState) -> int | None:
+        """Returns the time since the partition's last flush, as mirror-v3 tells it; None at the first one."""
+        key = (state.mirror, state.source, state.destination)
+        now = self._clock.elapsed_seconds()
+        before, self._flushed_seconds[key] = self._flushed_seconds.get(key), now
+        return None if before is None else int((now - before) * 1000)
 
     def lease_took(self, lane: int, seconds: float) -> None:
         """A lease ended after ``seconds``."""
