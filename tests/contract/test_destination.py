@@ -48,7 +48,7 @@ class Case:
         return row
 
 
-@pytest.fixture(params=["kafka", "kafka-map", "parquet", "ndjson"])
+@pytest.fixture(params=["kafka", "kafka-map", "parquet", "ndjson", "log"])
 def case(
     request: pytest.FixtureRequest,
     source_kafka: EmbeddedKafka,

@@ -61,6 +61,33 @@ class GapFinder:
             self._missing_offsets += missing_offsets
         self._position = int(offsets[-1]) + 1
 
+    def follow_batches(
+        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    ) -> None:
+        """Takes the next batches, whose records are counted and not looked at.
+
+        Offsets without a record inside a batch are counted too; which they are is not known.
+
+        Args:
+            starts: first offset of each batch.
+            ends: of each batch, exclusive.
+            counts: records in each batch.
+
+        Raises:
+            ValueError: they overlap, or lie below what came before; nothing of them is taken.
+        """
+        if not len(starts):
+            return
+        before = np.concatenate([[self._position], ends[:-1]])
+        if (starts < before).any():
+            row = int(np.argmax(starts < before))
+            raise ValueError(f"a batch at offset {starts[row]} does not follow {before[row] - 1}")
+        rows = np.flatnonzero(starts > before)
+        self._note(before[rows], starts[rows])
+        self._is_complete &= bool((ends - starts == counts).all())
+        self._missing_offsets += int(ends[-1]) - self._position - int(counts.sum())
+        self._position = int(ends[-1])
+
     def finish(self, end_offset: int, known: Sequence[Gap]) -> GapReport:
         """Returns all gaps up to ``end_offset``; those not ``known`` are absent.
 

@@ -34,12 +34,7 @@ class Unavailable:
         return value not in self.allowed
 
 
-_DESTINATION = ("mirrors", "*", "destinations", "*")
-_PARQUET = "use `format: parquet`, or `ndjson`"
-
 UNAVAILABLE = (
-    Unavailable(where=(*_DESTINATION, "format"), values=("log",), remedy=_PARQUET),
-    Unavailable(where=("destination", "format"), values=("log",), remedy=_PARQUET),
     Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
 )

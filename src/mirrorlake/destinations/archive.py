@@ -20,13 +20,13 @@ from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.cut import Cut, CutRule, find_cut
+from mirrorlake.destinations.cut import Cut, CutRule
+from mirrorlake.destinations.filling import filling_for
 from mirrorlake.destinations.interface import Delivery, Progress
 from mirrorlake.destinations.segment import OpenSegment
 from mirrorlake.destinations.triggers import Trigger
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.batches import Path
-from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -100,6 +100,7 @@ class ArchiveSink:
         self._may_begin = may_begin
         self._changed = changed
         self._crash_point = crash_point
+        self._filling = filling_for(archived.extension, compression=settings.compression)
         self._segment: OpenSegment | None = None
         self._next_offset = 0
         self._claimed_end: int | None = None
@@ -223,30 +224,27 @@ class ArchiveSink:
 
     def _take(self, delivery: Delivery) -> None:
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
-        columns = decode_batches(data, start_offset=self._next_offset)
+        self._filling.take(data, start_offset=self._next_offset)
         self._check_not_abandoned()
         for item in delivery.batches:
             self.progress.batches[f"{item.path}:{item.reason}"] += 1
             if item.batch.header.leader_epoch >= 0:
                 self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
-        covered_end = delivery.covered.end_offset
+        try:
+            self._fill(delivery.covered.end_offset)
+        finally:
+            # Batches as they are lie in the fetch buffer, which is given back.
+            self._filling.forget()
+
+    def _fill(self, covered_end: int) -> None:
         while True:
             segment = self._segment or self._begin()
-            cut = find_cut(
-                self._rule(),
-                records=segment.records,
-                raw_bytes=segment.raw_bytes,
-                offsets=columns.offsets,
-                sizes=columns.sizes,
-                covered_end=covered_end,
-            )
+            cut = self._filling.find_cut(self._rule(), covered_end=covered_end)
+            self._filling.write(cut)
             if cut is None:
-                segment.write(columns)
                 self._next_offset = covered_end
                 break
-            segment.write(columns.slice(0, cut.stop_row))
             self._publish(segment, cut)
-            columns = columns.slice(cut.stop_row, len(columns))
             if self._nothing_left() or not self._may_begin():
                 self._is_done = True
                 break
@@ -288,7 +286,9 @@ class ArchiveSink:
             end, trigger = self._settings.read_end_offset, self._settings.rest_trigger
         if self._claimed_end is not None:
             # The claim alone says where this segment ends, whatever our own bounds are.
-            return CutRule(records_max=1 << 62, bytes_max=1 << 62, end_offset=end, end_trigger=trigger)
+            return CutRule(
+                records_max=1 << 62, bytes_max=1 << 62, end_offset=end, end_trigger=trigger, is_end_settled=True
+            )
         return CutRule(
             records_max=self._settings.records_max,
             bytes_max=min(self._settings.bytes_max, SEGMENT_RAW_BYTES_MAX),
@@ -303,7 +303,7 @@ class ArchiveSink:
             source=self._settings.source,
             cluster_id=self._settings.cluster_id,
             topic_id=self._settings.topic_id,
-            compression=self._settings.compression,
+            make_writer=self._filling.begin,
             writer=self._settings.writer,
             start_offset=start,
             clock=self._clock,

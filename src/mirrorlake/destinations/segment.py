@@ -1,9 +1,11 @@
 """One segment while it is written: a staged file, what it holds so far, and its publication."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import BinaryIO
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.registry import record_writer
+from mirrorlake.archive.formats.interface import SegmentWriter
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Claimed, StandDown
@@ -11,13 +13,14 @@ from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import Flush
 from mirrorlake.errors import PositionMovedError
-from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 
 class OpenSegment:
-    """Writes the records from one position on, and publishes them once the end is known.
+    """The file of one segment from one position on; published once it is written and its end is known.
+
+    What is written is put into its ``writer`` by whoever made that.
 
     ``leader_epoch`` is to be set before that to the source's latest of what was read, None where it is not known.
 
@@ -26,7 +29,7 @@ class OpenSegment:
         source: whose records these are.
         cluster_id: of the source's cluster.
         topic_id: of the source topic.
-        compression: of the pages, by mirror-v3's names; only Parquet has any.
+        make_writer: returns the writer of a file, in the archive's format.
         writer: names this writer in claim and footer.
         start_offset: the archive's position.
         clock: times the segment.
@@ -40,7 +43,7 @@ class OpenSegment:
         source: TopicPartition,
         cluster_id: str,
         topic_id: str,
-        compression: str,
+        make_writer: Callable[[BinaryIO, SegmentEnvelope], SegmentWriter],
         writer: str,
         start_offset: int,
         clock: Clock,
@@ -55,8 +58,7 @@ class OpenSegment:
         self._publication = archived.publication(start_offset, writer=writer, crash_point=crash_point)
         self._staged = self._publication.stage()
         self._crash_point = crash_point
-        self._writer = record_writer(
-            archived.extension,
+        self._writer = make_writer(
             self._staged.file,
             SegmentEnvelope(
                 cluster_id=cluster_id,
@@ -67,32 +69,13 @@ class OpenSegment:
                 writer=writer,
                 created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
             ),
-            compression=compression,
         )
         self.footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
 
-    @property
-    def records(self) -> int:
-        """Records taken so far."""
-        return self._writer.records
-
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of keys, values and headers taken so far."""
-        return self._writer.raw_bytes
-
     def add_gap(self, gap: Gap) -> None:
         """Records offsets that are missing for another reason than that no consumer could read them."""
         self._gaps.append(gap)
-
-    def write(self, columns: RecordColumns) -> None:
-        """Takes the next records.
-
-        Raises:
-            StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
-        """
-        self._writer.write(columns)
 
     def publish(self, *, end_offset: int, trigger: str) -> Flush:
         """Claims ``[start, end_offset)``, describes it where its format cannot, publishes it, deletes the claim.

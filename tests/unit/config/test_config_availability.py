@@ -22,8 +22,6 @@ def properties(text: str) -> str:
 
 
 CASES = [
-    (archive(", format: log"), "mirrors[0].destinations[0].format: `format: log`"),
-    (v3(f"{{{LAKE}, format: log, {FLUSH}}}", MIRROR), "destination.format: `format: log`"),
     (kafka() + "engine: {master: 'spark://host:7077'}\n", "engine.master: `master`"),
     (kafka() + "service: {control: '127.0.0.1:8080'}\n", "service.control: `control`"),
     (properties("linger.ms: 5"), 'clusters.east.properties["linger.ms"]: `linger.ms`'),
@@ -59,6 +57,7 @@ def test_every_row_of_the_table_has_a_case() -> None:
         kafka(source=", start: {timestamp: 2026-01-31T00:00:00Z}", destination=", offsets: map"),
         kafka(source=", start: {offsets: {orders: {0: 5}}}", destination=", offsets: map"),
         archive(", format: ndjson"),
+        archive(", format: log"),
         v3(f"{{{LAKE}, format: ndjson, compression: snappy, {FLUSH}}}", MIRROR),
         stores("{type: s3, bucket: b, region: r}"),
         stores("{type: gcs, bucket: b}"),

@@ -1,8 +1,9 @@
-"""An archive's sink whose source loses records while a segment is open; a real folder, no broker."""
+"""An archive's sink whose source loses records while a segment is open, in each format; a real folder, no broker."""
 
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,9 @@ def delivery(start: int, count: int) -> Delivery:
 class Bench:
     """A sink, and the folder behind it."""
 
-    def __init__(self, root: Path, executor: ThreadPoolExecutor, *, skips: bool) -> None:
+    def __init__(self, root: Path, executor: ThreadPoolExecutor, extension: str, *, skips: bool) -> None:
         self.archived = ArchivedPartition(
-            FilesystemStore(root), destination_name="orders", partition=0, extension="parquet"
+            FilesystemStore(root), destination_name="orders", partition=0, extension=extension
         )
         settings = ArchiveSettings(
             source=ORDERS,
@@ -92,6 +93,11 @@ class Bench:
         return found
 
 
+@pytest.fixture(params=["parquet", "ndjson", "log"])
+def extension(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
 def executor() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as pool:
@@ -102,8 +108,10 @@ def lost(start: int, end: int) -> Gap:
     return Gap(offsets=OffsetRange(start_offset=start, end_offset=end), kind=GapKind.TRUNCATED)
 
 
-def test_records_at_hand_are_published_before_the_gap_behind_them(tmp_path: Path, executor: ThreadPoolExecutor) -> None:
-    bench = Bench(tmp_path, executor, skips=True)
+def test_records_at_hand_are_published_before_the_gap_behind_them(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=True)
 
     async def story() -> None:
         await bench.sink.open()
@@ -116,8 +124,8 @@ def test_records_at_hand_are_published_before_the_gap_behind_them(tmp_path: Path
     assert bench.held() == [("0-9", [*range(10)], ()), ("10-29", [*range(15, 30)], (lost(10, 15),))]
 
 
-def test_a_claimed_segment_goes_on_behind_the_gap(tmp_path: Path, executor: ThreadPoolExecutor) -> None:
-    bench = Bench(tmp_path, executor, skips=True)
+def test_a_claimed_segment_goes_on_behind_the_gap(tmp_path: Path, executor: ThreadPoolExecutor, extension: str) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=True)
     bench.claim(20)
 
     async def story() -> None:
@@ -132,8 +140,8 @@ def test_a_claimed_segment_goes_on_behind_the_gap(tmp_path: Path, executor: Thre
     assert second == ("20-29", [*range(20, 30)], ())
 
 
-def test_a_claim_that_ends_inside_the_gap_is_kept(tmp_path: Path, executor: ThreadPoolExecutor) -> None:
-    bench = Bench(tmp_path, executor, skips=True)
+def test_a_claim_that_ends_inside_the_gap_is_kept(tmp_path: Path, executor: ThreadPoolExecutor, extension: str) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=True)
     bench.claim(13)
 
     async def story() -> None:
@@ -149,8 +157,10 @@ def test_a_claim_that_ends_inside_the_gap_is_kept(tmp_path: Path, executor: Thre
     ]
 
 
-def test_without_the_policy_nothing_goes_on_behind_a_gap(tmp_path: Path, executor: ThreadPoolExecutor) -> None:
-    bench = Bench(tmp_path, executor, skips=False)
+def test_without_the_policy_nothing_goes_on_behind_a_gap(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=False)
 
     async def story() -> None:
         await bench.sink.open()
@@ -159,3 +169,35 @@ def test_without_the_policy_nothing_goes_on_behind_a_gap(tmp_path: Path, executo
 
     asyncio.run(story())
     assert bench.held() == []
+
+
+def test_a_source_that_begins_inside_a_batch_is_archived_from_there(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=False)
+
+    async def story() -> None:
+        await bench.sink.open()
+        assert await bench.sink.starts_at(7)
+        inside = delivery(0, 30)
+        await bench.sink.deliver(replace(inside, covered=OffsetRange(start_offset=7, end_offset=30)))
+
+    asyncio.run(story())
+    assert bench.held() == [("0-29", [*range(7, 30)], (lost(0, 7),))]
+
+
+def test_an_adopted_end_inside_a_batch_is_kept_to_the_offset(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=False)
+    bench.claim(13)
+
+    async def story() -> None:
+        await bench.sink.open()
+        await bench.sink.deliver(delivery(0, 30))
+
+    asyncio.run(story())
+    assert bench.held() == [("0-12", [*range(13)], ()), ("13-29", [*range(13, 30)], ())]
+    for info in bench.archived.store.list(bench.archived.prefix):
+        with open_segment(bench.archived.store, info.key) as segment:
+            segment.check_content()

@@ -7,6 +7,7 @@ import pytest
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import ManualClock
 from mirrorlake.config.resolved import RecreationPolicy
+from mirrorlake.destinations.filling import filling_for
 from mirrorlake.destinations.segment import OpenSegment
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.service.archive_folders import ArchivedTopic, find_folder
@@ -29,7 +30,7 @@ class Lake:
             source=TopicPartition("orders", partition),
             cluster_id=cluster_id,
             topic_id=topic_id,
-            compression="zstd-1",
+            make_writer=filling_for("parquet", compression="zstd-1").begin,
             writer="test",
             start_offset=0,
             clock=ManualClock(),

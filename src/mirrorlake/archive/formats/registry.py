@@ -14,7 +14,9 @@ from mirrorlake.stores.object_store import ObjectStore
 PARQUET = "parquet"
 NDJSON = "ndjson"
 
-WRITTEN = (PARQUET, NDJSON)
+LOG = "log"
+
+WRITTEN = (PARQUET, NDJSON, LOG)
 
 
 def extension_of(format_name: str) -> str:
@@ -64,6 +66,10 @@ def open_segment(store: ObjectStore, key: str) -> SegmentReader:
         return ParquetSegmentReader(file, where=key)
     try:
         footer = find_sidecar(store, key, file)
+        if extension == LOG:
+            from mirrorlake.archive.formats.log_reader import LogSegmentReader
+
+            return LogSegmentReader(file, footer=footer, where=key)
         from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
 
         return NdjsonSegmentReader(file, footer=footer, where=key)

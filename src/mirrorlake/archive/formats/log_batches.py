@@ -1,0 +1,87 @@
+"""Record batches as a `log` segment holds them: the source's bytes, and what their headers say."""
+
+from typing import NamedTuple
+
+from mirrorlake.kafka.batch_header import (
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    PREFIX_BYTES,
+    Batch,
+    BatchHeader,
+    read_header,
+    write_header,
+)
+from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.kafka.columns import LOG_APPEND_TIME, NO_TIMESTAMP
+from mirrorlake.kafka.decode import decode_batches
+from mirrorlake.kafka.old_formats import as_v2
+
+
+class LogBatch(NamedTuple):
+    """One batch of any message format, and what is known of its records without looking at them.
+
+    ``first_offset`` and ``next_offset`` bound the offsets it covers; the cleaner may have removed the records at both
+    ends. ``timestamp_ms_first`` is its first record's and ``timestamp_ms_max`` the highest, as its header has them;
+    None where there is none, or, of the first, where the header holds a delete horizon in its place (KIP-534).
+    """
+
+    batch: Batch
+    first_offset: int
+    next_offset: int
+    records: int
+    timestamp_ms_first: int | None
+    timestamp_ms_max: int | None
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch's."""
+        return len(self.batch.view)
+
+
+def log_batch(batch: Batch) -> LogBatch:
+    """Returns a data batch with what its header says; of message formats v0 and v1, what a reader finds.
+
+    Raises:
+        CorruptBatchError: a message of v0 or v1 that cannot be read.
+    """
+    header = batch.header if batch.header.magic >= 2 else as_v2(batch).header
+    return LogBatch(
+        batch=batch,
+        first_offset=header.base_offset,
+        next_offset=header.next_offset,
+        records=header.record_count,
+        timestamp_ms_first=_first_timestamp(header),
+        timestamp_ms_max=None if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp,
+    )
+
+
+def clipped(batch: LogBatch, *, start_offset: int, end_offset: int) -> LogBatch | None:
+    """Returns the records of a batch from ``start_offset`` on and below ``end_offset``, as a batch of their own.
+
+    The only batches of a segment that are not the source's bytes: those that reach over an edge of its range. Same
+    compression, timestamps, offsets and leader epoch; nobody's sequence and transaction. A batch inside the range is
+    returned as it is, and None where no record is left.
+
+    Raises:
+        CorruptBatchError: it cannot be read.
+        RecordTooLargeError: what is left, compressed again, is above 2^31 - 1 bytes.
+    """
+    if start_offset <= batch.first_offset and batch.next_offset <= end_offset:
+        return batch
+    columns = decode_batches([batch.batch], start_offset=start_offset, end_offset=end_offset)
+    if not len(columns):
+        return None
+    header = batch.batch.header
+    made = encode_batch(columns, codec=header.codec, base_offset=int(columns.offsets[0]))
+    is_stamped = int(columns.timestamp_types[0]) == LOG_APPEND_TIME
+    fields = read_header(memoryview(made), 0, len(made) - PREFIX_BYTES)
+    attributes = fields.attributes | (LOG_APPEND_TIME_BIT if is_stamped else 0)
+    write_header(made, fields._replace(leader_epoch=header.leader_epoch, attributes=attributes))
+    view = memoryview(made)
+    return log_batch(Batch(read_header(view, 0, len(made) - PREFIX_BYTES), view))
+
+
+def _first_timestamp(header: BatchHeader) -> int | None:
+    first = header.max_timestamp if header.is_log_append_time else header.base_timestamp
+    has_horizon = header.attributes & DELETE_HORIZON_BIT and not header.is_log_append_time
+    return None if has_horizon or first == NO_TIMESTAMP else first

@@ -1,0 +1,125 @@
+"""Reading segments written as a log."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.log_batches import log_batch
+from mirrorlake.archive.formats.record_order import check_order
+from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
+from mirrorlake.errors import ChainBrokenError, CorruptBatchError
+from mirrorlake.kafka.batches import Batch, verify_crc, walk
+from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.decode import decode_parts
+from mirrorlake.offsets import OffsetRange
+
+PART_BYTES_MAX = 16 << 20
+"""Record bytes handed out at once, to within one batch."""
+
+
+class LogSegmentReader:
+    """Reads one segment; see `SegmentReader`. The file is closed with it.
+
+    Args:
+        file: seekable.
+        footer: the segment's sidecar.
+        where: names the file in messages.
+
+    Raises:
+        ChainBrokenError: there is no sidecar; the file is closed.
+    """
+
+    def __init__(self, file: BinaryIO, *, footer: SegmentFooter | None, where: str) -> None:
+        self._file = file
+        self._where = where
+        if footer is None:
+            file.close()
+            raise self._broken("has no description")
+        self.footer = footer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def batches(self) -> Iterator[list[Batch]]:
+        """Yields the batches in offset order, some megabytes at a time; checksums are not looked at.
+
+        Raises:
+            ChainBrokenError: not batches, or the last one is not whole.
+        """
+        self._file.seek(0)
+        rest = b""
+        while data := self._file.read(max(READ_BYTES, len(rest))):
+            view = memoryview(rest + data)
+            try:
+                found = list(walk(view))
+            except CorruptBatchError as error:
+                raise self._damaged(error) from error
+            rest = bytes(view[sum(len(batch.view) for batch in found) :])
+            yield found
+        if rest:
+            raise self._broken("ends inside a record batch")
+
+    def records(self, *, within: OffsetRange | None = None) -> Iterator[RecordColumns]:
+        """Yields the records in offset order, in pieces of bounded size.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        position, end = self.footer.offsets.start_offset, self.footer.end_offset
+        start_wanted = within.start_offset if within else 0
+        end_wanted = within.end_offset if within else None
+        for batches in self.batches():
+            try:
+                parts = decode_parts(
+                    batches, start_offset=start_wanted, end_offset=end_wanted, part_bytes_max=PART_BYTES_MAX
+                )
+                for columns in parts:
+                    position = check_order(columns, position, end, where=self._where)
+                    yield columns
+            except (CorruptBatchError, ValueError) as error:
+                raise self._damaged(error) from error
+            if within and batches and batches[-1].header.next_offset >= within.end_offset:
+                return
+
+    def check_content(self) -> None:
+        """Compares the file with the sidecar, and every batch with its own checksum; nothing is decompressed.
+
+        Raises:
+            ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
+        """
+        if (actual := sum_of(self._file)) != self.footer.file:
+            raise self._broken(f"has {actual}, its description says {self.footer.file}")
+        position, records = self.footer.offsets.start_offset, 0
+        for batches in self.batches():
+            for batch in batches:
+                try:
+                    verify_crc(batch)
+                    known = log_batch(batch)
+                except CorruptBatchError as error:
+                    raise self._damaged(error) from error
+                if known.first_offset < position or known.next_offset > self.footer.end_offset:
+                    raise self._broken("has batches out of order, or outside its range")
+                position = known.next_offset
+                records += known.records
+        if records != self.footer.records:
+            raise self._broken(f"holds {records} records, its description says {self.footer.records}")
+
+    def _damaged(self, error: Exception) -> ChainBrokenError:
+        return self._broken(f"cannot be read as record batches: {error}")
+
+    def _broken(self, what: str) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._where} {what}",
+            hint="the file is damaged or not ours: put it back from a copy, with its description in `_meta`, or "
+            "archive the range again",
+        )
