@@ -437,12 +437,16 @@ def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> lis
     """Groups sinks that stand at the same position, archives first: they decode before a header is rewritten in place.
 
     At most one Kafka destination is in a group, because each rewrites the headers for itself. While another
-    partition's archive holds the encoder nobody waits for it: a live sink then reads for itself.
+    partition's archive holds the encoder nobody waits for it: a live sink then reads for itself. A snapshot is made
+    alone: nobody waits until its view is written.
     """
     together: list[list[PartitionSink]] = []
     open_groups: dict[int, list[PartitionSink]] = {}
     for sink in sorted(sinks, key=lambda s: not isinstance(s, ENCODING_SINKS)):
         if sink.is_done:
+            continue
+        if isinstance(sink, SnapshotSink):
+            together.append([sink])
             continue
         group = open_groups.get(sink.next_offset)
         if group is None or encoder.locked():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.config.resolved import ArchiveDestination, Configuration, Form, KafkaDestination, OnPark
+from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Form, KafkaDestination, OnPark
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
@@ -357,8 +357,12 @@ def _left(state: PartitionState) -> str:
 def _lease_seconds_max(config: Configuration) -> float:
     """Returns how long a lease of this configuration may append to a Kafka destination, at most."""
     destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
-    segments = [d.flush.bytes_max for d in destinations if isinstance(d, ArchiveDestination)]
-    return lease_seconds_max(config.engine.lease_seconds, max(segments, default=None))
+    archives = [d for d in destinations if isinstance(d, ArchiveDestination)]
+    return lease_seconds_max(
+        config.engine.lease_seconds,
+        max((archive.flush.bytes_max for archive in archives), default=None),
+        has_snapshot=any(archive.compaction is Compaction.LOG for archive in archives),
+    )
 
 
 def _topic_at(target: Target) -> tuple[str, str]:

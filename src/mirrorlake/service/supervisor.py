@@ -20,7 +20,7 @@ from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.policy import Decision
-from mirrorlake.mirror.work import DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
+from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
@@ -39,6 +39,9 @@ ARCHIVE_PATIENCE_SECONDS = 30.0
 ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 """A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
 
+SNAPSHOT_SECONDS_MAX = 1800.0
+"""A snapshot may take this long: its view is written whole each time, and may have to be read from the log's start."""
+
 NOT_IN_THIS_LEASE_SECONDS = 3600.0
 """Longer than any lease."""
 
@@ -49,9 +52,11 @@ DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
 
 
-def lease_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
+def lease_seconds_max(live_seconds: float, segment_bytes: int | None, *, has_snapshot: bool = False) -> float:
     """Returns how long a lease may take: ``live_seconds``, and time for a segment of so many bytes if it has one."""
     hard = live_seconds + HARD_END_SECONDS
+    if has_snapshot:
+        hard += SNAPSHOT_SECONDS_MAX
     if segment_bytes is not None:
         hard += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
     return hard
@@ -376,13 +381,14 @@ class Supervisor:
         self._leases += 1
         by_source: dict[tuple[str, TopicPartition], list[tuple[PartitionState, Due | None]]] = defaultdict(list)
         segment_bytes = 0
-        has_archive = False
+        has_archive = has_snapshot = False
         for state, due in chosen:
             by_source[state.mirror, state.source].append((state, due))
             if state.rule is not None:
                 has_archive = True
                 segment_bytes = max(segment_bytes, state.rule.bytes_max)
-        hard = lease_seconds_max(self._lease_seconds, segment_bytes if has_archive else None)
+            has_snapshot |= isinstance(state.work, ArchiveWork) and state.work.settings.snapshots is not None
+        hard = lease_seconds_max(self._lease_seconds, segment_bytes if has_archive else None, has_snapshot=has_snapshot)
         return LeasePlan(
             lease=self._leases,
             lane=lane,

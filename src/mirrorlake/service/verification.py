@@ -24,6 +24,7 @@ from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.states import archived_partition
 from mirrorlake.service.status import StatusRow
 from mirrorlake.service.targets import cluster_settings, shard_of
+from mirrorlake.service.view_verification import compare_view, holds_view
 
 WORK = "mirrorlake.mirror.verify_worker:work"
 
@@ -151,7 +152,7 @@ class RecordVerification:
             running: dict[Future[DigestResult], tuple[tuple[int, str], OffsetRange]] = {}
             for index, row in enumerate(self._rows):
                 offsets = _range(row)
-                if offsets is None:
+                if offsets is None or holds_view(row):
                     continue
                 for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
                     sides[index, name] = _Side()
@@ -164,10 +165,37 @@ class RecordVerification:
                 self._progressed(len(part))
             return list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
 
-    def _digest(self, task: DigestTask) -> DigestResult:
-        what = task.side.partition
+    def _view_verdict(self, row: StatusRow, offsets: OffsetRange) -> Verdict:
+        def latest_past(keys: frozenset[int]) -> dict[int, int]:
+            rest = OffsetRange(start_offset=offsets.end_offset, end_offset=row.source_end or offsets.end_offset)
+            parts = (self._asked(row, _source_side(row), part, latest_of=keys) for part in _slices(rest))
+            return {key: offset for part in parts for key, offset in part.latest.items()}
+
         try:
-            rows = self._run_task(WORK, pickle.dumps(task), f"verify {what} {task.offsets}")
+            records, found = compare_view(row, offsets, ask=self._run, latest_past=latest_past)
+        except MirrorlakeError as error:
+            return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
+        self._progressed(2 * len(offsets))
+        if found is None and row.error is not None:
+            return _by_position(row)
+        if found is None:
+            is_empty = not len(offsets) and bool(row.lag)
+            return Verdict(row=row, result=Result.EMPTY if is_empty else Result.EQUAL, offsets=offsets, records=records)
+        return Verdict(
+            row=row,
+            result=Result.DIFFERS,
+            offsets=offsets,
+            first_difference=found[0],
+            difference=found[1],
+            error=row.error,
+        )
+
+    def _digest(self, task: DigestTask) -> DigestResult:
+        return self._run(WORK, pickle.dumps(task), f"verify {task.side.partition} {task.offsets}")
+
+    def _run(self, work: str, plan: bytes, description: str) -> DigestResult:
+        try:
+            rows = self._run_task(work, plan, description)
         except MirrorlakeError as error:
             return DigestResult(error=error)
         found = rows[0].get("result") if rows else None
@@ -180,6 +208,8 @@ class RecordVerification:
         offsets = _range(row)
         if offsets is None:
             return Verdict(row=row, result=Result.FAILED, error=row.error)
+        if holds_view(row):
+            return self._view_verdict(row, offsets)
         source, copy = sides[index, "source"], sides[index, "copy"]
         if error := source.error or copy.error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)

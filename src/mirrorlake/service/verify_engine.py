@@ -11,6 +11,7 @@ from mirrorlake.service.verification import RunTask
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",
     "mirrorlake.mirror.verify_worker",
+    "mirrorlake.mirror.verify_view",
     "mirrorlake.kafka.codec:warm",
 )
 
