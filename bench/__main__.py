@@ -24,6 +24,7 @@ from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
+from bench.records_path import measure_records_path
 from bench.storage import Place, Storage, choose_place
 from mirrorlake.embedded.jars import kafka_libs
 
@@ -36,7 +37,7 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
 }
-PARTS = ("help", "copy", "fills", "latency", "many")
+PARTS = ("help", "copy", "fills", "records", "latency", "many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,9 @@ def main() -> None:
     if "fills" in parts:
         found.fills = asyncio.run(_run_fills())
         print(results.fill_table(found.fills) + "\n", flush=True)
+    if "records" in parts:
+        found.records_paths = measure_records_path()
+        print(results.records_table(found.records_paths) + "\n", flush=True)
     if "latency" in parts:
         for contender in (Mirrorlake(), MirrorMaker(linger_ms=0)):
             found.latencies.append(asyncio.run(_run_latency(contender, arguments.latency_seconds)))
@@ -113,6 +117,8 @@ def _summary(found: results.Results) -> str:
         tables.append(results.copy_table(found.copies))
     if found.fills:
         tables.append(results.fill_table(found.fills))
+    if found.records_paths:
+        tables.append(results.records_table(found.records_paths))
     if found.latencies:
         tables.append(results.latency_table(found.latencies))
     if found.many_mirrors:

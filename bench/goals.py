@@ -22,6 +22,7 @@ MARKERS_PER_SECOND_MIN = 200.0
 TOGETHER_RATIO_MAX = 2.0
 """What "about the time of one" means for partitions whose gaps are filled at once."""
 FILLER_SECONDS_MAX = 1.0
+RECORDS_PATH_PER_CPU_SECOND_MIN = 300_000.0
 LATENCY_P50_MS_MAX = 5.0
 LATENCY_P99_MS_MAX = 300.0
 HELP_SECONDS_MAX = 0.3
@@ -57,7 +58,14 @@ class Goal:
 
 def judge(results: Results) -> list[Goal]:
     """Returns the goals for which a run has figures; of several rounds the median counts."""
-    return [*_copies(results), *_other_copies(results), *_fills(results), *_latency(results), *_rest(results)]
+    return [
+        *_copies(results),
+        *_other_copies(results),
+        *_fills(results),
+        *_records(results),
+        *_latency(results),
+        *_rest(results),
+    ]
 
 
 def _copies(results: Results) -> Iterator[Goal]:
@@ -110,6 +118,12 @@ def _fills(results: Results) -> Iterator[Goal]:
     if fillers:
         seconds = median([f.wall_seconds * 1e6 / f.offsets for f in fillers])
         yield _at_most("seconds for 1 000 000 offsets by filler", FILLER_SECONDS_MAX, seconds)
+
+
+def _records(results: Results) -> Iterator[Goal]:
+    for run in results.records_paths:
+        name = f"compacted source, {run.codec}: records per CPU-second"
+        yield _at_least(name, RECORDS_PATH_PER_CPU_SECOND_MIN, run.records_per_cpu_second)
 
 
 def _latency(results: Results) -> Iterator[Goal]:

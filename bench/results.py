@@ -17,6 +17,7 @@ from bench.contender import Measured
 from bench.fills import Fill
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
+from bench.records_path import RecordsPath
 from bench.storage import Storage
 from mirrorlake.embedded.jars import KAFKA_VERSION
 from mirrorlake.java import find_java
@@ -31,6 +32,7 @@ class Results:
     copies: list[Measured] = field(default_factory=list)
     copies_storage: Storage | None = None
     fills: list[Fill] = field(default_factory=list)
+    records_paths: list[RecordsPath] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     help_seconds: float | None = None
@@ -59,6 +61,10 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
             for run in results.copies
         ],
         "fills": [{**asdict(run), "offsets_per_second": round(run.offsets_per_second)} for run in results.fills],
+        "records_paths": [
+            {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)}
+            for run in results.records_paths
+        ],
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
         "help_seconds": results.help_seconds,
@@ -99,6 +105,15 @@ def fill_table(fills: Sequence[Fill]) -> str:
     for run in fills:
         figures = (f"{run.wall_seconds:.2f}", f"{run.cpu_seconds:.2f}", f"{run.offsets_per_second:.0f}")
         rows.append((run.gap_fill, str(run.partitions), str(run.offsets), *figures))
+    return text_table(rows, words=1)
+
+
+def records_table(runs: Sequence[RecordsPath]) -> str:
+    """Returns the runs of the records path as text, one line each."""
+    rows: list[Sequence[str]] = [("compacted batches, codec", "records left", "CPU s", "k records/CPU s")]
+    for run in runs:
+        rate = f"{run.records_per_cpu_second / 1e3:.0f}"
+        rows.append((run.codec, str(run.records), f"{run.cpu_seconds:.4f}", rate))
     return text_table(rows, words=1)
 
 

@@ -5,6 +5,7 @@ from bench.fills import Fill
 from bench.goals import Bound, Goal, judge
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
+from bench.records_path import RecordsPath
 from bench.results import Results
 
 
@@ -154,4 +155,16 @@ def test_fills_are_judged_by_their_rate_and_by_what_many_at_once_cost() -> None:
         "markers per second on one partition": (250.0, True),
         "markers on 20 partitions at once, × the time of one": (2.5, False),
         "seconds for 1 000 000 offsets by filler": (0.6, True),
+    }
+
+
+def test_the_records_path_is_judged_by_codec() -> None:
+    runs = [
+        RecordsPath(codec="none", records=600_000, cpu_seconds=1.0),
+        RecordsPath(codec="lz4", records=1, cpu_seconds=1),
+    ]
+
+    assert goals(Results(records_paths=runs)) == {
+        "compacted source, none: records per CPU-second": (600_000.0, True),
+        "compacted source, lz4: records per CPU-second": (1.0, False),
     }
