@@ -6,6 +6,7 @@ Pure: listings go in, values or errors come out.
 """
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -219,6 +220,16 @@ def upkeep_of(merged: Iterable[Segment], floors: Iterable[ObjectInfo]) -> Upkeep
         floor=max((offset for offset in offsets if offset is not None), default=0),
         merged=tuple(sorted(merged, key=_chain_order)),
     )
+
+
+def leading_segments(objects: Iterable[ObjectInfo], *, extension: str, where: str) -> Iterator[Segment]:
+    """Yields the segments a listing begins with, up to the first other name of ours; sorted names put them first.
+
+    Raises:
+        ChainBrokenError: another extension, or a name that is none of ours.
+    """
+    plain = itertools.takewhile(lambda info: not info.name.startswith(RESERVED_MARK), objects)
+    return _parsed(plain, extension=extension, where=where)
 
 
 def end_at_or_above(objects: Iterable[ObjectInfo], from_offset: int, *, where: str) -> int | None:

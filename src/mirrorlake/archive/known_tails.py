@@ -1,7 +1,7 @@
 """The last segments a worker has seen, so that the next look at an archive lists what follows and not all of it.
 
 A cache only: every position still comes from a listing (law 1), which begins at the segment known instead of at the
-first. What is before that one was checked when it was learned, and is checked again by every process that starts.
+first, and what is before that one was checked when it was learned; see `ArchivedPartition.find_end` for how much of it.
 """
 
 from collections.abc import Hashable

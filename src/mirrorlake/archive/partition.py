@@ -1,6 +1,7 @@
 """One archived partition in its store: its chain, the end of it, its claims, and the next segment."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 from mirrorlake.archive.chain import (
     NO_UPKEEP,
@@ -10,18 +11,20 @@ from mirrorlake.archive.chain import (
     Upkeep,
     check_chain,
     check_tail,
+    leading_segments,
     merged_segments,
     tail_start_after,
     upkeep_of,
     walk_chain,
 )
 from mirrorlake.archive.claims import Claim, decode_claim
-from mirrorlake.archive.names import FLOOR_PREFIX, level_folder, parse_level_folder, partition_prefix
+from mirrorlake.archive.names import FLOOR_PREFIX, level_folder, padded, parse_level_folder, partition_prefix
 from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
+from mirrorlake.archive.tail_search import find_last_page
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
+from mirrorlake.stores.object_store import ObjectInfo, ObjectMissingError, ObjectStore
 
 UPKEEP_CHANGES_MAX = 10
 """How often merging or retention may change an archive while it is looked at; each time the look is taken again."""
@@ -52,9 +55,13 @@ class ArchivedPartition:
             ChainBrokenError: see `check_chain`.
             PositionMovedError: merging or retention changed the archive too often meanwhile.
         """
+        return self._read_chain(self.store.list(self.prefix))
+
+    def _read_chain(self, listing: Iterable[ObjectInfo]) -> Chain:
         upkeep = NO_UPKEEP
-        for _ in range(UPKEEP_CHANGES_MAX):
-            listing = self.store.list(self.prefix)
+        for attempt in range(UPKEEP_CHANGES_MAX):
+            if attempt:
+                listing = self.store.list(self.prefix)
             try:
                 chain = check_chain(listing, extension=self.extension, where=self.prefix, upkeep=upkeep)
             except ChainBrokenError:
@@ -69,6 +76,33 @@ class ArchivedPartition:
                     continue
             return chain
         raise self._moved()
+
+    def find_end(self) -> Chain:
+        """Returns the checked chain, or only its checked end where the store would list for long.
+
+        A store that lists page by page is searched, in some 20 requests for 100 000 segments, and the last page's
+        segments are checked one against the other; what is before them is for ``archive check``. All others, and
+        folders of one page, are checked whole.
+
+        Raises:
+            ChainBrokenError: see `check_chain`, `check_tail`.
+            PositionMovedError: the end moved meanwhile; try again.
+        """
+        page_objects = self.store.listing_page_objects
+        if page_objects is None:
+            return self.read_chain()
+        head = list(itertools.islice(self.store.list(self.prefix), page_objects))
+        first_page = list(leading_segments(head, extension=self.extension, where=self.prefix))
+        if len(first_page) < page_objects:
+            # The listing's end is in what was read, or it is short and bookkeeping: all of it is read.
+            return self._read_chain(head) if len(head) < page_objects else self.read_chain()
+
+        def page_after(offset: int) -> tuple[list[Segment], bool]:
+            listing = itertools.islice(self.store.list(self.prefix, start_after=padded(offset)), page_objects)
+            page = list(leading_segments(listing, extension=self.extension, where=self.prefix))
+            return page, len(page) < page_objects
+
+        return self.read_end(find_last_page(first_page, page_after)[0])
 
     def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
         """Yields the segments of a chain that may be broken, telling ``refuse`` of everything that is wrong.
@@ -115,13 +149,13 @@ class ArchivedPartition:
         another size, and foreign names at or above it; what happened below shows in the next `read_chain`.
 
         Args:
-            known: the tail of an earlier check; without one the whole folder is read.
+            known: the tail of an earlier check; without one the end is looked for, see `find_end`.
 
         Raises:
             ChainBrokenError, PositionMovedError: see `check_tail`.
         """
         if known is None:
-            return self.read_chain()
+            return self.find_end()
         objects = self.store.list(self.prefix, start_after=tail_start_after(known))
         return check_tail(known, objects, extension=self.extension, where=self.prefix)
 

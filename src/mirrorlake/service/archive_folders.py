@@ -77,7 +77,7 @@ def _sources(store: ObjectStore, topic: ArchivedTopic, name: str) -> Iterator[_S
             are_snapshots=topic.are_snapshots,
         )
         try:
-            tail = archived.read_chain().tail
+            tail = archived.find_end().tail
             if tail is None:
                 continue
             with open_segment(store, f"{archived.prefix}/{tail.name}") as segment:

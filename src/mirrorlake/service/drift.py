@@ -34,7 +34,7 @@ def look_at_tail(archived: PartitionFolder, known: Segment | None, work: Archive
         OtherSourceError, TopicRecreatedError: what follows was written from another source.
         MirrorlakeError: the store could not be read.
     """
-    tail = (archived.read_chain() if known is None else archived.read_end(known)).tail
+    tail = (archived.find_end() if known is None else archived.read_end(known)).tail
     if tail is None or tail == known:
         return tail
     settings = work.settings

@@ -272,7 +272,7 @@ def _read_position(
         if error := refused.get(store_settings(target.destination)):
             raise error
         archived = archived_partition(target)
-        chain = archived.read_chain()
+        chain = archived.find_end()
         if writes:
             archived.sweep(chain)
         footer = check_target(target, archived, chain.tail) if chain.tail is not None else None

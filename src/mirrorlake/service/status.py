@@ -166,7 +166,7 @@ async def _archive_positions(targets: list[Target]) -> dict[int, int | Mirrorlak
     def read(target: Target) -> int | MirrorlakeError:
         try:
             archived = archived_partition(target)
-            chain = archived.read_chain()
+            chain = archived.find_end()
             if chain.tail is not None:
                 check_target(target, archived, chain.tail)
         except MirrorlakeError as error:

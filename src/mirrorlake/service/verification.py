@@ -99,7 +99,7 @@ class _Side:
 
 def verify_names(rows: Sequence[StatusRow]) -> list[Verdict]:
     """Compares positions only: chains hold together and copies stand within their source. Reads no record."""
-    return [_by_position(row) for row in rows]
+    return [_with_whole_chain(_by_position(row)) for row in rows]
 
 
 def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], None]) -> list[Verdict]:
@@ -296,6 +296,18 @@ def _by_position(row: StatusRow) -> Verdict:
         difference="extra",
         error=row.error,
     )
+
+
+def _with_whole_chain(verdict: Verdict) -> Verdict:
+    """Returns the verdict on an archive only after its chain was read whole; ``status`` may have read its end."""
+    row = verdict.row
+    if not row.target.is_archive or row.error is not None:
+        return verdict
+    try:
+        archived_partition(row.target).read_chain()
+    except MirrorlakeError as error:
+        return Verdict(row=row, result=Result.FAILED, error=error)
+    return verdict
 
 
 def _range(row: StatusRow) -> OffsetRange | None:

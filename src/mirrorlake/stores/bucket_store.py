@@ -57,6 +57,11 @@ class BucketStore:
         self._clients = BucketClients(settings)
         self._root = f"{settings.prefix}/" if settings.prefix else ""
 
+    @property
+    def listing_page_objects(self) -> int:
+        """A thousand, as all three kinds of stores have it."""
+        return PAGE_OBJECTS
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yields the objects directly in the folder; see `ObjectStore.list`.
 

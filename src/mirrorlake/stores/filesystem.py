@@ -57,6 +57,11 @@ class FilesystemStore:
         self._crash_point = crash_point
         self._durable_folders: set[Path] = set()
 
+    @property
+    def listing_page_objects(self) -> None:
+        """None: a folder is read at once, wherever a listing starts."""
+        return None
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yields the files directly in the folder, in the order of their names' bytes.
 

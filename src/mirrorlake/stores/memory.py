@@ -24,6 +24,11 @@ class MemoryStore:
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.objects: dict[str, bytes] = dict(objects or {})
 
+    @property
+    def listing_page_objects(self) -> int | None:
+        """None: it is all there."""
+        return None
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yields the objects directly in ``prefix``; see `ObjectStore.list`."""
         lead = _lead(prefix)

@@ -69,6 +69,11 @@ class ObjectStore(Protocol):
     ``ConfigurationError`` for a key no store can hold.
     """
 
+    @property
+    def listing_page_objects(self) -> int | None:
+        """How many objects of a listing one request brings; None where a listing of any length is one look."""
+        ...
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yields the objects directly in the folder ``prefix``, by name in the order of its UTF-8 bytes.
 

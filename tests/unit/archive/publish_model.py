@@ -79,6 +79,10 @@ class ReplayStore:
             raise answer.kind(answer.message)
         return answer
 
+    @property
+    def listing_page_objects(self) -> None:
+        return None
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         listing = self.ask("list", prefix, start_after)
         assert isinstance(listing, tuple)

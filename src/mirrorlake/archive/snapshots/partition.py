@@ -38,6 +38,14 @@ class SnapshotPartition:
         """
         return check_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
 
+    def find_end(self) -> Chain:
+        """Returns the newest snapshot; whole chains are short, as old ones are of no use.
+
+        Raises:
+            ChainBrokenError: see `check_snapshots`.
+        """
+        return self.read_chain()
+
     def read_tail(self, known: Segment | None) -> Chain:
         """Lists from the newest snapshot known on.
 
