@@ -9,8 +9,11 @@ and kills itself (SIGKILL) at a crash point with PROBABILITY. Ends with 0 when a
 
 Forks a life per crash point of publishing one segment of LENGTH offsets, each with a root of its own, ROOT/0,
 ROOT/1, …, and killed at that point. Ends with the number of lives that were killed; one more was not.
+
+ROOT is a folder, or the address of an S3 store with ``#`` and a prefix.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -27,11 +30,14 @@ from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
 from mirrorlake.archive.sidecar import create_sidecar
-from mirrorlake.errors import PositionMovedError
+from mirrorlake.errors import TransientError
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.crash_points import CrashPoint
 from mirrorlake.stores.filesystem import FilesystemStore
-from mirrorlake.stores.object_store import StagedObject
+from mirrorlake.stores.object_store import ObjectStore, StagedObject
+from mirrorlake.stores.settings import S3Settings
+from support.object_servers import settings_at
 
 LIVES_MAX = 2_000
 
@@ -49,22 +55,36 @@ def source_records(start_offset: int, end_offset: int) -> RecordColumns:
     )
 
 
-def archived(root: Path, crash_point: CrashPoint, *, extension: str) -> ArchivedPartition:
-    store = FilesystemStore(root, crash_point=crash_point)
+def store_at(root: str, crash_point: CrashPoint) -> ObjectStore:
+    """The store of ROOT: a folder, or the place of a bucket that ``bucket_root`` made."""
+    if not root.startswith("http"):
+        return FilesystemStore(Path(root), crash_point=crash_point)
+    endpoint, _, prefix = root.partition("#")
+    return BucketStore(settings_at(endpoint, prefix))
+
+
+def bucket_root(settings: S3Settings) -> str:
+    return f"{settings.endpoint}#{settings.prefix}"
+
+
+def archived(root: str, crash_point: CrashPoint, *, extension: str) -> ArchivedPartition:
+    store = store_at(root, crash_point)
     return ArchivedPartition(store, destination_name="orders", partition=0, extension=extension)
 
 
 def write_archive(archive: ArchivedPartition, source_end: int, length: int, crash_point: CrashPoint) -> None:
     """Publishes segments until the archive has all of the source."""
-    while (chain := archive.read_chain()).position < source_end:
-        archive.sweep(chain)
-        pending = archive.pending_claim(chain)
-        planned = pending.to_offset if pending else min(chain.position + length, source_end) - 1
-        publication = archive.publication(chain.position, writer=f"writer {length}", crash_point=crash_point)
-        try:
+    while True:
+        # Another writer was first, or a store failed: read again.
+        with contextlib.suppress(TransientError):
+            chain = archive.read_chain()
+            if chain.position >= source_end:
+                return
+            archive.sweep(chain)
+            pending = archive.pending_claim(chain)
+            planned = pending.to_offset if pending else min(chain.position + length, source_end) - 1
+            publication = archive.publication(chain.position, writer=f"writer {length}", crash_point=crash_point)
             publish(archive, publication, planned, crash_point)
-        except PositionMovedError:
-            continue
 
 
 def publish(archive: ArchivedPartition, publication: SegmentPublication, planned: int, crash_point: CrashPoint) -> None:
@@ -105,7 +125,7 @@ def staged_segment(
     return staged, segment.close(end_offset=to_offset + 1)
 
 
-def live(root: Path, extension: str, source_end: int, length: int, crash_point: CrashPoint) -> int:
+def live(root: str, extension: str, source_end: int, length: int, crash_point: CrashPoint) -> int:
     """Runs one life in a process of its own; returns its wait status."""
     child = os.fork()
     if child == 0:
@@ -142,8 +162,9 @@ def dies_at(count: int) -> CrashPoint:
 
 def die_at_each(root: str, extension: str, length: str) -> int:
     for killed in range(LIVES_MAX):
-        folder = Path(root) / str(killed)
-        folder.mkdir()
+        folder = f"{root}/{killed}"
+        if not root.startswith("http"):
+            Path(folder).mkdir()
         status = live(folder, extension, int(length), int(length), dies_at(killed + 1))
         if status == 0:
             return killed
@@ -154,7 +175,7 @@ def die_at_each(root: str, extension: str, length: str) -> int:
 def die_at_random(root: str, extension: str, source_end: str, length: str, seed: str, probability: str) -> int:
     for life in range(LIVES_MAX):
         crash_point = dies_sometimes(int(seed) * LIVES_MAX + life, float(probability))
-        status = live(Path(root), extension, int(source_end), int(length), crash_point)
+        status = live(root, extension, int(source_end), int(length), crash_point)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             return os.waitstatus_to_exitcode(status)
     return 2

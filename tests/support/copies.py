@@ -11,11 +11,16 @@ from mirrorlake.archive.reading import check_archived_content, read_archived_ran
 from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.cluster import LATEST, ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
-from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.object_store import ObjectStore
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 from support.records import Record, consume, settings_of
 from support.segments import records_of
 
 PATIENCE_SECONDS = 120.0
+
+Lake = Path | StoreSettings
+"""Where an archive is: a folder, or any store."""
 
 
 def wait_until(
@@ -84,18 +89,23 @@ def _ask_patiently(
         time.sleep(0.2)
 
 
-def archived(root: Path, topic: str, partition: int = 0) -> ArchivedPartition:
-    return ArchivedPartition(FilesystemStore(root), destination_name=topic, partition=partition, extension="parquet")
+def store_of(lake: Lake) -> ObjectStore:
+    """The store of an archive."""
+    return open_store(FilesystemSettings(root=lake) if isinstance(lake, Path) else lake)
 
 
-def archive_position(root: Path, topic: str, partition: int = 0) -> int:
+def archived(lake: Lake, topic: str, partition: int = 0) -> ArchivedPartition:
+    return ArchivedPartition(store_of(lake), destination_name=topic, partition=partition, extension="parquet")
+
+
+def archive_position(lake: Lake, topic: str, partition: int = 0) -> int:
     """The next offset the archive needs; the chain is checked on the way."""
-    return archived(root, topic, partition).read_chain().position
+    return archived(lake, topic, partition).read_chain().position
 
 
-def archived_records(root: Path, topic: str, partition: int = 0) -> dict[int, Record]:
+def archived_records(lake: Lake, topic: str, partition: int = 0) -> dict[int, Record]:
     """Every archived record by offset, each file compared with its own footer; fails if one is there twice."""
-    archive = archived(root, topic, partition)
+    archive = archived(lake, topic, partition)
     check_archived_content(archive)
     found: dict[int, Record] = {}
     rows = 0
@@ -118,14 +128,14 @@ def assert_equal_in_kafka(source: str, destination: str, topic: str, partitions:
     return count
 
 
-def assert_equal_in_archive(source: str, root: Path, topic: str, partitions: int = 1) -> int:
+def assert_equal_in_archive(source: str, lake: Lake, topic: str, partitions: int = 1) -> int:
     """One chain that ends where the source does and holds every record once; returns how many there are."""
     count = 0
     for partition in range(partitions):
         end = source_end(source, topic, partition)
-        assert (found := archive_position(root, topic, partition)) == end, f"position {found}, the source's is {end}"
+        assert (found := archive_position(lake, topic, partition)) == end, f"position {found}, the source's is {end}"
         expected = consume(source, topic, partition)
-        assert_same_records(expected, archived_records(root, topic, partition))
+        assert_same_records(expected, archived_records(lake, topic, partition))
         count += len(expected)
     return count
 

@@ -13,6 +13,7 @@ from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.stores.settings import FilesystemSettings
+from support.copies import Lake
 from support.records import settings_of
 
 NEVER = 1 << 40
@@ -86,7 +87,7 @@ def map_work(
 
 
 def archive_work(
-    root: Path,
+    lake: Lake,
     source: TopicPartition,
     *,
     end: int,
@@ -96,10 +97,10 @@ def archive_work(
     writer: str = "test-writer",
     format_name: str = "parquet",
 ) -> ArchiveWork:
-    """An archive below ``root`` that reads up to ``end``."""
+    """An archive that reads up to ``end``."""
     return ArchiveWork(
         destination="lake",
-        store=FilesystemSettings(root=root),
+        store=FilesystemSettings(root=lake) if isinstance(lake, Path) else lake,
         settings=ArchiveSettings(
             source=source,
             destination_name=source.topic,

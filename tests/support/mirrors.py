@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from mirrorlake.stores.settings import S3Settings
+from support.copies import Lake
+
 
 def write_config(
     path: Path,
@@ -9,7 +12,7 @@ def write_config(
     source: str,
     topic: str,
     destination: str | None = None,
-    lake: Path | None = None,
+    lake: Lake | None = None,
     max_time: str = "1h",
     max_records: int = 1_000_000,
     daily_at_utc: str | None = None,
@@ -23,7 +26,8 @@ def write_config(
     if destination is not None:
         destinations.append("{type: kafka, cluster: west}")
     if lake is not None:
-        lake.mkdir(exist_ok=True)
+        if isinstance(lake, Path):
+            lake.mkdir(exist_ok=True)
         daily = f", daily: {{at-utc: '{daily_at_utc}'}}" if daily_at_utc else ""
         flush = f"{{max-time: {max_time}, max-records: {max_records}{daily}}}"
         destinations.append(f"{{type: archive, store: lake, flush: {flush}}}")
@@ -34,7 +38,7 @@ def write_config(
                 f'  east: {{bootstrap-servers: "{source}"}}',
                 *([f'  west: {{bootstrap-servers: "{destination}"}}'] if destination else []),
                 *([more_clusters] if more_clusters else []),
-                *(["stores:", f"  lake: {{type: filesystem, root: {lake}}}"] if lake else []),
+                *(["stores:", f"  lake: {store_section(lake, path.parent)}"] if lake else []),
                 "mirrors:",
                 f"  - name: {topic}",
                 f"    source: {{cluster: east, topics: [{topic}]}}",
@@ -47,3 +51,19 @@ def write_config(
         + "\n"
     )
     return path
+
+
+def store_section(lake: Lake, folder: Path) -> str:
+    """How an archive's store stands in a configuration; its secrets are in files beside it."""
+    if isinstance(lake, Path):
+        return f"{{type: filesystem, root: {lake}}}"
+    assert isinstance(lake, S3Settings)
+    assert lake.access_key_id is not None
+    assert lake.secret_access_key is not None
+    (folder / "key-id").write_text(f"{lake.access_key_id.reveal()}\n")
+    (folder / "secret-key").write_text(f"{lake.secret_access_key.reveal()}\n")
+    return (
+        f"{{type: s3, bucket: {lake.bucket}, prefix: '{lake.prefix}', region: {lake.region}, "
+        f"endpoint: '{lake.endpoint}', access-key-id: {{file: {folder / 'key-id'}}}, "
+        f"secret-access-key: {{file: {folder / 'secret-key'}}}}}"
+    )

@@ -27,6 +27,18 @@ BUCKET = "lake"
 _START_SECONDS_MAX = 60.0
 
 
+def settings_at(endpoint: str, prefix: str) -> S3Settings:
+    """Settings of a place in the bucket of such a server."""
+    return S3Settings(
+        bucket=BUCKET,
+        prefix=prefix,
+        region=REGION,
+        endpoint=endpoint,
+        access_key_id=Secret(ACCESS_KEY),
+        secret_access_key=Secret(SECRET_KEY),
+    )
+
+
 class ObjectServer(ABC):
     """A server on loopback that speaks the S3 protocol, with one bucket. It may be stopped and started again."""
 
@@ -53,14 +65,7 @@ class ObjectServer(ABC):
 
     def settings(self, *, endpoint: str | None = None, prefix: str | None = None) -> S3Settings:
         """Settings of a place in the bucket that nobody else uses."""
-        return S3Settings(
-            bucket=BUCKET,
-            prefix=uuid.uuid4().hex if prefix is None else prefix,
-            region=REGION,
-            endpoint=endpoint or self.endpoint,
-            access_key_id=Secret(ACCESS_KEY),
-            secret_access_key=Secret(SECRET_KEY),
-        )
+        return settings_at(endpoint or self.endpoint, uuid.uuid4().hex if prefix is None else prefix)
 
     def start(self) -> Self:
         self.prepare()
