@@ -58,18 +58,21 @@ class OpenSegment:
         self._publication = archived.publication(start_offset, writer=writer, crash_point=crash_point)
         self._staged = self._publication.stage()
         self._crash_point = crash_point
-        self._writer = make_writer(
-            self._staged.file,
-            SegmentEnvelope(
-                cluster_id=cluster_id,
-                topic_id=topic_id or None,
-                topic=source.topic,
-                partition=source.partition,
-                start_offset=start_offset,
-                writer=writer,
-                created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
-            ),
+        envelope = SegmentEnvelope(
+            cluster_id=cluster_id,
+            topic_id=topic_id or None,
+            topic=source.topic,
+            partition=source.partition,
+            start_offset=start_offset,
+            writer=writer,
+            created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
         )
+        try:
+            self._writer = make_writer(self._staged.file, envelope)
+        except BaseException:
+            # A format's first bytes are written here: on a full disk each try would leave a file behind.
+            self._staged.discard()
+            raise
         self.footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
 

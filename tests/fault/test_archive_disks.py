@@ -1,0 +1,96 @@
+"""An archive's disk that fills up, or becomes read-only, under a running service."""
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.copies import archive_position, assert_equal_in_archive, wait_until
+from support.mirrors import write_config
+from support.places import small_disk
+from support.records import simple_records
+from support.service_process import ServiceProcess
+from support.topics import append, make_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+DISK_KIBIBYTES = 2_000
+RECORDS = simple_records(60, size=5_000, timestamp=int(time.time() * 1000))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", DISK_KIBIBYTES) as disk:
+        if disk is None:
+            pytest.skip("neither root nor sudo without a password may mount here")
+        yield disk
+
+
+@contextlib.contextmanager
+def archiving(source: EmbeddedKafka, topic: str, folder: Path, lake: Path) -> Iterator[ServiceProcess]:
+    config = write_config(
+        folder / "mirror.yaml", source=source.bootstrap_servers, topic=topic, lake=lake, max_time="1s"
+    )
+    with ServiceProcess("run", "-c", str(config), folder=folder) as service:
+        yield service
+
+
+def end(service: ServiceProcess) -> None:
+    service.signal(signal.SIGTERM)
+    assert service.exit_code() == 0, service.said()
+    service.assert_nothing_left()
+
+
+def test_a_disk_that_fills_up_while_running_is_waited_for_and_nothing_is_lost_or_left_behind(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, disk: Path
+) -> None:
+    servers, lake = source_kafka.bootstrap_servers, disk / "lake"
+    make_topic(servers, topic_name, RECORDS[:20])
+    with archiving(source_kafka, topic_name, tmp_path, lake) as service:
+        wait_until(lambda: archive_position(lake, topic_name) == 20, "the first segment", log=service.said)
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(shutil.disk_usage(disk).free))
+        append(servers, topic_name, 0, RECORDS[20:])
+        service.await_words("No space left on device (ENOSPC)", times=3)
+        assert "partition parked" not in service.said()
+        assert archive_position(lake, topic_name) == 20
+        ballast.unlink()
+        wait_until(lambda: archive_position(lake, topic_name) == 60, "the rest", log=service.said)
+        end(service)
+    assert assert_equal_in_archive(servers, lake, topic_name) == 60
+    assert [p.name for p in (lake / topic_name / "0").iterdir() if ".tmp." in p.name or p.name.startswith("_")] == []
+
+
+def test_a_disk_that_becomes_read_only_stops_the_partition_and_a_restart_goes_on_once_it_is_mended(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, disk: Path
+) -> None:
+    servers, lake = source_kafka.bootstrap_servers, disk / "lake"
+    make_topic(servers, topic_name, RECORDS[:20])
+    with archiving(source_kafka, topic_name, tmp_path, lake) as service:
+        wait_until(lambda: archive_position(lake, topic_name) == 20, "the first segment", log=service.said)
+        remount(disk, "ro")
+        append(servers, topic_name, 0, RECORDS[20:])
+        service.await_words("partition parked")
+        assert "Read-only file system (EROFS)" in service.said()
+        assert "reason=store-unusable" in service.said()
+        assert "mount it writable" in service.said()
+        remount(disk, "rw")
+        end(service)
+    with archiving(source_kafka, topic_name, tmp_path, lake) as service:
+        wait_until(lambda: archive_position(lake, topic_name) == 60, "the rest", log=service.said)
+        end(service)
+    assert assert_equal_in_archive(servers, lake, topic_name) == 60
+
+
+def remount(disk: Path, mode: str) -> None:
+    """Whoever was allowed to mount it may change it, too."""
+    for prefix in ([], ["sudo", "-n"]):
+        if subprocess.run([*prefix, "mount", "-o", f"remount,{mode}", str(disk)], check=False).returncode == 0:
+            return
+    raise AssertionError(f"{disk} cannot be mounted {mode}")
