@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench import goals, results
 from bench.brokers import BenchKafka
-from bench.contender import Contender, Measured, measure
+from bench.contender import Contender, Kind, Measured, measure
 from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
 from bench.help_time import measure_help
 from bench.inputs import INPUTS, Input, fill
@@ -36,6 +36,8 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-map": (MirrorlakeMap, {"k1": 7}),
     "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
+    "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
+    "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 7, "b100": 12, "s100": 12}),
 }
 PARTS = ("help", "copy", "fills", "records", "latency", "many")
 

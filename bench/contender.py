@@ -28,6 +28,8 @@ class Kind(StrEnum):
     KAFKA_MAPPED = "kafka, offsets mapped"
     KAFKA_TLS = "kafka over TLS"
     PARQUET = "parquet"
+    NDJSON = "ndjson"
+    LOG = "log"
 
 
 class Contender(Protocol):

@@ -23,6 +23,7 @@ TOGETHER_RATIO_MAX = 2.0
 """What "about the time of one" means for partitions whose gaps are filled at once."""
 FILLER_SECONDS_MAX = 1.0
 RECORDS_PATH_PER_CPU_SECOND_MIN = 300_000.0
+LOG_MEGABYTES_PER_CPU_SECOND_MIN = 600.0
 LATENCY_P50_MS_MAX = 5.0
 LATENCY_P99_MS_MAX = 300.0
 HELP_SECONDS_MAX = 0.3
@@ -103,6 +104,9 @@ def _other_copies(results: Results) -> Iterator[Goal]:
     if tls := _runs(results, "k1", OURS, Kind.KAFKA_TLS):
         rate = median([r.megabytes_per_cpu_second for r in tls]) / 1000
         yield _at_least("k1: GB per CPU-second, TLS on both sides", TLS_GB_PER_CPU_SECOND_MIN, rate)
+    if logs := _runs(results, "k1", OURS, Kind.LOG):
+        rate = median([r.megabytes_per_cpu_second for r in logs])
+        yield _at_least("k1: MB per CPU-second to an archive of batches", LOG_MEGABYTES_PER_CPU_SECOND_MIN, rate)
 
 
 def _fills(results: Results) -> Iterator[Goal]:

@@ -69,18 +69,23 @@ class MirrorlakeTls(Mirrorlake):
 
 
 class MirrorlakeArchive:
-    """Kafka to Parquet with the default compression and segment size; ends by itself when all is archived."""
+    """Kafka to an archive of one format, else with all defaults; ends by itself when all is archived.
 
-    def __init__(self) -> None:
-        self.name = f"mirrorlake {__version__} to Parquet"
-        self.kind = Kind.PARQUET
+    Args:
+        kind: the format.
+    """
+
+    def __init__(self, kind: Kind = Kind.PARQUET) -> None:
+        self.name = f"mirrorlake {__version__} to {kind}"
+        self.kind = kind
         self._process: GuardedProcess | None = None
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """Starts archiving the input's topic below ``folder / "lake"``; the other broker only stands by."""
         del destination
         (folder / "lake").mkdir()
-        self._process = start_mirrorlake(archive_configuration(source, wanted.name, folder / "lake"), folder, "--once")
+        configuration = archive_configuration(source, wanted.name, folder / "lake", format_name=self.kind.value)
+        self._process = start_mirrorlake(configuration, folder, "--once")
         return self._process.pid
 
     def stop(self) -> None:
@@ -137,8 +142,8 @@ clusters:
 """
 
 
-def archive_configuration(source: BenchKafka, topic: str, root: Path) -> str:
-    """Returns the configuration that archives one topic with all defaults."""
+def archive_configuration(source: BenchKafka, topic: str, root: Path, *, format_name: str) -> str:
+    """Returns the configuration that archives one topic, the format aside with all defaults."""
     return f"""\
 clusters:
   source: {{bootstrap-servers: "{source.bootstrap_servers}"}}
@@ -148,5 +153,5 @@ mirrors:
   - name: bench
     source: {{cluster: source, topics: [{topic}]}}
     destinations:
-      - {{type: archive, store: lake}}
+      - {{type: archive, store: lake, format: {format_name}}}
 """

@@ -83,7 +83,7 @@ class ArchiveWatch:
 
     async def copied(self) -> int:
         """Returns the records in published segments, which their names tell: the inputs have no gaps."""
-        names = (parse_segment_name(file.name) for file in self._folder.glob("*/*.parquet"))
+        names = (parse_segment_name(file.name) for file in self._folder.glob("*/*-*.*"))
         return sum(name.to_offset + 1 - name.from_offset for name in names if name is not None)
 
     def has_begun(self, copied: int) -> bool:

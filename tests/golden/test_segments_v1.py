@@ -7,6 +7,7 @@ import pytest
 from golden.records_v1 import RECORDS, Record
 from mirrorlake.archive.claims import Claim, decode_claim
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -59,7 +60,7 @@ def opened(name: str) -> ParquetSegmentReader:
     return ParquetSegmentReader((FOLDER / name).open("rb"), where=name)
 
 
-def records_in(segment: ParquetSegmentReader) -> list[Record]:
+def records_in(segment: SegmentReader) -> list[Record]:
     return [
         Record(
             int(columns.offsets[row]),

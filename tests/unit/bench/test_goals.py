@@ -77,6 +77,12 @@ def test_an_archive_is_judged_by_records_and_never_against_the_peer() -> None:
     assert goals(Results(copies=[peer, ours])) == {"b100: records per CPU-second to Parquet": (2_000_000.0, True)}
 
 
+def test_an_archive_of_batches_is_judged_by_bytes() -> None:
+    ours = copy("mirrorlake 0.1.0 to log", kind=Kind.LOG, megabytes=1300, cpu_seconds=2.0)
+
+    assert goals(Results(copies=[ours])) == {"k1: MB per CPU-second to an archive of batches": (650.0, True)}
+
+
 def test_memory_is_the_most_that_any_round_took() -> None:
     rounds = [copy("mirrorlake 0.1.0", name="b100", memory_bytes_max=gib << 29) for gib in (1, 3)]
 
