@@ -6,15 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import obstore
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName, parse_segment_name
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.object_store import ObjectStore
+from mirrorlake.stores.opening import open_store
+from support.command import write_yaml
 from support.copies import archive_position, create_topic, wait_until
 from support.load import Load
-from support.mirrors import write_config
-from support.records import in_batches, produce, simple_records
+from support.mirrors import store_section, write_config
+from support.object_servers import ObjectServer
+from support.records import Record, consume, in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -98,6 +105,73 @@ def test_a_newest_file_that_was_meddled_with_stops_its_partition_alone_and_is_na
         assert service.said().count("partition parked") == UNHARMED, service.said()
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
+
+
+def raw_bytes(record: Record) -> int:
+    """What mirror-v3 counts of a record on a file system, and did not in a bucket: its headers, too."""
+    fields = [record.key, record.value, *(part for key, value in record.headers for part in (key.encode(), value))]
+    return sum(len(field) for field in fields if field is not None)
+
+
+def footer_bytes(store: ObjectStore, key: str) -> int:
+    with open_segment(store, key) as segment:
+        assert segment.footer is not None
+        return segment.footer.raw_bytes
+
+
+FORMATS = ("parquet", "ndjson", "log", "snapshots", "bucket")
+
+
+def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_file_is_gone(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, moto: ObjectServer
+) -> None:
+    servers, root, bucket = source_kafka.bootstrap_servers, tmp_path / "lake", moto.settings()
+    root.mkdir()
+    create_topic(servers, topic_name)
+    flush = "flush: {max-time: 1s}"
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{servers}"}}}}\n'
+        f"stores:\n  disk: {store_section(root, tmp_path)}\n  bucket: {store_section(bucket, tmp_path)}\n"
+        f"mirrors:\n  - name: m\n    source: {{cluster: east, topics: [{topic_name}]}}\n    destinations:\n"
+        + "".join(
+            f"      - {{type: archive, store: disk, name: {name}, format: {name}, {flush}}}\n" for name in FORMATS[:3]
+        )
+        + f"      - {{type: archive, store: disk, name: snapshots, compaction: log, {flush}}}\n"
+        f"      - {{type: archive, store: bucket, name: bucket, {flush}}}\n"
+        "engine: {lanes: 2, lease: 2s, memory: 512MiB, tail-check: 1s}\n",
+    )
+
+    def segments(name: str) -> list[str]:
+        if name == "bucket":
+            keys = [key.rpartition("/")[2] for key in moto.keys(bucket.prefix)]
+        else:
+            folder = root / name / "0"
+            keys = [path.name for path in folder.iterdir()] if folder.exists() else []
+        return sorted(key for key in keys if parse_segment_name(key))
+
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+        with Load(servers, topic_name, pause_seconds=0.05):
+            wait_until(lambda: all(len(segments(name)) >= 5 for name in FORMATS), "segments", log=service.said)
+        assert "partition parked" not in service.said(), service.said()
+        assert "trying again" not in service.said(), service.said()
+        wait_until(lambda: len({segments(name)[-1].partition(".")[0][21:] for name in FORMATS}) == 1, "equal ends")
+        stores = {name: FilesystemStore(root) for name in FORMATS[:-1]} | {"bucket": open_store(bucket)}
+        counted = {
+            name: sum(footer_bytes(stores[name], f"{name}/0/{segment}") for segment in segments(name))
+            for name in ("parquet", "ndjson", "bucket")
+        }
+        assert counted == dict.fromkeys(counted, sum(map(raw_bytes, consume(servers, topic_name, 0).values())))
+        gone = {name: segments(name)[-1] for name in FORMATS}
+        for name in FORMATS[:-1]:
+            (root / name / "0" / gone[name]).unlink()
+        obstore.delete(moto.client(), f"{bucket.prefix}/bucket/0/{gone['bucket']}")
+        service.await_words("partition parked", times=len(FORMATS))
+        parked = [line for line in service.said().splitlines() if "partition parked" in line]
+        for name in FORMATS:
+            (line,) = [line for line in parked if f"{name}/0" in line]
+            assert gone[name] in line
+            assert "reason=chain-broken" in line
 
 
 def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(

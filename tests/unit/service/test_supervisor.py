@@ -2,26 +2,33 @@
 
 import pickle
 from dataclasses import replace
+from datetime import time
 from math import inf
 from pathlib import Path
 
 import pytest
 
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.names import SegmentName
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.interface import Flush
 from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.triggers import Trigger
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    ChainBrokenError,
     MirrorlakeError,
     SourceGapError,
     SourceTruncatedError,
     SupersededError,
 )
 from mirrorlake.kafka.settings import ClusterSettings
-from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.due import Due, FlushRule
+from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.service.events import Events
 from mirrorlake.service.holding import Holding
@@ -463,3 +470,99 @@ def settings_in(plan: LeasePlan) -> PreserveSettings:
     work = plan.partitions[0].destinations[0]
     assert isinstance(work, KafkaWork)
     return work.settings
+
+
+def segment(first: int, last: int, size_bytes: int = 10) -> Segment:
+    return Segment(name=SegmentName(from_offset=first, to_offset=last, extension="parquet"), size_bytes=size_bytes)
+
+
+def flush(first: int, last: int, *, is_ours: bool = True) -> Flush:
+    return Flush(
+        key=str(segment(first, last).name),
+        offsets=OffsetRange(start_offset=first, end_offset=last + 1),
+        records=last + 1 - first,
+        raw_bytes=1,
+        file_bytes=77,
+        trigger="max-time",
+        elapsed_ms=1,
+        is_ours=is_ours,
+    )
+
+
+def tail_told(bench: Bench) -> tuple[Lease, Segment | None]:
+    """What the next lease is told of its archive's last segment."""
+    found = bench.next(0)
+    assert found is not None
+    lease, plan = found
+    (work,) = plan.partitions[0].destinations
+    assert isinstance(work, ArchiveWork)
+    return lease, work.settings.known_tail
+
+
+def test_a_lease_is_told_the_last_segment_that_is_known_and_an_equal_one_of_another_writer_is_not() -> None:
+    state = archive_state(0, position=100)
+    state.tail = segment(0, 99)
+    bench = Bench(state)
+    bench.observe(p0=250)
+    lease, tail = tail_told(bench)
+    assert tail == segment(0, 99)
+    bench.end(0, lease, replace(row(state, 200, end=450), flushes=(flush(100, 149), flush(150, 199))))
+    lease, tail = tail_told(bench)
+    assert tail == segment(150, 199, size_bytes=77)
+    bench.end(0, lease, replace(row(state, 300, end=450), flushes=(flush(200, 299, is_ours=False),)))
+    _, tail = tail_told(bench)
+    assert tail == segment(150, 199, size_bytes=77), "its size is not known"
+
+
+def test_an_older_look_at_the_tail_takes_nothing_back() -> None:
+    state = archive_state(0, position=100)
+    bench = Bench(state)
+    bench.supervisor.tail_seen(state, segment(50, 99))
+    bench.supervisor.tail_seen(state, segment(0, 49))
+    assert state.tail == segment(50, 99)
+
+
+def test_drift_that_is_found_while_a_lease_is_under_way_parks_once_and_the_lease_does_not_hide_it() -> None:
+    state = archive_state(0, position=0)
+    bench = Bench(state)
+    bench.observe(p0=250)
+    lease, _ = tail_told(bench)
+    found, later = ChainBrokenError("gone"), ChainBrokenError("gone, again")
+    bench.supervisor.drifted(state, found)
+    bench.supervisor.drifted(state, later)
+    bench.end(0, lease, row(state, 100, end=250))
+    assert (state.is_parked, state.error) == (True, found)
+    assert bench.next(0) is None
+    assert state.position == 100, "what it published stands"
+
+
+def test_a_daily_time_makes_a_lease_cut_what_was_there_then() -> None:
+    state = archive_state(0)
+    state.flush_clock = FlushClock(daily_at_utc=time(22, 14))
+    bench = Bench(state)  # its clock says 22:13:20 UTC
+    bench.observe(p0=30)
+    assert bench.next(0) is None
+    bench.clock.advance(40.0)
+    bench.observe(p0=31)
+    bench.observe(p0=44)
+    found = bench.next(0)
+    assert found is not None
+    (work,) = found[1].partitions[0].destinations
+    assert isinstance(work, ArchiveWork)
+    settings = work.settings
+    assert (settings.read_end_offset, settings.flushes_rest, settings.rest_trigger) == (31, True, "daily")
+
+
+def test_what_sources_are_asked_for_comes_together_by_time_and_goes_to_whom_it_concerns() -> None:
+    states = [archive_state(0), archive_state(1), archive_state(2, position=5)]
+    for state in states:
+        state.flush_clock = FlushClock(retention=Retention(seconds=1000.0))
+    bench = Bench(*states)
+    bench.observe(p0=30, p1=30, p2=5)
+    asked = bench.supervisor.times_to_ask("east")
+    ((time_ms, partitions),) = asked.items()
+    assert [each.partition for each in partitions] == [0, 1], "nothing waits of the third"
+    assert not bench.supervisor.times_to_ask("west")
+    bench.supervisor.answered("east", time_ms, {TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 0})
+    due = [state.due_now(0.0, flush_all=False) for state in states]
+    assert due == [Due(trigger=Trigger.RETENTION, end_offset=30), None, None]

@@ -1,0 +1,144 @@
+"""A look at a newest segment: what it asks of the store, and what it takes for drift."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
+from mirrorlake.archive.names import parse_segment_name
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
+from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+from mirrorlake.service.drift import look_at_tail
+from mirrorlake.stores.memory import MemoryStore
+from mirrorlake.stores.object_store import ObjectInfo
+from mirrorlake.stores.settings import FilesystemSettings
+
+SOURCE = TopicPartition("orders", 0)
+
+
+class AskedStore(MemoryStore):
+    """Remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed_after: list[str] = []
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        self.listed_after.append(start_after)
+        return super().list(prefix, start_after=start_after)
+
+
+@pytest.fixture
+def store() -> AskedStore:
+    return AskedStore()
+
+
+@pytest.fixture
+def archive(store: AskedStore) -> ArchivedPartition:
+    return ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
+
+
+WORK = ArchiveWork(
+    destination="lake",
+    store=FilesystemSettings(root=Path("/lake")),
+    settings=ArchiveSettings(
+        source=SOURCE,
+        destination_name="orders",
+        compression="zstd-1",
+        records_max=1,
+        bytes_max=1,
+        cluster_id="cluster",
+        topic_id="topic",
+        writer="here",
+    ),
+)
+
+
+def put(store: AskedStore, first: int, last: int, data: bytes = b"x" * 9) -> Segment:
+    name = parse_segment_name(f"{first:020}-{last:020}.parquet")
+    assert name is not None
+    store.objects[f"orders/0/{name}"] = data
+    return Segment(name=name, size_bytes=len(data))
+
+
+def written(first: int, last: int, *, cluster_id: str = "cluster", topic_id: str = "topic") -> bytes:
+    """A segment of ours without a record, by another process of the mirror."""
+    file = io.BytesIO()
+    envelope = SegmentEnvelope(
+        cluster_id=cluster_id,
+        topic_id=topic_id,
+        topic="orders",
+        partition=0,
+        start_offset=first,
+        writer="there",
+        created_at="2026-01-02T03:04:05Z",
+    )
+    lost = OffsetRange(start_offset=first, end_offset=last + 1)
+    writer = ParquetSegmentWriter(file, envelope)
+    writer.close(end_offset=last + 1, gaps=[Gap(offsets=lost, kind=GapKind.TRUNCATED)])
+    return file.getvalue()
+
+
+def test_a_tail_that_stands_takes_one_short_listing_and_no_read(store: AskedStore, archive: ArchivedPartition) -> None:
+    put(store, 0, 9)
+    known = put(store, 10, 14)
+    assert look_at_tail(archive, known, WORK) == known
+    assert store.listed_after == [f"{10:020}"]
+
+
+def test_an_empty_archive_has_no_tail(archive: ArchivedPartition) -> None:
+    assert look_at_tail(archive, None, WORK) is None
+
+
+@pytest.mark.parametrize("harm", ["gone", "altered", "replaced"])
+def test_a_tail_that_is_not_what_it_was_is_named(store: AskedStore, archive: ArchivedPartition, harm: str) -> None:
+    put(store, 0, 9)
+    known = put(store, 10, 14)
+    if harm == "altered":
+        put(store, 10, 14, b"shorter")
+    else:
+        del store.objects[f"orders/0/{known.name}"]
+    if harm == "replaced":
+        put(store, 10, 12)
+    with pytest.raises(ChainBrokenError, match=str(known.name)):
+        look_at_tail(archive, known, WORK)
+
+
+def test_what_another_process_of_the_mirror_has_published_is_the_new_tail(
+    store: AskedStore, archive: ArchivedPartition
+) -> None:
+    known = put(store, 0, 9)
+    put(store, 10, 14, written(10, 14))
+    found = put(store, 15, 29, written(15, 29))
+    assert look_at_tail(archive, known, WORK) == found
+    assert look_at_tail(archive, found, WORK) == found
+
+
+def test_a_file_that_goes_on_where_the_chain_ends_and_is_nobodys_is_refused_with_both_names(
+    store: AskedStore, archive: ArchivedPartition
+) -> None:
+    known = put(store, 0, 9)
+    foreign = put(store, 10, 14, b"PAR1 or not")
+    with pytest.raises(ChainBrokenError) as found:
+        look_at_tail(archive, known, WORK)
+    assert str(foreign.name) in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "topic_id", "error"),
+    [("elsewhere", "topic", OtherSourceError), ("cluster", "made-again", TopicRecreatedError)],
+)
+def test_what_was_written_from_another_source_is_refused(
+    store: AskedStore, archive: ArchivedPartition, cluster_id: str, topic_id: str, error: type[Exception]
+) -> None:
+    known = put(store, 0, 9)
+    put(store, 10, 14, written(10, 14, cluster_id=cluster_id, topic_id=topic_id))
+    with pytest.raises(error, match=r"00000000000000000010-00000000000000000014"):
+        look_at_tail(archive, known, WORK)
