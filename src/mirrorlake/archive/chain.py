@@ -373,11 +373,16 @@ def _broken(previous: Segment | None, segment: Segment, expected: int, where: st
 
 
 def segments_of(
-    objects: Iterable[ObjectInfo], claims: list[ClaimName], *, extension: str, where: str
+    objects: Iterable[ObjectInfo],
+    claims: list[ClaimName],
+    *,
+    extension: str,
+    where: str,
+    refuse: Refuse = stop_at_first,
 ) -> Iterator[Segment]:
     """Yields the segments of a folder, whatever follows what; claims are put into ``claims`` on the way.
 
     Raises:
-        ChainBrokenError: another extension, or a name that is none of ours.
+        ChainBrokenError: another extension, or a name that is none of ours; unless ``refuse`` does otherwise.
     """
-    return _parsed(_without_claims(objects, claims), extension=extension, where=where)
+    return _parsed(_without_claims(objects, claims), extension=extension, where=where, refuse=refuse)

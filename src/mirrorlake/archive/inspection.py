@@ -11,8 +11,12 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import parse_claim_name, parse_level_folder, parse_partition_folder, parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
+from mirrorlake.archive.snapshots.view import check_snapshot_content
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.stores.object_store import ObjectStore
+
+Folder = ArchivedPartition | SnapshotPartition
 
 LOOKS = 2
 """What merging or retention is changing may look broken once; what is broken stays so."""
@@ -71,16 +75,39 @@ def archived_folders(store: ObjectStore) -> Iterator[tuple[str, int]]:
 
 def extension_found(store: ObjectStore, prefix: str) -> str | None:
     """Returns the extension of the first segment of a partition's folder, merged ones included; None without any."""
-    for info in store.list(prefix):
-        if name := parse_segment_name(info.name):
-            return name.extension
+    if first := first_segment(store, prefix):
+        return first.name.extension
     for folder in filter(parse_level_folder, store.folders(prefix)):
         if extension := extension_found(store, f"{prefix}/{folder}"):
             return extension
     return None
 
 
-def inspect_names(archived: ArchivedPartition) -> NamesReport:
+def first_segment(store: ObjectStore, prefix: str) -> Segment | None:
+    """Returns the first segment of a partition's folder, of whatever format."""
+    for info in store.list(prefix):
+        if name := parse_segment_name(info.name):
+            return Segment(name=name, size_bytes=info.size_bytes)
+    return None
+
+
+def are_snapshots(store: ObjectStore, prefix: str) -> bool:
+    """Tells whether the first file of a folder says that it is a snapshot; mirror-v3's do not say.
+
+    Raises:
+        MirrorlakeError: the store could not be read; a damaged file says nothing.
+    """
+    first = first_segment(store, prefix)
+    if first is None:
+        return False
+    try:
+        with open_segment(store, f"{prefix}/{first.name}") as reader:
+            return reader.footer is not None and reader.footer.snapshot is not None
+    except ChainBrokenError:
+        return False
+
+
+def inspect_names(archived: Folder) -> NamesReport:
     """Walks all names of a partition.
 
     Raises:
@@ -104,12 +131,12 @@ def inspect_names(archived: ArchivedPartition) -> NamesReport:
     return report
 
 
-def all_segments(archived: ArchivedPartition) -> Iterator[Segment]:
+def all_segments(archived: Folder) -> Iterator[Segment]:
     """Yields the segments of a chain as far as it is one; what is wrong with it is for `inspect_names`."""
     return archived.survey(refuse=_pass_over)
 
 
-def footer_of(archived: ArchivedPartition, segment: Segment) -> SegmentFooter | None:
+def footer_of(archived: Folder, segment: Segment) -> SegmentFooter | None:
     """Returns what a segment says about itself; None where mirror-v3 wrote it.
 
     Raises:
@@ -120,7 +147,7 @@ def footer_of(archived: ArchivedPartition, segment: Segment) -> SegmentFooter | 
         return reader.footer
 
 
-def check_segment(archived: ArchivedPartition, segment: Segment) -> Origin | None:
+def check_segment(archived: Folder, segment: Segment) -> Origin | None:
     """Reads a segment whole and compares it with what it says and with its name.
 
     Args:
@@ -134,6 +161,9 @@ def check_segment(archived: ArchivedPartition, segment: Segment) -> Origin | Non
         ChainBrokenError: it was changed, cut, renamed or swapped; the text names it.
         MirrorlakeError: it could not be read.
     """
+    if isinstance(archived, SnapshotPartition):
+        footer = check_snapshot_content(archived, segment)
+        return _origin(archived, segment, footer) if footer else None
     key = key_of(archived, segment)
     with open_segment(archived.store, key) as reader:
         footer = reader.footer
@@ -146,10 +176,22 @@ def check_segment(archived: ArchivedPartition, segment: Segment) -> Origin | Non
         if footer.offsets != segment.name.offsets:
             covers = f"says of itself that it covers {footer.offsets}"
             raise _misplaced(key, covers, f"it covers {segment.name.offsets}")
-        if footer.envelope.partition != archived.partition:
-            holds = f"holds partition {footer.envelope.partition}"
-            raise _misplaced(key, holds, f"it holds partition {archived.partition}")
+        origin = _origin(archived, segment, footer)
+        counted = footer.records + sum(footer.gap_offsets.values())
+        if counted != len(footer.offsets):
+            raise ChainBrokenError(
+                f"{key} says of itself that {counted} offsets are records or gaps, of {len(footer.offsets)} it covers",
+                hint="the file is damaged: put it back from a copy, or archive the range again",
+                key=key,
+            )
         reader.check_content()
+    return origin
+
+
+def _origin(archived: Folder, segment: Segment, footer: SegmentFooter) -> Origin:
+    if footer.envelope.partition != archived.partition:
+        holds = f"holds partition {footer.envelope.partition}"
+        raise _misplaced(key_of(archived, segment), holds, f"it holds partition {archived.partition}")
     return Origin(
         cluster_id=footer.envelope.cluster_id,
         topic=footer.envelope.topic,
@@ -167,7 +209,7 @@ def other_origin(key: str, found: Origin, expected: Origin) -> ChainBrokenError:
     )
 
 
-def key_of(archived: ArchivedPartition, segment: Segment) -> str:
+def key_of(archived: Folder, segment: Segment) -> str:
     """Returns the key of a segment in its store."""
     return f"{archived.prefix}/{segment.path}"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorlake.archive.inspection import archived_folders, extension_found
+from mirrorlake.archive.folder import PartitionFolder, partition_folder
+from mirrorlake.archive.inspection import archived_folders, are_snapshots, extension_found
 from mirrorlake.archive.names import partition_prefix
-from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.config.resolved import ArchiveDestination, Configuration, Mirror
+from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Mirror
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.stores.opening import open_store
@@ -32,28 +32,38 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivePlace:
-    """One partition folder. ``mirror`` is None where no configuration says whose it is."""
+    """One partition folder. ``mirror`` is None where no configuration says whose it is.
+
+    ``are_snapshots`` is None where the files have to say it.
+    """
 
     store: StoreSettings
     name: str
     partition: int
     mirror: str | None = None
+    are_snapshots: bool | None = None
 
     @property
     def where(self) -> str:
         """The folder as people write it."""
         return self.store.where(partition_prefix(self.name, self.partition))
 
-    def open(self) -> ArchivedPartition:
+    def open(self) -> PartitionFolder:
         """Returns the archive, with the format its files have.
 
         Raises:
             MirrorlakeError: the store could not be read.
         """
         store = open_store(self.store)
-        # Without a segment there is nothing whose format could be wrong.
-        extension = extension_found(store, partition_prefix(self.name, self.partition)) or "parquet"
-        return ArchivedPartition(store, destination_name=self.name, partition=self.partition, extension=extension)
+        prefix = partition_prefix(self.name, self.partition)
+        return partition_folder(
+            store,
+            destination_name=self.name,
+            partition=self.partition,
+            # Without a segment there is nothing whose format could be wrong.
+            extension=extension_found(store, prefix) or "parquet",
+            are_snapshots=are_snapshots(store, prefix) if self.are_snapshots is None else self.are_snapshots,
+        )
 
 
 def places_below(root: Path, filters: Filters) -> list[ArchivePlace]:
@@ -97,9 +107,13 @@ def _places(
             continue
         if filters.partitions and partition not in filters.partitions:
             continue
-        mirror = next((mirror.name for mirror, destination in pairs if _writes(mirror, destination, name)), None)
-        if mirror is not None or not pairs:
-            yield ArchivePlace(store=store, name=name, partition=partition, mirror=mirror)
+        owner = next((pair for pair in pairs if _writes(*pair, name)), None)
+        if owner is not None:
+            mirror, destination = owner
+            snapshots = destination.compaction is Compaction.LOG
+            yield ArchivePlace(store=store, name=name, partition=partition, mirror=mirror.name, are_snapshots=snapshots)
+        elif not pairs:
+            yield ArchivePlace(store=store, name=name, partition=partition)
 
 
 def _writes(mirror: Mirror, destination: ArchiveDestination, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.inspection import (
     NamesReport,
     Origin,
@@ -19,7 +20,6 @@ from mirrorlake.archive.inspection import (
     key_of,
     other_origin,
 )
-from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.archive_places import ArchivePlace
 
@@ -39,7 +39,7 @@ class PartitionReport:
     """One archived partition. ``contents`` are the footers' sums; None where footers were not read."""
 
     place: ArchivePlace
-    archived: ArchivedPartition | None = None
+    archived: PartitionFolder | None = None
     names: NamesReport = field(default_factory=NamesReport)
     contents: "Contents | None" = None
 

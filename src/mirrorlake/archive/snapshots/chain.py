@@ -3,9 +3,9 @@
 Older snapshots may be removed by hand at any time, so nothing follows from what is missing below the newest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from mirrorlake.archive.chain import Chain, Segment, segments_of
+from mirrorlake.archive.chain import Chain, Refuse, Segment, segments_of, stop_at_first
 from mirrorlake.archive.names import ClaimName
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import ObjectInfo
@@ -59,19 +59,40 @@ def check_newest(known: Segment, objects: Iterable[ObjectInfo], *, extension: st
     return _summary(found, claims, where)
 
 
+def walk_snapshots(
+    objects: Iterable[ObjectInfo], *, extension: str, where: str, refuse: Refuse = stop_at_first
+) -> Iterator[Segment]:
+    """Yields all snapshots of a folder in order, checking each against the one before.
+
+    Raises:
+        ChainBrokenError: see `check_snapshots`; unless ``refuse``, which is told of it, does otherwise.
+    """
+    return _apart(segments_of(objects, [], extension=extension, where=where, refuse=refuse), where, refuse)
+
+
+def _apart(segments: Iterable[Segment], where: str, refuse: Refuse) -> Iterator[Segment]:
+    newest: Segment | None = None
+    for segment in segments:
+        if newest is not None and segment.name.from_offset < newest.name.end_offset:
+            refuse(
+                ChainBrokenError(
+                    f"{where}: snapshot {segment.name} overlaps {newest.name}: expected one from "
+                    f"{newest.name.end_offset} on, or none",
+                    hint="remove the one that should not be there; every snapshot is whole, so none depends on another",
+                    previous=str(newest.name),
+                    found=str(segment.name),
+                    expected=newest.name.end_offset,
+                )
+            )
+        yield segment
+        if newest is None or segment.name.end_offset > newest.name.end_offset:
+            newest = segment
+
+
 def _summary(segments: Iterable[Segment], claims: list[ClaimName], where: str) -> Chain:
     newest: Segment | None = None
     count = 0
-    for segment in segments:
-        if newest is not None and segment.name.from_offset < newest.name.end_offset:
-            raise ChainBrokenError(
-                f"{where}: snapshot {segment.name} overlaps {newest.name}: expected one from "
-                f"{newest.name.end_offset} on, or none",
-                hint="remove the one that should not be there; every snapshot is whole, so none depends on another",
-                previous=str(newest.name),
-                found=str(segment.name),
-                expected=newest.name.end_offset,
-            )
+    for segment in _apart(segments, where, stop_at_first):
         newest = segment
         count += 1
     position = newest.name.end_offset if newest else 0

@@ -1,10 +1,12 @@
 """One partition's snapshots in their store: which is the newest, its claims, and the next one."""
 
-from mirrorlake.archive.chain import Chain, Segment, tail_start_after
+from collections.abc import Iterator
+
+from mirrorlake.archive.chain import Chain, Refuse, Segment, tail_start_after
 from mirrorlake.archive.claims import Claim
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import SegmentPublication
-from mirrorlake.archive.snapshots.chain import check_newest, check_snapshots
+from mirrorlake.archive.snapshots.chain import check_newest, check_snapshots, walk_snapshots
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectStore
 
@@ -24,6 +26,7 @@ class SnapshotPartition:
 
     def __init__(self, store: ObjectStore, *, destination_name: str, partition: int, extension: str) -> None:
         self.store = store
+        self.partition = partition
         self.extension = extension
         self._archived = ArchivedPartition(
             store, destination_name=destination_name, partition=partition, extension=extension
@@ -45,6 +48,11 @@ class SnapshotPartition:
             ChainBrokenError: see `check_snapshots`.
         """
         return self.read_chain()
+
+    def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
+        """Yields all snapshots, telling ``refuse`` of everything that is wrong with their names."""
+        objects = self.store.list(self.prefix)
+        return walk_snapshots(objects, extension=self.extension, where=self.prefix, refuse=refuse)
 
     def read_tail(self, known: Segment | None) -> Chain:
         """Lists from the newest snapshot known on.

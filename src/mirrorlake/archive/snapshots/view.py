@@ -94,14 +94,26 @@ def check_snapshots_content(folder: SnapshotPartition) -> int:
     count = 0
     objects = folder.store.list(folder.prefix)
     for snapshot in segments_of(objects, claims, extension=folder.extension, where=folder.prefix):
-        if read_snapshot_footer(folder.store, folder.prefix, snapshot) is not None:
-            key = f"{folder.prefix}/{snapshot.name}"
-            with ParquetSegmentReader(folder.store.open(key), where=key) as reader:
-                reader.check_content()
-        for _ in read_view(folder.store, folder.prefix, snapshot):
-            pass  # checked on the way
+        check_snapshot_content(folder, snapshot)
         count += 1
     return count
+
+
+def check_snapshot_content(folder: SnapshotPartition, snapshot: Segment) -> SegmentFooter | None:
+    """Reads one snapshot whole and compares it with its own footer, which is returned; None where mirror-v3 wrote it.
+
+    Raises:
+        ChainBrokenError: it was changed, cut or swapped, or is no snapshot; the text names it.
+        MirrorlakeError: the store could not be read.
+    """
+    footer = read_snapshot_footer(folder.store, folder.prefix, snapshot)
+    if footer is not None:
+        key = f"{folder.prefix}/{snapshot.name}"
+        with ParquetSegmentReader(folder.store.open(key), where=key) as reader:
+            reader.check_content()
+    for _ in read_view(folder.store, folder.prefix, snapshot):
+        pass  # checked on the way
+    return footer
 
 
 def _check(columns: RecordColumns, after: bytes | None, snapshot: Segment, key: str) -> None:
