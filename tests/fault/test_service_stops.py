@@ -21,6 +21,7 @@ from support.copies import (
 from support.mirrors import write_config
 from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
+from support.topics import make_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -99,6 +100,35 @@ def test_a_graceful_stop_archives_everything_the_source_had_when_the_signal_came
         service.assert_nothing_left()
     assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 350
     assert lake.position == source_end(lake.source, lake.topic) == 350
+
+
+def test_a_graceful_stop_waits_for_every_partition_of_every_mirror(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    source, root = source_kafka.bootstrap_servers, tmp_path / "lake"
+    topics = [f"{topic_name}-{letter}" for letter in "abc"]
+    records = simple_records(40, timestamp=int(time.time() * 1000))
+    for topic in topics:
+        make_topic(source, topic, records[:10], records[:40], records[:25])
+    archive = "destinations: [{type: archive, store: lake, flush: {max-time: 1h}}]"
+    config = write_config(
+        tmp_path / "mirror.yaml",
+        source=source,
+        topic=topics[0],
+        destination=destination_kafka.bootstrap_servers,
+        lake=root,
+        more_mirrors="\n".join(
+            f"  - {{name: {topic}, source: {{cluster: east, topics: [{topic}]}}, {archive}}}" for topic in topics[1:]
+        ),
+    )
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+        service.await_words("heartbeat", times=2)
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+    for topic in topics:
+        assert assert_equal_in_archive(source, root, topic, 3) == 75
+    assert service.said().count("trigger=explicit") == 9
 
 
 def test_a_second_signal_ends_the_service_at_once_and_leaves_nothing_running_and_nothing_broken(lake: Lake) -> None:
