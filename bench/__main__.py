@@ -23,7 +23,7 @@ from bench.inputs import INPUTS, Input, fill
 from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
-from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
+from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeS3, MirrorlakeTls
 from bench.records_path import measure_records_path
 from bench.storage import Place, Storage, choose_place
 from mirrorlake.embedded.jars import kafka_libs
@@ -38,6 +38,7 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 7, "b100": 12, "s100": 12}),
+    "mirrorlake-s3": (MirrorlakeS3, {"k1": 5}),
 }
 PARTS = ("help", "copy", "fills", "records", "latency", "many")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from bench.brokers import BenchKafka
 from bench.contender import Kind
 from bench.inputs import Input
+from bench.s3_gateway import S3Gateway
 from bench.watches import ArchiveWatch, TopicWatch, Watch
 from mirrorlake import __version__
 from mirrorlake.embedded.guarded_process import GuardedProcess
@@ -84,7 +85,8 @@ class MirrorlakeArchive:
         """Starts archiving the input's topic below ``folder / "lake"``; the other broker only stands by."""
         del destination
         (folder / "lake").mkdir()
-        configuration = archive_configuration(source, wanted.name, folder / "lake", format_name=self.kind.value)
+        store = f"{{type: filesystem, root: {folder / 'lake'}}}"
+        configuration = archive_configuration(source, wanted.name, store, format_name=self.kind.value)
         self._process = start_mirrorlake(configuration, folder, "--once")
         return self._process.pid
 
@@ -98,6 +100,30 @@ class MirrorlakeArchive:
         """See `bench.contender.Contender`."""
         del destination
         return ArchiveWatch(folder / "lake" / wanted.name)
+
+
+class MirrorlakeS3(MirrorlakeArchive):
+    """The same into a bucket, of a gateway on this machine whose own CPU time is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = f"mirrorlake {__version__} to Parquet in S3"
+        self._gateway: S3Gateway | None = None
+
+    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
+        """Starts archiving into a bucket that the gateway keeps as ``folder / "lake"``."""
+        del destination
+        self._gateway = S3Gateway(folder).start()
+        text = archive_configuration(source, wanted.name, self._gateway.store, format_name=self.kind.value)
+        self._process = start_mirrorlake(text, folder, "--once")
+        return self._process.pid
+
+    def stop(self) -> None:
+        """See `bench.contender.Contender`."""
+        super().stop()
+        if self._gateway is not None:
+            self._gateway.stop()
+            self._gateway = None
 
 
 def start_mirrorlake(configuration: str, folder: Path, *options: str) -> GuardedProcess:
@@ -142,13 +168,13 @@ clusters:
 """
 
 
-def archive_configuration(source: BenchKafka, topic: str, root: Path, *, format_name: str) -> str:
+def archive_configuration(source: BenchKafka, topic: str, store: str, *, format_name: str) -> str:
     """Returns the configuration that archives one topic, the format aside with all defaults."""
     return f"""\
 clusters:
   source: {{bootstrap-servers: "{source.bootstrap_servers}"}}
 stores:
-  lake: {{type: filesystem, root: {root}}}
+  lake: {store}
 mirrors:
   - name: bench
     source: {{cluster: source, topics: [{topic}]}}

@@ -1,0 +1,142 @@
+"""``mirrorlake run`` with its archive in a bucket: killed, raced, and with a store that fails in many ways."""
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault.test_service_kills import PARTITIONS, Scene, kill_again_and_again, race
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.copies import archive_position, wait_until
+from support.object_servers import ObjectServer, Versitygw
+from support.service_process import ServiceProcess
+from support.store_proxy import Fault, StoreProxy, StoreRequest
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture
+def scene(source_kafka: EmbeddedKafka, versitygw: ObjectServer, topic_name: str, tmp_path: Path) -> Scene:
+    return Scene(source_kafka, None, topic_name, tmp_path, lake=versitygw.settings())
+
+
+@pytest.fixture
+def proxy(versitygw: ObjectServer) -> Iterator[StoreProxy]:
+    with StoreProxy(versitygw.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def spoilt_scene(
+    source_kafka: EmbeddedKafka, versitygw: ObjectServer, proxy: StoreProxy, topic_name: str, tmp_path: Path
+) -> Scene:
+    """Its services reach the store through the proxy; what looks at the outcome does not."""
+    scene = Scene(source_kafka, None, topic_name, tmp_path, lake=versitygw.settings(endpoint=proxy.endpoint))
+    scene.config = scene.write_config("mirror", max_records=500)
+    scene.lake = versitygw.settings(prefix=scene.lake.prefix)  # type: ignore[union-attr]
+    return scene
+
+
+def test_a_service_killed_again_and_again_loses_nothing_in_a_bucket(scene: Scene) -> None:
+    kill_again_and_again(scene, lives=2, chance=random.Random(3))
+
+
+def test_two_services_with_different_flushes_make_one_archive_in_a_bucket(scene: Scene) -> None:
+    race(scene, seconds=4.0, with_kafka=False)
+
+
+class Weather:
+    """Fails one request in ``one_in``, in one of the given ways."""
+
+    def __init__(self, *faults: Fault, one_in: int, seed: int) -> None:
+        self._faults = faults
+        self._one_in = one_in
+        self._chance = random.Random(seed)
+        self.failed = 0
+
+    def __call__(self, request: StoreRequest) -> Fault | None:
+        if self._chance.randrange(self._one_in):
+            return None
+        self.failed += 1
+        return self._chance.choice(self._faults)
+
+
+def await_everybody(scene: Scene, service: ServiceProcess) -> None:
+    """Waits until every partition has grown: none is in its back-off any more."""
+
+    def positions() -> list[int]:
+        return [archive_position(scene.lake, scene.topic, partition) for partition in range(PARTITIONS)]
+
+    before = positions()
+    wait_until(
+        lambda: all(new > old for new, old in zip(positions(), before, strict=True)), "all to go on", log=service.said
+    )
+
+
+def run_through(scene: Scene, proxy: StoreProxy, weather: Weather, *, failures: int) -> ServiceProcess:
+    with scene.load(), scene.run() as service:
+        scene.await_progress(service)
+        proxy.spoil = weather
+        wait_until(lambda: weather.failed >= failures, "faults", log=service.said)
+        proxy.spoil = lambda request: None
+        await_everybody(scene, service)
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+    assert "partition parked" not in service.said()
+    scene.complete()
+    return service
+
+
+def test_answers_lost_and_requests_lost_at_random_lose_and_double_nothing(
+    spoilt_scene: Scene, proxy: StoreProxy
+) -> None:
+    weather = Weather(Fault(cuts_after=True), Fault(cuts_before=True), one_in=4, seed=5)
+    run_through(spoilt_scene, proxy, weather, failures=40)
+
+
+def test_a_store_that_says_500_and_slow_down_is_waited_for(spoilt_scene: Scene, proxy: StoreProxy) -> None:
+    weather = Weather(Fault(status=500, code="InternalError"), Fault(status=503, code="SlowDown"), one_in=1, seed=6)
+    service = run_through(spoilt_scene, proxy, weather, failures=12)
+    assert "SlowDown" in service.said() or "InternalError" in service.said()
+
+
+def test_credentials_that_expire_and_are_renewed_are_waited_for(spoilt_scene: Scene, proxy: StoreProxy) -> None:
+    service = run_through(
+        spoilt_scene, proxy, Weather(Fault(status=400, code="ExpiredToken"), one_in=1, seed=7), failures=6
+    )
+    assert "the credentials have expired" in service.said()
+
+
+def test_credentials_that_are_refused_park_the_partition_by_name(spoilt_scene: Scene, proxy: StoreProxy) -> None:
+    with spoilt_scene.load(), spoilt_scene.run() as service:
+        spoilt_scene.await_progress(service)
+        proxy.spoil = lambda request: Fault(status=403, code="AccessDenied")
+        service.await_words("partition parked", times=2)
+        assert "give these credentials the right" in service.said()
+        proxy.spoil = lambda request: None
+        service.signal(signal.SIGTERM)
+        service.exit_code()
+    spoilt_scene.complete()
+
+
+def test_a_store_that_is_down_for_a_while_is_waited_for(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    with Versitygw(folder) as gateway:
+        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=gateway.settings())
+        with scene.load(), scene.run() as service:
+            scene.await_progress(service)
+            gateway.stop()
+            time.sleep(8.0)
+            assert service.is_running, service.said()
+            gateway.start()
+            await_everybody(scene, service)
+            service.signal(signal.SIGTERM)
+            assert service.exit_code() == 0, service.said()
+        assert "partition parked" not in service.said()
+        scene.complete()
