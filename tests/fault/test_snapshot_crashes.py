@@ -44,13 +44,8 @@ def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(tmp_path: Path
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_processes_with_different_cuts_killed_at_random_leave_one_view(tmp_path: Path, seed: int) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, snapshot_writer.__file__, "random", str(tmp_path), "40"]
-            + [str(length), str(seed * 10 + length), "0.06"]
-        )
-        for length in (3, 4, 7)
-    ]
+    program = [sys.executable, snapshot_writer.__file__, "random", str(tmp_path), "40"]
+    writers = [subprocess.Popen([*program, str(length), str(seed * 10 + length), "0.06"]) for length in (3, 4, 7)]
     try:
         codes = [writer.wait(timeout=300) for writer in writers]
     finally:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic
 from support.records import Record, in_batches, produce, settings_of
 
@@ -20,6 +21,16 @@ def make_topic(
 def append(servers: str, topic: str, partition: int, records: Sequence[Record], *, batch_records: int = 10) -> None:
     """Writes records, so many to a batch."""
     asyncio.run(produce(servers, topic, partition, list(in_batches(records, batch_records))))
+
+
+def delete_before(servers: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Deletes the records below an offset, as ``kafka-delete-records.sh`` does."""
+
+    async def delete() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            await client.delete_records({TopicPartition(topic, partition): offset})
+
+    asyncio.run(delete())
 
 
 def topics_of(servers: str) -> set[str]:

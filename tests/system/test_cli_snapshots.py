@@ -10,7 +10,7 @@ from support.compaction import keyed_records
 from support.copies import create_topic
 from support.records import Record, consume
 from support.snapshots import latest, names, view
-from support.topics import append
+from support.topics import append, delete_before
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -55,6 +55,37 @@ def test_a_file_of_mirror_v3_makes_snapshots(
     assert (row["dest_next"], row["lag"], row["state"]) == (31, 0, "caught-up")
     run_once(config)
     assert len(names(lake, topic_name)) == 2, "nothing new, so no snapshot"
+    verified = mirrorlake("verify", "-c", config, "--level", "records", "--format", "json").row("users")
+    assert (verified["result"], verified["records"]) == ("equal", 3)
+
+
+def test_a_view_aligned_to_a_late_log_start_is_looked_at_like_any_archive(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, lake = source_kafka.bootstrap_servers, tmp_path / "lake"
+    create_topic(servers, topic_name)
+    append(servers, topic_name, 0, keyed_records(30, 4))
+    delete_before(servers, topic_name, 20)
+    config = mirror_v3_form(tmp_path, servers, topic_name, own="    compaction: log\n")
+    lake.mkdir()
+    planned = mirrorlake("plan", "-c", config, "--format", "json").row("users")
+    assert "offsets 0…19 are gone at the source" in planned["note"]
+    assert "the source is not compacted" in planned["warnings"][0]
+    assert "source has deleted records, going on at its log start" in run_once(config)
+    append(servers, topic_name, 0, keyed_records(10, 4, start=30))
+    delete_before(servers, topic_name, 35)
+    assert mirrorlake("status", "-c", config, "--format", "json").row("users")["state"] != "parked"
+    run_once(config)  # as mirror-v3 does: a view goes on at the log's start
+    assert [record.key for record in view(lake, topic_name).values()] == [b"key-0", b"key-1", b"key-2", b"key-3"]
+    (lake / topic_name / "0" / names(lake, topic_name)[0]).unlink()
+    for look in ("-c", config), ("--root", lake):
+        listed = mirrorlake("archive", "ls", *look, "--format", "json")
+        (row,) = listed.rows()
+        assert (row["segments"], row["start"], row["position"], row["records"]) == (1, 30, 40, 4)
+        assert mirrorlake("archive", "check", *look, "--level", "checksums").code == 0
+    path = lake / topic_name / "0" / names(lake, topic_name)[0]
+    path.rename(path.with_name(f"{20:020}-{39:020}.parquet"))
+    assert mirrorlake("archive", "check", "-c", config, "--level", "checksums").code == 1
 
 
 def test_a_folder_never_changes_its_kind(source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> None:

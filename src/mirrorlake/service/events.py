@@ -76,6 +76,8 @@ class Events:
                 interval_ms=self._interval_ms(state),
                 trigger=flush.trigger,
             )
+        if row is not None and (lost := row.gap_offsets.get("truncated")):
+            _log.warning("source has deleted records, going on at its log start", **facts, offsets=lost)
         if state.error is None:
             return
         facts |= _trouble(state.error)

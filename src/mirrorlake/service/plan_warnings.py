@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination
+from mirrorlake.archive.snapshots.tombstones import PATIENCE_SHARE, snapshot_rule
+from mirrorlake.config.resolved import ArchiveDestination, Compaction, KafkaDestination
 from mirrorlake.destinations.gap_cost import MARKER_SECONDS
 from mirrorlake.offsets import GapFill
 from mirrorlake.service.plan_samples import Sample
@@ -45,7 +46,7 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
         now_ms: the wall clock, in Unix milliseconds.
     """
     if isinstance(target.destination, ArchiveDestination):
-        return _late_flush(target, target.destination)
+        return [*_view(target, target.destination), *_late_flush(target, target.destination)]
     if not target.destination_configs:
         return []
     name = f"{target.destination.cluster.name}/{target.destination_topic}"
@@ -61,10 +62,32 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
     ]
 
 
+def _view(target: Target, destination: ArchiveDestination) -> list[str]:
+    """Says what `compaction: log` makes of a source that is not compacted, or that forgets tombstones soon."""
+    if destination.compaction is not Compaction.LOG or not target.source_configs:
+        return []
+    name = f"{destination.store.name}/{target.destination_topic}"
+    rule = snapshot_rule(target.source_configs.get("cleanup.policy"), target.source_configs.get("delete.retention.ms"))
+    if rule.tombstones_kept_seconds is None:
+        return [f"{name}: the source is not compacted; `compaction: log` keeps the latest record of each key only"]
+    patience = rule.tombstones_kept_seconds * PATIENCE_SHARE
+    if patience > _waits_seconds(destination):
+        return []
+    return [
+        f"{name}: the source may forget tombstones after {_span(int(rule.tombstones_kept_seconds * 1000))} "
+        f"(delete.retention.ms), and `flush` lets a record wait for {_span(int(_waits_seconds(destination) * 1000))}: "
+        "a view that is older than half the former is built anew from the log's start (`trigger=rebuilt`)"
+    ]
+
+
+def _waits_seconds(destination: ArchiveDestination) -> float:
+    flush = destination.flush
+    return min(flush.time_seconds_max, DAY_SECONDS if flush.daily_at_utc is not None else flush.time_seconds_max)
+
+
 def _late_flush(target: Target, destination: ArchiveDestination) -> list[str]:
     """Says what becomes of a flush that would come after the source has deleted what it is to hold."""
-    flush, kept = destination.flush, target.source_retention.seconds
-    waits = min(flush.time_seconds_max, DAY_SECONDS if flush.daily_at_utc is not None else flush.time_seconds_max)
+    waits, kept = _waits_seconds(destination), target.source_retention.seconds
     if kept is None or kept > waits:
         return []
     return [
