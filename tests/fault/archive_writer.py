@@ -25,12 +25,16 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
-from mirrorlake.archive.formats.registry import record_writer
+from mirrorlake.archive.formats.log import LogSegmentWriter
+from mirrorlake.archive.formats.log_batches import LogBatch, log_batch
+from mirrorlake.archive.formats.registry import LOG, record_writer
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import TransientError
+from mirrorlake.kafka.batches import Codec, walk
+from mirrorlake.kafka.codec import encode_batch
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.crash_points import CrashPoint
@@ -120,9 +124,21 @@ def staged_segment(
         writer=f"process {os.getpid()}",
         created_at="2026-01-02T03:04:05Z",
     )
+    records = source_records(publication.from_offset, to_offset + 1)
+    if extension == LOG:
+        log = LogSegmentWriter(staged.file, envelope)
+        log.write(source_batches(records))
+        return staged, log.close(end_offset=to_offset + 1)
     segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
-    segment.write(source_records(publication.from_offset, to_offset + 1))
+    segment.write(records)
     return staged, segment.close(end_offset=to_offset + 1)
+
+
+def source_batches(records: RecordColumns) -> list[LogBatch]:
+    """A batch for each record, so that batches end wherever a segment may."""
+    rows = (records.slice(row, row + 1) for row in range(len(records)))
+    made = (encode_batch(row, codec=Codec.NONE, base_offset=int(row.offsets[0])) for row in rows)
+    return [log_batch(batch) for data in made for batch in walk(memoryview(data))]
 
 
 def live(root: str, extension: str, source_end: int, length: int, crash_point: CrashPoint) -> int:

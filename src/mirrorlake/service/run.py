@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Form, KafkaDestination, OnPark
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    ArchiveFormat,
+    Compaction,
+    Configuration,
+    Form,
+    KafkaDestination,
+    OnPark,
+)
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
@@ -58,6 +66,10 @@ PRELOAD = (
     "mirrorlake.kafka.checksum_kernels",
     "mirrorlake.kafka.codec:warm",
 )
+
+
+PRELOAD_OF_NDJSON = "mirrorlake.archive.formats.json_kernels"
+"""Compiles its loops the first time a machine sees them, which takes some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +146,7 @@ class _Service:
                         lanes=self._config.engine.lanes,
                         batch_slots=self._config.engine.batch_slots,
                         master=self._config.engine.master,
-                        preload=PRELOAD,
+                        preload=_preload(self._config),
                     )
                 )
                 try:
@@ -369,3 +381,10 @@ def _topic_at(target: Target) -> tuple[str, str]:
     """Returns cluster and topic of a Kafka target; an archive has no cluster."""
     destination = target.destination
     return (destination.cluster.name if isinstance(destination, KafkaDestination) else "", target.destination_topic)
+
+
+def _preload(config: Configuration) -> tuple[str, ...]:
+    """Returns what workers load before their first lease."""
+    destinations = [destination for mirror in config.mirrors for destination in mirror.destinations]
+    writes_lines = any(isinstance(d, ArchiveDestination) and d.format is ArchiveFormat.NDJSON for d in destinations)
+    return (*PRELOAD, PRELOAD_OF_NDJSON) if writes_lines else PRELOAD

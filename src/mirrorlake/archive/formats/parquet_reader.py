@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mirrorlake.archive.checksum import ContentChecksum
@@ -97,8 +98,9 @@ class ParquetSegmentReader:
         """Reads everything and compares it with the footer.
 
         Raises:
-            ChainBrokenError: damaged, or count, range or checksum differ from the footer's.
+            ChainBrokenError: damaged, or count, range, checksum, topic or partition differ from the footer's.
         """
+        self._check_source_columns()
         checksum, records = ContentChecksum(), 0
         for columns in self.stored() if self.footer and self.footer.snapshot else self.records():
             checksum.update(columns)
@@ -108,6 +110,22 @@ class ParquetSegmentReader:
                 f"holds {records} records with checksum {checksum.hexdigest()}, its footer says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
+
+    def _check_source_columns(self) -> None:
+        """Compares the columns that are no part of the records, and so of no checksum: they say whose those are."""
+        if self.footer is None:
+            return
+        written = (("topic", self.footer.envelope.topic), ("partition", self.footer.envelope.partition))
+        try:
+            for batch in self._file.iter_batches(
+                batch_size=ROWS_MAX, columns=[name for name, _ in written], use_threads=False
+            ):
+                for name, wanted in written:
+                    found = pc.unique(batch.column(name)).to_pylist()
+                    if found != [wanted]:
+                        raise self._broken(f"has {name} {found[:2]} in its rows, its footer says {wanted!r}")
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from error
 
     def _read_footer(self) -> SegmentFooter | None:
         missing = {name for name in _COLUMNS if name not in self._file.schema_arrow.names}

@@ -67,6 +67,24 @@ def test_records_may_arrive_in_any_pieces(cut: int) -> None:
     assert footer == whole
 
 
+@pytest.mark.parametrize(("column", "found"), [("topic", b"orders"), ("partition", None)])
+def test_a_file_whose_rows_name_another_source_is_told(column: str, found: bytes | None) -> None:
+    data, _ = written(list(AWKWARD), compression=Compression.UNCOMPRESSED)
+    chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0 if column == "topic" else 1)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    if found:
+        changed = data.replace(found, b"others", 1)
+        assert changed[:start] == data[:start]
+    else:
+        # Delta encoding: the page ends with the first value, as a zigzag varint, and the deltas that follow.
+        body = data[start : start + chunk.total_compressed_size]
+        at = start + body.rindex(bytes([2 * 3]))
+        changed = data[:at] + bytes([2 * 4]) + data[at + 1 :]
+    assert changed != data
+    with pytest.raises(ChainBrokenError, match=f"has {column} "):
+        reader_of(changed).check_content()
+
+
 def test_any_reader_sees_the_documented_columns() -> None:
     data, _ = written(list(AWKWARD))
     table = pq.read_table(io.BytesIO(data))
