@@ -1,0 +1,53 @@
+"""Many partitions due in one lease: one file open at a time, and memory that does not grow with their number."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support import archive_lease
+from support.copies import archive_position
+from support.records import simple_records
+from support.topics import make_topic
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = 40
+MIB = 1 << 20
+
+
+def lease_over(source: EmbeddedKafka, topic: str, partitions: int, root: Path) -> dict[str, Any]:
+    make_topic(source.bootstrap_servers, topic, *([simple_records(RECORDS)] * partitions))
+    arguments = [source.bootstrap_servers, topic, str(partitions), str(RECORDS), str(root)]
+    done = subprocess.run(
+        [sys.executable, archive_lease.__file__, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def assert_bounded(found: dict[str, Any], partitions: int, topic: str, root: Path) -> None:
+    assert (found["errors"], found["done"]) == ([], partitions - 1)
+    assert [archive_position(root, topic, number) for number in range(partitions)] == [RECORDS] * partitions
+    assert found["looks"] > 10
+    assert 1 <= found["staged_max"] <= 2, "one partition's segment, and its claim while that is made"
+    assert found["open_max"] < 60
+    assert found["peak_bytes"] - found["peak_bytes_before"] < 64 * MIB
+
+
+def test_forty_partitions_due_at_once_take_one_file_at_a_time(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    assert_bounded(lease_over(source_kafka, topic_name, 40, tmp_path), 40, topic_name, tmp_path)
+
+
+@pytest.mark.soak
+def test_five_hundred_partitions_due_at_once_take_one_file_at_a_time(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    assert_bounded(lease_over(source_kafka, topic_name, 500, tmp_path), 500, topic_name, tmp_path)
