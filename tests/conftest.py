@@ -13,6 +13,7 @@ from hypothesis import settings
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
+from support.azurite import Azurite, AzuriteUnusableError
 from support.go_programs import GoProgramUnusableError
 from support.kafka_nodes import KafkaNodes
 from support.object_servers import Minio, Moto, ObjectServer, Versitygw
@@ -135,6 +136,16 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
         with Minio(tmp_path_factory.mktemp("minio")) as server:
             yield server
     except GoProgramUnusableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    """Azure's emulator, for the soak: npm installs it."""
+    try:
+        with Azurite(tmp_path_factory.mktemp("azurite")) as server:
+            yield server
+    except AzuriteUnusableError as error:
         pytest.skip(str(error))
 
 

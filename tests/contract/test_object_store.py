@@ -11,9 +11,10 @@ from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectInfo, ObjectMissingError, ObjectStore
+from support.azurite import Azurite
 from support.object_servers import ObjectServer
 
-SERVERS = ["versitygw", "moto", pytest.param("minio", marks=pytest.mark.soak)]
+SERVERS = ["versitygw", "moto", *(pytest.param(name, marks=pytest.mark.soak) for name in ("minio", "azurite"))]
 
 
 @pytest.fixture(params=["filesystem", "memory", *SERVERS])
@@ -24,7 +25,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         case "memory":
             return MemoryStore()
         case server_name:
-            server: ObjectServer = request.getfixturevalue(server_name)
+            server: ObjectServer | Azurite = request.getfixturevalue(server_name)
             return BucketStore(server.settings())
 
 

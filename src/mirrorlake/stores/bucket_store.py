@@ -26,7 +26,7 @@ from mirrorlake.stores.object_store import (
     check_key_part,
     check_prefix,
 )
-from mirrorlake.stores.settings import BucketSettings
+from mirrorlake.stores.settings import AzureSettings, BucketSettings
 from mirrorlake.stores.staged_upload import Content, StagedUpload
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class BucketStore:
         """Yields the objects directly in the folder; see `ObjectStore.list`.
 
         A thousand objects cost one request. Folders below are passed over, at one more request for each that is longer
-        than a page. On Azure the library always lists from the folder's start.
+        than a page. On Azure everything in and below the folder is listed each time.
         """
         check_prefix(prefix)
         lead = f"{self._root}{prefix}/" if prefix else self._root
@@ -94,13 +94,16 @@ class BucketStore:
             after = f"{skipped}/{_LAST_IN_FOLDER}"
 
     def _pages(self, lead: str, after: str) -> "Iterator[Sequence[ObjectMeta]]":
+        folder = lead.removesuffix("/") or None
         with bucket_errors_as_ours(self._settings.where(lead[len(self._root) :])):
-            yield from obstore.list(
-                self._clients.reader,
-                lead.removesuffix("/") or None,
-                offset=lead + after if after else None,
-                chunk_size=PAGE_OBJECTS,
-            )
+            if not isinstance(self._settings, AzureSettings):
+                offset = lead + after if after else None
+                yield from obstore.list(self._clients.reader, folder, offset=offset, chunk_size=PAGE_OBJECTS)
+                return
+            # Neither the order of names' bytes nor where a listing starts can be relied upon there.
+            every = obstore.list(self._clients.reader, folder, chunk_size=PAGE_OBJECTS).collect()
+            beyond = (meta for meta in every if meta["path"].encode() > (lead + after).encode())
+            yield sorted(beyond, key=lambda meta: meta["path"].encode())
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yields the names of the folders directly in the folder; see `ObjectStore.folders`."""
