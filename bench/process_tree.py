@@ -17,13 +17,14 @@ class Use:
 class ProcessTree:
     """Everything that descends from one process, also what left it for process 1 after it was first seen.
 
-    Reaped children count through their parent (``children_user``), so what nobody of the tree waited for is
-    lost when it ends.
+    Reaped children count through their parent (``children_user``). What nobody of the tree waited for counts up to the
+    last look before it ended, and until the others have used as much again.
     """
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
         self._cpu_seconds: dict[psutil.Process, float] = {self._root: 0.0}
+        self._cpu_seconds_max = 0.0
 
     def use(self) -> Use:
         """Looks at every process now; look often, so that those which leave the tree are known by then."""
@@ -37,7 +38,9 @@ class ProcessTree:
                 # Its parent has its seconds now. The first process's parent is none of ours: the last look stands.
                 if process != self._root:
                     del self._cpu_seconds[process]
-        return Use(cpu_seconds=sum(self._cpu_seconds.values()), is_running=_is_running(self._root))
+        # What a process used that nobody waited for is gone from the sum when it ends: the last look stands.
+        self._cpu_seconds_max = max(self._cpu_seconds_max, sum(self._cpu_seconds.values()))
+        return Use(cpu_seconds=self._cpu_seconds_max, is_running=_is_running(self._root))
 
     def memory_bytes(self) -> int:
         """Returns the PSS on Linux, where shared pages are shared out; else the RSS, which counts them each time."""
