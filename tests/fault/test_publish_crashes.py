@@ -1,6 +1,5 @@
 """Writers that are killed at their crash points leave one chain with every record, on a file system and in a bucket."""
 
-import os
 import random
 import subprocess
 import sys
@@ -17,10 +16,10 @@ from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.object_servers import ObjectServer
+from support.script_environ import SCRIPT_ENVIRON
 from support.store_proxy import Fault, StoreProxy, StoreRequest
 
 SOURCE_END = 40
-ENVIRON = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
 FAR_FUTURE_SECONDS = 4_000_000_000.0
 
 
@@ -54,7 +53,9 @@ def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(
     tmp_path: Path, extension: str, steps: int, length_after: int
 ) -> None:
     done = subprocess.run(
-        [sys.executable, archive_writer.__file__, "each", str(tmp_path), extension, "3"], check=False, env=ENVIRON
+        [sys.executable, archive_writer.__file__, "each", str(tmp_path), extension, "3"],
+        check=False,
+        env=SCRIPT_ENVIRON,
     )
     # 5 crash points of the segment's file, 5 of the claim's, 4 of the protocol; 6 of the description.
     assert done.returncode == steps
@@ -80,7 +81,7 @@ def race_to_the_end(root: str, extension: str, seed: int, *, probability: float)
                 "random",
                 *(root, extension, str(SOURCE_END), str(length), str(seed * 10 + length), str(probability)),
             ],
-            env=ENVIRON,
+            env=SCRIPT_ENVIRON,
         )
         for length in (3, 4, 7)
     ]
@@ -102,7 +103,7 @@ def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer_in_a_bucket(
     server: ObjectServer = request.getfixturevalue(server_name)
     root = bucket_root(server.settings())
     done = subprocess.run(
-        [sys.executable, archive_writer.__file__, "each", root, extension, "3"], check=False, env=ENVIRON
+        [sys.executable, archive_writer.__file__, "each", root, extension, "3"], check=False, env=SCRIPT_ENVIRON
     )
     # 4 crash points of the protocol, and the description; a put is one request, whole or not at all.
     assert done.returncode == steps

@@ -12,6 +12,7 @@ from mirrorlake.archive.snapshots.view import check_snapshots_content
 from mirrorlake.clock import ManualClock
 from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
+from support.script_environ import SCRIPT_ENVIRON
 from support.snapshots import view
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
@@ -34,7 +35,9 @@ def assert_view_is_the_sources(root: Path, source_end: int) -> None:
 
 @pytest.mark.parametrize("length_after", [5, 9])
 def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(tmp_path: Path, length_after: int) -> None:
-    done = subprocess.run([sys.executable, snapshot_writer.__file__, "each", str(tmp_path), "8"], check=False)
+    done = subprocess.run(
+        [sys.executable, snapshot_writer.__file__, "each", str(tmp_path), "8"], check=False, env=SCRIPT_ENVIRON
+    )
     assert done.returncode == 14  # 5 crash points of the snapshot's file, 5 of the claim's, 4 of the protocol
     for life in range(done.returncode + 1):
         root = tmp_path / str(life)
@@ -45,7 +48,10 @@ def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(tmp_path: Path
 @pytest.mark.parametrize("seed", [1, 2])
 def test_processes_with_different_cuts_killed_at_random_leave_one_view(tmp_path: Path, seed: int) -> None:
     program = [sys.executable, snapshot_writer.__file__, "random", str(tmp_path), "40"]
-    writers = [subprocess.Popen([*program, str(length), str(seed * 10 + length), "0.06"]) for length in (3, 4, 7)]
+    writers = [
+        subprocess.Popen([*program, str(length), str(seed * 10 + length), "0.06"], env=SCRIPT_ENVIRON)
+        for length in (3, 4, 7)
+    ]
     try:
         codes = [writer.wait(timeout=300) for writer in writers]
     finally:

@@ -12,6 +12,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support import archive_lease
 from support.copies import archive_position
 from support.records import simple_records
+from support.script_environ import SCRIPT_ENVIRON
 from support.topics import make_topic
 
 pytestmark = pytest.mark.kafka
@@ -24,7 +25,11 @@ def lease_over(source: EmbeddedKafka, topic: str, partitions: int, root: Path) -
     make_topic(source.bootstrap_servers, topic, *([simple_records(RECORDS)] * partitions))
     arguments = [source.bootstrap_servers, topic, str(partitions), str(RECORDS), str(root)]
     done = subprocess.run(
-        [sys.executable, archive_lease.__file__, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, archive_lease.__file__, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=SCRIPT_ENVIRON,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
