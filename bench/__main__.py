@@ -37,7 +37,7 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
-    "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 7, "b100": 12, "s100": 12}),
+    "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
     "mirrorlake-s3": (MirrorlakeS3, {"k1": 5}),
 }
 PARTS = ("help", "copy", "fills", "records", "latency", "many")
