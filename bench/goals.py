@@ -82,7 +82,7 @@ def _copies(results: Results) -> Iterator[Goal]:
             wall = median([r.megabytes_per_second for r in ours]) / median([r.megabytes_per_second for r in peers])
             yield _at_least(f"{name}: bytes per second, × MirrorMaker 2", WALL_RATIO_MIN, wall)
         if ours and name not in CPU_ONLY:
-            seconds = min(r.copy_wall_seconds for r in ours)
+            seconds = min(r.copy_wall_seconds for r in [*ours, *peers])
             yield _at_least(f"{name}: seconds of steady copying", STEADY_SECONDS_MIN, seconds)
     for name, rate in ARCHIVE_RECORDS_PER_CPU_SECOND_MIN.items():
         archived = _runs(results, name, OURS, Kind.PARQUET)

@@ -52,7 +52,7 @@ def test_cpu_and_wall_are_compared_per_byte_not_per_run() -> None:
     assert found == {
         "k1: bytes per CPU-second, × MirrorMaker 2": (2.0, False),
         "k1: bytes per second, × MirrorMaker 2": (2.5, True),
-        "k1: seconds of steady copying": (20.0, True),
+        "k1: seconds of steady copying": (10.0, False),  # the peer's, which has to warm up too
     }
 
 
