@@ -160,6 +160,29 @@ class SegmentPublication:
             return Claimed(to_offset=claim.to_offset)
         return Adopted(to_offset=claim.to_offset, raw_bytes=claim.raw_bytes, writer=claim.writer)
 
+    def claim_exactly(self, to_offset: int, *, raw_bytes: int, whose: str) -> None:
+        """Settles that the segment ends at ``to_offset``, inclusive: for a writer that cannot cut elsewhere any more.
+
+        Args:
+            to_offset: last offset of what was written.
+            raw_bytes: see ``claim``.
+            whose: whose position it is, for messages.
+
+        Raises:
+            PositionMovedError: another writer published, or claimed another end; read the position again.
+            ChainBrokenError, TransientError, PermanentError: see ``claim``.
+        """
+        settled = self.claim(to_offset, raw_bytes=raw_bytes)
+        if isinstance(settled, StandDown):
+            raise PositionMovedError(
+                f"another writer has moved the {whose} position from {self.from_offset} to {settled.position}"
+            )
+        if isinstance(settled, Adopted):
+            raise PositionMovedError(
+                f"writer {settled.writer} has claimed offsets {self.from_offset} to {settled.to_offset}, "
+                f"we had cut at {to_offset}"
+            )
+
     def publish(self, staged: StagedObject, *, confirm_equal: ConfirmEqual) -> bool:
         """Makes the staged bytes the segment (step 3). They must cover exactly the range that was settled.
 

@@ -8,12 +8,9 @@ Decoding and writing happen in a thread: the libraries let go of the interpreter
 of the same lease go on meanwhile.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
@@ -21,16 +18,14 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.cut import Cut, CutRule
+from mirrorlake.destinations.cutting_sink import CuttingSink
 from mirrorlake.destinations.filling import filling_for
-from mirrorlake.destinations.interface import Delivery, Progress
+from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.segment import OpenSegment
 from mirrorlake.destinations.triggers import Trigger
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.batches import Path
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ class ArchiveSettings:
     rest_trigger: str = ""
 
 
-class ArchiveSink:
+class ArchiveSink(CuttingSink):
     """Turns the batches of one source partition into published segments.
 
     Args:
@@ -78,6 +73,8 @@ class ArchiveSink:
         crash_point: called before every step of a publication; for tests.
     """
 
+    _written = "segment"
+
     def __init__(
         self,
         settings: ArchiveSettings,
@@ -90,44 +87,15 @@ class ArchiveSink:
         changed: Callable[[], None],
         crash_point: CrashPoint = no_crash,
     ) -> None:
-        self.progress = Progress()
-        self.failure: MirrorlakeError | None = None
+        super().__init__(executor=executor, may_begin=may_begin, changed=changed)
         self._settings = settings
         self._archived = archived
         self._read_end = read_end
-        self._executor = executor
         self._clock = clock
-        self._may_begin = may_begin
-        self._changed = changed
         self._crash_point = crash_point
         self._filling = filling_for(archived.extension, compression=settings.compression)
         self._segment: OpenSegment | None = None
-        self._next_offset = 0
-        self._claimed_end: int | None = None
         self._truncated_end = 0
-        self._leader_epoch: int | None = None
-        self._is_done = False
-        self._is_abandoned = False
-
-    @property
-    def next_offset(self) -> int:
-        """The source offset the next delivery must start at."""
-        return self._next_offset
-
-    @property
-    def has_room(self) -> bool:
-        """Always: one delivery is encoded before the next is taken."""
-        return True
-
-    @property
-    def is_endless(self) -> bool:
-        """Never: what is due has an end."""
-        return False
-
-    @property
-    def is_done(self) -> bool:
-        """True once what was due is published, or turned out not to be due."""
-        return self._is_done
 
     async def open(self) -> None:
         """Reads the position from the listing, and the claim another writer may have left on it.
@@ -140,7 +108,7 @@ class ArchiveSink:
         self._next_offset = self.progress.position = chain
         self._claimed_end = claim
         self._truncated_end = 0
-        self._drop_segment()
+        self._drop()
         self.failure = None
         if not self.progress.claims:
             self.progress.start_offset = chain
@@ -151,21 +119,6 @@ class ArchiveSink:
         chain = self._read_end()
         claim = self._archived.pending_claim(chain)
         return chain.position, claim.to_offset + 1 if claim else None
-
-    async def deliver(self, delivery: Delivery) -> None:
-        """Encodes a delivery, publishing every segment that is cut in it.
-
-        Raises:
-            CorruptBatchError: a batch is not what it claims to be; nothing of it is written.
-            MirrorlakeError: the store refused.
-        """
-        try:
-            await self._in_thread(lambda: self._take(delivery))
-        except MirrorlakeError as error:
-            self._drop_segment()
-            self.failure = error
-            raise
-        self._changed()
 
     async def starts_at(self, log_start: int) -> bool:
         """Takes that the source's log begins above the position; the offsets between become a gap of the segment.
@@ -192,44 +145,13 @@ class ArchiveSink:
             await self._in_thread(self._publish_gap)
         return True
 
-    async def finish(self) -> None:
-        """Drops what was not cut; everything published is safe already.
-
-        Raises:
-            MirrorlakeError: an earlier failure.
-        """
-        # In the thread, which may still be at work for a delivery that was cut short.
-        await self._in_thread(self._drop_segment)
-        if self.failure is not None:
-            raise self.failure
-
-    def abandon(self) -> None:
-        """Drops everything; a thread still at work finds out before it publishes."""
-        self._is_abandoned = True
-        # In the thread, behind what it is at: closed under its hands, a file's descriptor may belong to another file
-        # or a connection by the time it writes. A thread that is shut down leaves the file to the sweep.
-        with contextlib.suppress(RuntimeError):
-            self._executor.submit(self._drop_segment)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
-            self._is_abandoned = True
-            raise
-
     # --- in the thread ------------------------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> None:
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
         self._filling.take(data, start_offset=self._next_offset)
-        self._check_not_abandoned()
-        for item in delivery.batches:
-            self.progress.batches[f"{item.path}:{item.reason}"] += 1
-            if item.batch.header.leader_epoch >= 0:
-                self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
+        self._check_wanted()
+        self._note_batches(delivery)
         try:
             self._fill(delivery.covered.end_offset)
         finally:
@@ -263,7 +185,7 @@ class ArchiveSink:
             segment.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
             self._next_offset = end
         if self._next_offset == self.progress.position:
-            self._drop_segment()
+            self._drop()
         elif self._claimed_end is None or self._next_offset == self._claimed_end:
             cut = Cut(stop_row=0, end_offset=self._next_offset, trigger=Trigger.TRUNCATED.value)
             self._publish(segment, cut)
@@ -315,30 +237,18 @@ class ArchiveSink:
         return self._segment
 
     def _publish(self, segment: OpenSegment, cut: Cut) -> None:
-        self._check_not_abandoned()
+        self._check_wanted()
         segment.leader_epoch = self._leader_epoch
         flush = segment.publish(end_offset=cut.end_offset, trigger=cut.trigger)
         self._segment = None
         self._claimed_end = None
         self._next_offset = self.progress.position = cut.end_offset
-        self.progress.records += flush.records
-        self.progress.raw_bytes += flush.raw_bytes
-        footer = segment.footer
-        assert footer is not None, "a published segment has a footer"
-        for kind, offsets in footer.gap_offsets.items():
-            self.progress.gap_offsets[kind.value] += offsets
-        if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
-            self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
-        self.progress.flushes.append(flush)
+        self._note_flush(flush, segment.footer)
 
     def _nothing_left(self) -> bool:
         return self._next_offset >= max(self._settings.read_end_offset, self._claimed_end or 0)
 
-    def _check_not_abandoned(self) -> None:
-        if self._is_abandoned:
-            raise OutcomeUnknownError("the lease ended while a segment was being written")
-
-    def _drop_segment(self) -> None:
+    def _drop(self) -> None:
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.discard()

@@ -8,11 +8,9 @@ from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentWriter
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.publish import Claimed, StandDown
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import Flush
-from mirrorlake.errors import PositionMovedError
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -91,16 +89,7 @@ class OpenSegment:
         footer = self.footer = self._writer.close(
             end_offset=end_offset, gaps=self._gaps, leader_epoch=self.leader_epoch
         )
-        settled = self._publication.claim(end_offset - 1, raw_bytes=footer.raw_bytes)
-        if isinstance(settled, StandDown):
-            raise PositionMovedError(
-                f"another writer has moved the archive's position from {self._start_offset} to {settled.position}"
-            )
-        if not isinstance(settled, Claimed):
-            raise PositionMovedError(
-                f"writer {settled.writer} has claimed offsets {self._start_offset} to {settled.to_offset}, "
-                f"we had cut at {end_offset - 1}"
-            )
+        self._publication.claim_exactly(end_offset - 1, raw_bytes=footer.raw_bytes, whose="archive's")
         file_bytes = self._staged.file.tell()
         if footer.file is not None:
             key = f"{self._prefix}/{self._publication.segment_name}"

@@ -15,7 +15,6 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.formats.parquet_rows import ParquetRows
 from mirrorlake.archive.gaps import GapFinder
-from mirrorlake.archive.publish import Claimed, SegmentPublication, StandDown
 from mirrorlake.archive.snapshots.changes import Changes
 from mirrorlake.archive.snapshots.latest import merge_runs, without_tombstones
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
@@ -23,7 +22,7 @@ from mirrorlake.archive.snapshots.view import confirm_same_snapshot, read_view
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.interface import Flush
-from mirrorlake.errors import PositionMovedError, RecordRefusedError
+from mirrorlake.errors import RecordRefusedError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
@@ -131,7 +130,7 @@ class OpenSnapshot:
         state = SnapshotState(complete_since_ms=complete_since_ms)
         footer = self.footer = self._write_view(staged, end_offset=end_offset, state=state)
         file_bytes = staged.file.tell()
-        self._claim(publication, end_offset)
+        publication.claim_exactly(end_offset - 1, raw_bytes=self.raw_bytes, whose="snapshots'")
         name = publication.segment_name
         assert name is not None, "a publication that is claimed has a name"
         segment = self.segment = Segment(name=name, size_bytes=file_bytes)
@@ -181,18 +180,6 @@ class OpenSnapshot:
         if self._base is None:
             return []
         return [read_view(self._folder.store, self._folder.prefix, self._base.snapshot, below=self._base.below)]
-
-    def _claim(self, publication: SegmentPublication, end_offset: int) -> None:
-        settled = publication.claim(end_offset - 1, raw_bytes=self.raw_bytes)
-        if isinstance(settled, StandDown):
-            raise PositionMovedError(
-                f"another writer has moved the snapshots' position from {self._start_offset} to {settled.position}"
-            )
-        if not isinstance(settled, Claimed):
-            raise PositionMovedError(
-                f"writer {settled.writer} has claimed offsets {self._start_offset} to {settled.to_offset}, "
-                f"we had cut at {end_offset - 1}"
-            )
 
     def _keyless(self, columns: RecordColumns) -> RecordRefusedError:
         row = int(np.argmax(columns.keys.is_null().to_numpy(zero_copy_only=False)))

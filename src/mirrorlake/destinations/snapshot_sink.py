@@ -8,11 +8,8 @@ Where a tombstone may have been missed (``archive.snapshots.tombstones``) the lo
 position, and the view built anew; everything else is the same.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TypeVar
 
 import numpy as np
 
@@ -24,23 +21,24 @@ from mirrorlake.archive.snapshots.view import read_snapshot_footer
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.cut import Cut, CutRule, find_cut
-from mirrorlake.destinations.interface import Delivery, Progress
+from mirrorlake.destinations.cutting_sink import CuttingSink
+from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.snapshot import Base, OpenSnapshot
 from mirrorlake.destinations.triggers import Trigger
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, PositionMovedError
+from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.batches import Path
 from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
-T = TypeVar("T")
-
 NO_BOUND = 1 << 62
 
 
-class SnapshotSink:
+class SnapshotSink(CuttingSink):
     """Turns the batches of one source partition into published snapshots.
+
+    ``next_offset`` is below the position while a view is built anew.
 
     Args:
         settings: what and how; with a ``SnapshotRule``.
@@ -52,6 +50,8 @@ class SnapshotSink:
         changed: called when room, failure or the end changed.
         crash_point: called before every step of a publication; for tests.
     """
+
+    _written = "snapshot"
 
     def __init__(
         self,
@@ -65,48 +65,19 @@ class SnapshotSink:
         changed: Callable[[], None],
         crash_point: CrashPoint = no_crash,
     ) -> None:
-        self.progress = Progress()
-        self.failure: MirrorlakeError | None = None
+        super().__init__(executor=executor, may_begin=may_begin, changed=changed)
         self._settings = settings
         self._folder = folder
         self._read_end = read_end
-        self._executor = executor
         self._clock = clock
-        self._may_begin = may_begin
-        self._changed = changed
         self._crash_point = crash_point
         self._snapshot: OpenSnapshot | None = None
         self._newest: Segment | None = None
         self._complete_since_ms: int | None = None
         self._opened_ms = 0
         self._is_rebuilding = False
-        self._next_offset = 0
-        self._claimed_end: int | None = None
         self._log_start = 0
         self._source_end: int | None = None
-        self._leader_epoch: int | None = None
-        self._is_done = False
-        self._is_abandoned = False
-
-    @property
-    def next_offset(self) -> int:
-        """The source offset the next delivery must start at; below the position while a view is built anew."""
-        return self._next_offset
-
-    @property
-    def has_room(self) -> bool:
-        """Always: one delivery is reduced before the next is taken."""
-        return True
-
-    @property
-    def is_endless(self) -> bool:
-        """Never: what is due has an end."""
-        return False
-
-    @property
-    def is_done(self) -> bool:
-        """True once what was due is published, or turned out not to be due."""
-        return self._is_done
 
     async def open(self) -> None:
         """Reads the position from the listing, the claim another writer may have left on it, and the newest snapshot.
@@ -126,22 +97,6 @@ class SnapshotSink:
             self.progress.start_offset = position
         self.progress.claims += 1
         self._is_done = not self._may_begin() or position >= self._wanted_end()
-
-    async def deliver(self, delivery: Delivery) -> None:
-        """Takes a delivery, publishing every snapshot that is cut in it.
-
-        Raises:
-            CorruptBatchError: a batch is not what it claims to be; nothing of it is written.
-            RecordRefusedError: a record has no key.
-            MirrorlakeError: the store refused.
-        """
-        try:
-            await self._in_thread(lambda: self._take(delivery))
-        except MirrorlakeError as error:
-            self._drop()
-            self.failure = error
-            raise
-        self._changed()
 
     async def starts_at(self, log_start: int) -> bool:
         """Takes that the source's log begins above what was to be read next.
@@ -167,33 +122,6 @@ class SnapshotSink:
             self._is_rebuilding = True
         await self._in_thread(lambda: self._pass_over(log_start))
         return True
-
-    async def finish(self) -> None:
-        """Drops what was not cut; everything published is safe already.
-
-        Raises:
-            MirrorlakeError: an earlier failure.
-        """
-        # In the thread, which may still be at work for a delivery that was cut short.
-        await self._in_thread(self._drop)
-        if self.failure is not None:
-            raise self.failure
-
-    def abandon(self) -> None:
-        """Drops everything; a thread still at work finds out before it publishes."""
-        self._is_abandoned = True
-        # In the thread, behind what it is at; a thread that is shut down leaves the files to the sweep.
-        with contextlib.suppress(RuntimeError):
-            self._executor.submit(self._drop)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
-            self._is_abandoned = True
-            raise
 
     @property
     def _rule(self) -> SnapshotRule:
@@ -226,10 +154,7 @@ class SnapshotSink:
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
         columns = decode_batches(data, start_offset=self._next_offset)
         self._check_wanted()
-        for item in delivery.batches:
-            self.progress.batches[f"{item.path}:{item.reason}"] += 1
-            if item.batch.header.leader_epoch >= 0:
-                self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
+        self._note_batches(delivery)
         self._log_start, self._source_end = delivery.log_start_offset, delivery.end_offset
         columns = self._take_again(columns, delivery.covered.end_offset)
         if delivery.covered.end_offset > self.progress.position:
@@ -332,25 +257,13 @@ class SnapshotSink:
         self._complete_since_ms = complete_since_ms
         self._newest = snapshot.segment
         self._next_offset = self.progress.position = cut.end_offset
-        self.progress.records += flush.records
-        self.progress.raw_bytes += flush.raw_bytes
-        footer = snapshot.footer
-        assert footer is not None, "a published snapshot has a footer"
-        for kind, offsets in footer.gap_offsets.items():
-            self.progress.gap_offsets[kind.value] += offsets
-        if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
-            self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
-        self.progress.flushes.append(flush)
+        self._note_flush(flush, snapshot.footer)
 
     def _complete_after(self, end_offset: int) -> int:
         """Returns since when the view is complete that ends there; see `SnapshotState`."""
         reaches_end = self._source_end is not None and self._source_end <= end_offset
         is_from_start = self._newest is None or self._is_rebuilding
         return self._opened_ms if reaches_end or is_from_start else self._complete_since_ms or 0
-
-    def _check_wanted(self) -> None:
-        if self._is_abandoned:
-            raise OutcomeUnknownError("the lease ended while a snapshot was being written")
 
     def _drop(self) -> None:
         snapshot, self._snapshot = self._snapshot, None

@@ -1,0 +1,137 @@
+"""What the archive destinations have in common: files that are cut inside one lease, written in one thread.
+
+A subclass says what a file is and where it ends; here is how a sink lives: filled in the encoder's thread, and given up
+without anything unpublished staying behind.
+"""
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import ClassVar, TypeVar
+
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.destinations.interface import Delivery, Flush, Progress
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+
+T = TypeVar("T")
+
+
+class CuttingSink(ABC):
+    """A sink that reads up to an end and publishes files of what it read.
+
+    Args:
+        executor: one thread, where the lease's encoding happens.
+        may_begin: False once the lease should begin no further file.
+        changed: called when room, failure or the end changed.
+    """
+
+    _written: ClassVar[str]
+    """What is written, for messages."""
+
+    def __init__(self, *, executor: Executor, may_begin: Callable[[], bool], changed: Callable[[], None]) -> None:
+        self.progress = Progress()
+        self.failure: MirrorlakeError | None = None
+        self._executor = executor
+        self._may_begin = may_begin
+        self._changed = changed
+        self._next_offset = 0
+        self._claimed_end: int | None = None
+        self._leader_epoch: int | None = None
+        self._is_done = False
+        self._is_abandoned = False
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at."""
+        return self._next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """Always: one delivery is taken in before the next one is."""
+        return True
+
+    @property
+    def is_endless(self) -> bool:
+        """Never: what is due has an end."""
+        return False
+
+    @property
+    def is_done(self) -> bool:
+        """True once what was due is published, or turned out not to be due."""
+        return self._is_done
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Takes a delivery, publishing every file that is cut in it.
+
+        Raises:
+            CorruptBatchError: a batch is not what it claims to be; nothing of it is written.
+            MirrorlakeError: the store refused, or what is written cannot hold a record.
+        """
+        try:
+            await self._in_thread(lambda: self._take(delivery))
+        except MirrorlakeError as error:
+            self._drop()
+            self.failure = error
+            raise
+        self._changed()
+
+    async def finish(self) -> None:
+        """Drops what was not cut; everything published is safe already.
+
+        Raises:
+            MirrorlakeError: an earlier failure.
+        """
+        # In the thread, which may still be at work for a delivery that was cut short.
+        await self._in_thread(self._drop)
+        if self.failure is not None:
+            raise self.failure
+
+    def abandon(self) -> None:
+        """Drops everything; a thread still at work finds out before it publishes."""
+        self._is_abandoned = True
+        # In the thread, behind what it is at: closed under its hands, a file's descriptor may belong to another file
+        # or a connection by the time it writes. A thread that is shut down leaves the file to the sweep.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(self._drop)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
+            self._is_abandoned = True
+            raise
+
+    # --- in the thread ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _take(self, delivery: Delivery) -> None:
+        """Writes a delivery, and publishes what is cut in it."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Drops what was written and not published; without effect where there is nothing."""
+
+    def _check_wanted(self) -> None:
+        if self._is_abandoned:
+            raise OutcomeUnknownError(f"the lease ended while a {self._written} was being written")
+
+    def _note_batches(self, delivery: Delivery) -> None:
+        for item in delivery.batches:
+            self.progress.batches[f"{item.path}:{item.reason}"] += 1
+            if item.batch.header.leader_epoch >= 0:
+                self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
+
+    def _note_flush(self, flush: Flush, footer: SegmentFooter | None) -> None:
+        """Counts what was published."""
+        assert footer is not None, "what is published has a footer"
+        self.progress.records += flush.records
+        self.progress.raw_bytes += flush.raw_bytes
+        for kind, offsets in footer.gap_offsets.items():
+            self.progress.gap_offsets[kind.value] += offsets
+        if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
+            self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
+        self.progress.flushes.append(flush)
