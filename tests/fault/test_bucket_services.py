@@ -140,3 +140,17 @@ def test_a_store_that_is_down_for_a_while_is_waited_for(
             assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
         scene.complete()
+
+
+def test_a_graceful_stop_flushes_what_was_in_its_back_off_once_the_store_is_well(
+    spoilt_scene: Scene, proxy: StoreProxy
+) -> None:
+    with spoilt_scene.load(), spoilt_scene.run() as service:
+        spoilt_scene.await_progress(service)
+        proxy.spoil = lambda request: Fault(status=503, code="SlowDown")
+        service.await_words("failures=4 ", times=PARTITIONS)  # the next try is seconds away
+        proxy.spoil = lambda request: None
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        assert "could not archive everything" not in service.said()
+    spoilt_scene.complete()

@@ -79,6 +79,7 @@ class PartitionState:
     retry_at_seconds: float = 0.0
     unknown_until_seconds: float = -inf
     was_refused: bool = False
+    is_tried_at_stop: bool = False
     records: int = 0
     raw_bytes: int = 0
 
@@ -213,7 +214,7 @@ class PartitionState:
         if error is not None:
             self.handed_on = None
         if error is None:
-            self.failures = 0
+            self.failures, self.retry_at_seconds = 0, 0.0
             return None
         decision = between_leases(error)
         if decision is Decision.PARK:

@@ -362,8 +362,9 @@ class _Service:
 
 
 def _left(state: PartitionState) -> str:
-    """Returns an archived partition and the offsets a stop left at its source, both inclusive."""
-    return f"{state.mirror}: {state.source} {state.position}…{(state.once_end or 1) - 1} ({state.destination})"
+    """Returns an archived partition and the offsets a stop left at its source, both inclusive; ? where not known."""
+    first = "?" if state.position is None else state.position
+    return f"{state.mirror}: {state.source} {first}…{(state.once_end or 1) - 1} ({state.destination})"
 
 
 def _lease_seconds_max(config: Configuration) -> float:

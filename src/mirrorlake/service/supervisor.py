@@ -134,12 +134,13 @@ class Supervisor:
 
     @property
     def unflushed(self) -> Sequence[PartitionState]:
-        """Archived partitions that a stop should have brought further, and could not; parked ones are left out."""
+        """Archived partitions that a stop should have brought further, and could not; parked ones are left out.
+
+        Where the position could not be read, nothing is known to be archived.
+        """
         with self._lock:
             return [
-                s
-                for s in self._states
-                if s.is_archive and not s.is_parked and s.position is not None and s.position < (s.once_end or 0)
+                s for s in self._states if s.is_archive and not s.is_parked and (s.position or 0) < (s.once_end or 0)
             ]
 
     @property
@@ -304,6 +305,7 @@ class Supervisor:
             self._leased[lease.plan] = (now, [state for state, _ in chosen])
             for state, _ in chosen:
                 state.is_leased = True
+                state.is_tried_at_stop = self._is_stopping
             return lease
 
     def lease_ended(self, lane_index: int, lease: Lease, outcome: list[JobRow] | MirrorlakeError) -> None:
@@ -352,7 +354,7 @@ class Supervisor:
         # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
         busy = {state.shard for state in self._states if state.is_mapped and state.is_leased}
         for state in self._states:
-            if state.is_leased or state.is_parked or state.is_ending or now < state.retry_at_seconds:
+            if state.is_leased or state.is_parked or state.is_ending or self._is_backing_off(state, now):
                 continue
             is_own = self._lane_of[state.shard] == lane
             if not state.is_archive:
@@ -371,10 +373,18 @@ class Supervisor:
             return False
         return state.once_end is None or state.position is None or state.position < state.once_end
 
-    def _has_rest(self, state: PartitionState) -> bool:
-        """True where a stopping run still has something to flush; one failure is enough to give up on it."""
-        if state.is_parked or not state.is_archive or state.failures:
+    def _is_backing_off(self, state: PartitionState, now: float) -> bool:
+        """True where a failure keeps a partition back; a stop asks an archive once more, as the store may be well."""
+        if self._is_stopping and state.is_archive and not state.is_tried_at_stop:
             return False
+        return now < state.retry_at_seconds
+
+    def _has_rest(self, state: PartitionState) -> bool:
+        """True where a stopping run still has something to flush; one failure since then is enough to give it up."""
+        if state.is_parked or not state.is_archive or (state.failures and state.is_tried_at_stop):
+            return False
+        if state.position is None:
+            return not state.is_tried_at_stop
         return state.due_now(self._clock.elapsed_seconds(), flush_all=True) is not None
 
     def _plan(self, lane: int, chosen: Iterable[tuple[PartitionState, Due | None]]) -> LeasePlan:

@@ -21,6 +21,7 @@ from mirrorlake.errors import (
     MirrorlakeError,
     SourceGapError,
     SourceTruncatedError,
+    StoreUnavailableError,
     SupersededError,
 )
 from mirrorlake.kafka.settings import ClusterSettings
@@ -291,6 +292,63 @@ def test_a_stop_flushes_what_waits_and_leaves_what_comes_later() -> None:
     assert work.settings.read_end_offset == 10
     assert work.settings.rest_trigger == "explicit"
     bench.end(0, lease, replace(row(archive, 10), source_end=20))
+    assert finished(bench)
+
+
+def fail_lease(bench: Bench, state: PartitionState, position: int | None) -> None:
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, position, StoreUnavailableError("down"), end=10))
+
+
+@pytest.mark.parametrize("position", [4, None])
+def test_a_stop_asks_an_archive_in_its_back_off_once_more_and_flushes_it_where_the_store_is_well(
+    position: int | None,
+) -> None:
+    state = archive_state(0, position=position)
+    bench = Bench(state, lanes=1, once=False)
+    bench.observe(p0=10)
+    state.failed(StoreUnavailableError("down"), bench.clock.elapsed_seconds())
+    assert bench.next(0) is None
+    bench.supervisor.stop()
+    assert not finished(bench)
+    if position is None:
+        found = bench.next(0)
+        assert found is not None
+        bench.end(0, found[0], row(state, 4, end=10))
+        assert not finished(bench)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, 10, end=10))
+    assert finished(bench)
+    assert not bench.supervisor.unflushed
+
+
+@pytest.mark.parametrize("position", [4, None])
+def test_a_stop_gives_an_archive_up_that_fails_once_more_and_names_it(position: int | None) -> None:
+    state = archive_state(0, position=position)
+    bench = Bench(state, lanes=1)
+    bench.observe(p0=10)
+    state.failed(StoreUnavailableError("down"), bench.clock.elapsed_seconds())
+    bench.supervisor.stop()
+    fail_lease(bench, state, position)
+    assert finished(bench)
+    assert bench.next(0) is None
+    assert list(bench.supervisor.unflushed) == [state]
+
+
+def test_a_failure_of_a_lease_that_began_before_the_stop_is_not_the_last_try() -> None:
+    state = archive_state(0, position=0)
+    bench = Bench(state, lanes=1)
+    bench.observe(p0=100)
+    found = bench.next(0)
+    assert found is not None
+    bench.supervisor.stop()
+    bench.end(0, found[0], row(state, 0, StoreUnavailableError("down"), end=100))
+    assert not finished(bench)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, 100, end=100))
     assert finished(bench)
 
 
