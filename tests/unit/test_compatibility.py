@@ -1,10 +1,11 @@
 """Every cell of the table of Kafka versions has a test, and it is really there."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from support.python_sources import function_decorators
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "compatibility.md").read_text()
@@ -20,9 +21,8 @@ CELLS = [
 @pytest.mark.parametrize("name", NAMED)
 def test_every_test_named_for_a_version_exists(name: str) -> None:
     path, _, test = name.partition("::")
-    tree = ast.parse((TESTS / path).read_text())
 
-    assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert test in function_decorators(TESTS / path)
 
 
 def test_every_cell_names_a_test_or_says_that_it_has_none() -> None:

@@ -1,10 +1,11 @@
 """Every fault in the table has tests, and they are really there."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from support.python_sources import function_decorators
 
 TESTS = Path(__file__).parents[1]
 ROWS = [
@@ -24,12 +25,7 @@ def test_every_test_named_for_a_fault_exists(row: str) -> None:
     named = re.findall(r"`(fault/[^`]+)::([^`]+)`", row)
     assert named
     for path, test in named:
-        tree = ast.parse((TESTS / path).read_text())
-        assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test
-        is_long = _is_long(tree, test)
+        found = function_decorators(TESTS / path)
+        assert test in found, test
+        is_long = any("mark.soak" in decorator for decorator in found[test])
         assert is_long == ("(long" in row), f"{test} {'is' if is_long else 'is not'} marked soak"
-
-
-def _is_long(tree: ast.AST, name: str) -> bool:
-    (test,) = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
-    return any("mark.soak" in ast.unparse(each) for each in test.decorator_list)

@@ -4,11 +4,13 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import mirrorlake
+from support.python_sources import parsed
 
 PACKAGE = Path(mirrorlake.__file__).parent
 
@@ -54,10 +56,15 @@ def package_of(module: Path) -> str:
     return inside[0] if len(inside) > 1 else "core"
 
 
-def imported_names(module: Path) -> Iterator[tuple[str, int]]:
-    """Every absolute name the file's import statements lead to, TYPE_CHECKING and local ones included."""
+@cache
+def imported_names(module: Path) -> tuple[tuple[str, int], ...]:
+    """Every absolute name the file's import statements lead to with its line, TYPE_CHECKING and local ones included."""
+    return tuple(_imported_names(module))
+
+
+def _imported_names(module: Path) -> Iterator[tuple[str, int]]:
     here = ("mirrorlake", *module.relative_to(PACKAGE).with_suffix("").parts)
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(module)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

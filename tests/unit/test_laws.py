@@ -1,10 +1,11 @@
 """Every law has tests, and they are really there."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from support.python_sources import function_decorators
 
 TESTS = Path(__file__).parents[1]
 LAWS = (TESTS.parent / "docs" / "laws.md").read_text()
@@ -21,6 +22,5 @@ def test_every_test_named_for_a_law_exists(row: str) -> None:
     assert named
     for name in named:
         path, _, test = name.partition("::")
-        tree = ast.parse((TESTS / path).read_text())
-        found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        found = function_decorators(TESTS / path)
         assert not test or test in found, name

@@ -1,10 +1,11 @@
 """Every cell of the table of kinds of source names tests that are really there, or says that it has none."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from support.python_sources import function_decorators
 
 TESTS = Path(__file__).parents[1]
 ROWS = [
@@ -26,5 +27,4 @@ def test_every_test_named_for_a_kind_of_source_exists(cell: str) -> None:
     named = re.findall(r"`((?:unit|integration)/[^`]+)::([^`]+)`", cell)
     assert named
     for path, test in named:
-        tree = ast.parse((TESTS / path).read_text())
-        assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, test
+        assert test in function_decorators(TESTS / path), test
