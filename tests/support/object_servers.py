@@ -16,9 +16,11 @@ from typing import ClassVar, Self
 import obstore
 from obstore.store import S3Store
 
+from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import S3Settings
+from support.certificates import Issued
 from support.go_programs import go_program
 
 ACCESS_KEY, SECRET_KEY = "archive-writer", "not-a-secret-at-all"
@@ -27,9 +29,19 @@ BUCKET = "lake"
 _START_SECONDS_MAX = 60.0
 
 
-def settings_at(endpoint: str, prefix: str) -> S3Settings:
+def settings_at(
+    endpoint: str,
+    prefix: str,
+    *,
+    ca_file: Path | None = None,
+    addressing: Addressing = Addressing.PATH,
+    content_check: ContentCheck | None = None,
+) -> S3Settings:
     """Settings of a place in the bucket of such a server."""
     return S3Settings(
+        ca_file=ca_file,
+        addressing=addressing,
+        content_check=content_check,
         bucket=BUCKET,
         prefix=prefix,
         region=REGION,
@@ -63,9 +75,23 @@ class ObjectServer(ABC):
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def settings(self, *, endpoint: str | None = None, prefix: str | None = None) -> S3Settings:
+    def settings(
+        self,
+        *,
+        endpoint: str | None = None,
+        prefix: str | None = None,
+        ca_file: Path | None = None,
+        addressing: Addressing = Addressing.PATH,
+        content_check: ContentCheck | None = None,
+    ) -> S3Settings:
         """Settings of a place in the bucket that nobody else uses."""
-        return settings_at(endpoint or self.endpoint, uuid.uuid4().hex if prefix is None else prefix)
+        return settings_at(
+            endpoint or self.endpoint,
+            uuid.uuid4().hex if prefix is None else prefix,
+            ca_file=ca_file,
+            addressing=addressing,
+            content_check=content_check,
+        )
 
     def start(self) -> Self:
         self.prepare()
@@ -120,13 +146,29 @@ class ObjectServer(ABC):
 
 
 class Versitygw(ObjectServer):
-    """A gateway to a folder; what is written survives its end."""
+    """A gateway to a folder; what is written survives its end.
+
+    With ``certificate`` it speaks TLS, with ``domain`` buckets may be named in the host below it.
+    """
 
     name = "versitygw"
+
+    def __init__(self, folder: Path, *, certificate: Issued | None = None, domain: str | None = None) -> None:
+        super().__init__(folder)
+        self._certificate = certificate
+        self._domain = domain
+
+    @property
+    def endpoint(self) -> str:
+        return f"{'http' if self._certificate is None else 'https'}://127.0.0.1:{self.port}"
 
     def command(self) -> Sequence[str]:
         program = go_program("github.com/versity/versitygw/cmd/versitygw", "1.8.0", name="versitygw")
         where = ["--port", f"127.0.0.1:{self.port}", "--quiet", "--keep-alive"]
+        if self._certificate is not None:
+            where += ["--cert", str(self.folder / "certificate.pem"), "--key", str(self.folder / "key.pem")]
+        if self._domain is not None:
+            where += ["--virtual-domain", f"{self._domain}:{self.port}"]
         return [str(program), *where, "posix", str(self.folder / "buckets")]
 
     def environ(self) -> Mapping[str, str]:
@@ -134,6 +176,18 @@ class Versitygw(ObjectServer):
 
     def prepare(self) -> None:
         (self.folder / "buckets" / BUCKET).mkdir(parents=True, exist_ok=True)
+        if self._certificate is not None:
+            (self.folder / "certificate.pem").write_text(self._certificate.certificate_pem)
+            (self.folder / "key.pem").write_text(self._certificate.key_pem())
+
+    def _answers(self) -> bool:
+        if self._certificate is None:
+            return super()._answers()
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+        except OSError:
+            return False
+        return True
 
 
 class Minio(ObjectServer):

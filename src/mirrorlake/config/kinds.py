@@ -124,6 +124,14 @@ def read_root(value: object) -> str:
     return str(path)
 
 
+def read_ca_file(value: object) -> str:
+    """Reads the absolute path of a file of certificates; nothing is looked at on disk."""
+    path = read_text(value)
+    if not PurePosixPath(path).is_absolute():
+        refuse(f"{found(value)} is a relative path", "write it from the root on, for example /etc/ssl/own-ca.pem")
+    return path
+
+
 def read_prefix(value: object) -> str:
     """Reads an object store's key prefix; slashes at both ends do not matter."""
     prefix = read_any_text(value).strip("/")

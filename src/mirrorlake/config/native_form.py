@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mirrorlake.bucket_access import Addressing
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
@@ -14,10 +15,13 @@ from mirrorlake.config.resolved import (
     TruncationPolicy,
 )
 from mirrorlake.config.section import (
+    AddressingWord,
     AtUtc,
     Boolean,
+    CaFile,
     CompactionWord,
     CompressionWord,
+    ContentCheckWord,
     Count,
     DiscoveryTime,
     Endpoint,
@@ -85,6 +89,18 @@ class StoreS3Form(Section):
     endpoint: Endpoint | None = option(
         None, "Address of the store; leave it out for AWS. Over `http://` nothing is encrypted."
     )
+    ca_file: CaFile | None = option(
+        None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
+    )
+    addressing: AddressingWord = option(
+        Addressing.PATH, "`virtual-hosted`: the bucket's name goes before the host's, in `endpoint` leave it out."
+    )
+    content_check: ContentCheckWord | None = option(
+        None,
+        "What tells the store that content was changed on the way: a digest in the signature (0.5 CPU seconds a GiB), "
+        "a checksum (0.04; the store must know CRC-64/NVME), or nothing.",
+        note="`sha256` over `http://`, else `none`, as TLS does it",
+    )
     profile: Text | None = option(None, "A profile of the AWS configuration files (`~/.aws`).", note="`AWS_PROFILE`")
     access_key_id: SecretText | None = option(None, "With the next: the credentials.")
     secret_access_key: SecretText | None = option(None, "See above.")
@@ -102,6 +118,9 @@ class StoreGcsForm(Section):
     bucket: Text = option(..., "The bucket. It must exist.")
     prefix: Prefix = option("", "What all keys begin with.")
     endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Google's.")
+    ca_file: CaFile | None = option(
+        None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
+    )
     service_account_key: SecretText | None = option(None, "A service account's key, the JSON text.")
 
 
@@ -117,6 +136,9 @@ class StoreAzureForm(Section):
     container: Text = option(..., "The container. It must exist.")
     prefix: Prefix = option("", "What all keys begin with.")
     endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Azure's.")
+    ca_file: CaFile | None = option(
+        None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
+    )
     account_key: SecretText | None = option(None, "The account's key.")
     sas_token: SecretText | None = option(None, "A shared access signature, instead of the key.")
 

@@ -116,9 +116,16 @@ class _Native:
             place=self._document.place(path),
         )
 
+    def _check_bucket(self, form: StoreS3Form | StoreGcsForm | StoreAzureForm, path: FieldPath) -> None:
+        if form.ca_file is not None and form.endpoint is not None and form.endpoint.startswith("http://"):
+            self._note((*path, "ca-file"), "has no meaning over `http://`", "leave it out, or use `https://`")
+
     def _store(self, name: str, tree: Tree, path: FieldPath) -> Store | None:
         place = self._document.place(path)
-        match check_one_of(STORE_FORMS, tree, path, self._document, self._problems):
+        form = check_one_of(STORE_FORMS, tree, path, self._document, self._problems)
+        if isinstance(form, StoreS3Form | StoreGcsForm | StoreAzureForm):
+            self._check_bucket(form, path)
+        match form:
             case StoreFilesystemForm(root=root):
                 return StoreFilesystem(name=name, root=Path(root), place=place)
             case StoreS3Form() as s3:
@@ -129,6 +136,9 @@ class _Native:
                     prefix=s3.prefix,
                     region=s3.region,
                     endpoint=s3.endpoint,
+                    ca_file=_file(s3.ca_file),
+                    addressing=s3.addressing,
+                    content_check=s3.content_check,
                     profile=s3.profile,
                     access_key_id=s3.access_key_id,
                     secret_access_key=s3.secret_access_key,
@@ -141,6 +151,7 @@ class _Native:
                     bucket=gcs.bucket,
                     prefix=gcs.prefix,
                     endpoint=gcs.endpoint,
+                    ca_file=_file(gcs.ca_file),
                     service_account_key=gcs.service_account_key,
                     place=place,
                 )
@@ -153,6 +164,7 @@ class _Native:
                     container=azure.container,
                     prefix=azure.prefix,
                     endpoint=azure.endpoint,
+                    ca_file=_file(azure.ca_file),
                     account_key=azure.account_key,
                     sas_token=azure.sas_token,
                     place=place,
@@ -302,6 +314,10 @@ def _parted(entries_written: list[str]) -> tuple[tuple[str, ...], tuple[str, ...
     """Returns names and expressions, the latter without their slashes."""
     names = tuple(entry for entry in entries_written if not entry.startswith("/"))
     return names, tuple(entry[1:-1] for entry in entries_written if entry.startswith("/"))
+
+
+def _file(path: str | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _filled(template: str, mirror_name: str, cluster_name: str) -> str:

@@ -11,6 +11,7 @@ from datetime import time
 from enum import StrEnum
 from pathlib import Path
 
+from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config.problems import Place
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.page_compression import Compression
@@ -124,6 +125,9 @@ class StoreS3:
     prefix: str
     region: str
     endpoint: str | None = None
+    ca_file: Path | None = None
+    addressing: Addressing = Addressing.PATH
+    content_check: ContentCheck | None = None
     profile: str | None = None
     access_key_id: Secret | None = None
     secret_access_key: Secret | None = None
@@ -140,6 +144,7 @@ class StoreGcs:
     bucket: str
     prefix: str
     endpoint: str | None = None
+    ca_file: Path | None = None
     service_account_key: Secret | None = None
     place: Place = field(compare=False)
     type_name: str = field(default="gcs", init=False)
@@ -154,6 +159,7 @@ class StoreAzure:
     container: str
     prefix: str
     endpoint: str | None = None
+    ca_file: Path | None = None
     account_key: Secret | None = None
     sas_token: Secret | None = None
     place: Place = field(compare=False)

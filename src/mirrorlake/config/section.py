@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
+from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config.kinds import (
     PARTITION_MAX,
     read_at_utc,
+    read_ca_file,
     read_endpoint,
     read_heartbeat,
     read_listen,
@@ -179,6 +181,7 @@ Properties = Annotated[dict[str, object], _PROPERTIES, Shown("client properties"
 Root = Annotated[str, by(read_root), _text_schema("^/"), Shown("absolute path")]
 Prefix = Annotated[str, by(read_prefix), WithJsonSchema({"type": "string"}), Shown("text")]
 SecretText = Annotated[InstanceOf[Secret], by(read_secret), _SECRET, Shown("`${NAME}` or `{file: /path}`")]
+CaFile = Annotated[str, by(read_ca_file), _text_schema("^/"), Shown("absolute path")]
 Endpoint = Annotated[str, by(read_endpoint), _text_schema("^https?://"), Shown("address")]
 Listen = Annotated[
     ListenAddress | None, by(read_listen), WithJsonSchema({"type": "string"}), Shown("`host:port` or `off`")
@@ -207,6 +210,8 @@ GapFillWord = Annotated[GapFill, by(read_choice(GapFill))]
 TimestampModeWord = Annotated[TimestampMode, by(read_choice(TimestampMode))]
 FormatWord = Annotated[ArchiveFormat, by(read_choice(ArchiveFormat))]
 CompressionWord = Annotated[Compression, by(read_choice(Compression))]
+AddressingWord = Annotated[Addressing, by(read_choice(Addressing))]
+ContentCheckWord = Annotated[ContentCheck, by(read_choice(ContentCheck))]
 CompactionWord = Annotated[Compaction, by(read_choice(Compaction))]
 TruncationWord = Annotated[TruncationPolicy, by(read_choice(TruncationPolicy))]
 RecreationWord = Annotated[RecreationPolicy, by(read_choice(RecreationPolicy))]

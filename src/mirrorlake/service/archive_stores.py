@@ -15,6 +15,9 @@ def store_settings(destination: ArchiveDestination) -> StoreSettings:
                 prefix=s3.prefix,
                 region=s3.region,
                 endpoint=s3.endpoint,
+                ca_file=s3.ca_file,
+                addressing=s3.addressing,
+                content_check=s3.content_check,
                 profile=s3.profile,
                 access_key_id=s3.access_key_id,
                 secret_access_key=s3.secret_access_key,
@@ -25,6 +28,7 @@ def store_settings(destination: ArchiveDestination) -> StoreSettings:
                 bucket=gcs.bucket,
                 prefix=gcs.prefix,
                 endpoint=gcs.endpoint,
+                ca_file=gcs.ca_file,
                 service_account_key=gcs.service_account_key,
             )
         case StoreAzure() as azure:
@@ -33,6 +37,7 @@ def store_settings(destination: ArchiveDestination) -> StoreSettings:
                 container=azure.container,
                 prefix=azure.prefix,
                 endpoint=azure.endpoint,
+                ca_file=azure.ca_file,
                 account_key=azure.account_key,
                 sas_token=azure.sas_token,
             )

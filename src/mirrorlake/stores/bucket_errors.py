@@ -1,7 +1,8 @@
 """What the library's errors mean to us: the one place where its exceptions and the stores' codes are read.
 
 The library keeps status and code of an answer in its text only, as
-``… status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>…``; what follows ``Debug source`` repeats it.
+``… status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>…``; what follows ``Debug source`` repeats it, and
+alone says what was wrong with a certificate.
 """
 
 import re
@@ -26,12 +27,19 @@ LIBRARY_ERRORS = (BaseError, FileNotFoundError, ValueError, OSError)
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
 _QUERY = re.compile(r"\?[^\s)]*")
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _TEXT_LENGTH_MAX = 300
 
 _NO_OBJECT = {"", "NoSuchKey", "BlobNotFound", "NotFound"}
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 _PASSING_STATUS = {408, 409, 412, 425, 429}
+_CERTIFICATE_HINTS = {
+    "UnknownIssuer": "name the authority that issued it in `ca-file`",
+    "NotValidForName": "correct the host in `endpoint`, or let the certificate name it",
+    "Expired": "renew it, or set this machine's clock",
+    "NotValidYet": "set this machine's clock",
+}
 _INSTANCE_METADATA = "169.254.169.254"
 
 
@@ -75,6 +83,12 @@ def bucket_error(error: Exception, where: str) -> MirrorlakeError:
         return StoreUnusableError(f"{where}: {answer}", hint="use a store that can do it")
     if "path segment" in answer.text:
         return StoreUnusableError(f"{where}: {answer}", hint="a foreign object's key lies there: move it away")
+    if reason := _CERTIFICATE.search(str(error)):
+        return StoreUnavailableError(
+            f"{where}: the certificate of the store is refused ({reason[1]}); {answer}",
+            hint=_CERTIFICATE_HINTS.get(reason[1].removesuffix("Context"), "mend the store's certificate"),
+            status=0,
+        )
     no_credentials = "no credentials are in the environment, and no instance metadata service gives any"
     return StoreUnavailableError(
         f"{where}: {answer}", hint=no_credentials if _INSTANCE_METADATA in answer.text else "", status=0

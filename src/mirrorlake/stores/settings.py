@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.secret import Secret
 
 
@@ -25,7 +26,10 @@ class S3Settings:
         bucket: the bucket; it must exist.
         prefix: what all keys begin with, without slashes at its ends; empty for none.
         region: the bucket's.
-        endpoint: address of the store; None is AWS. Over ``http://`` nothing is encrypted.
+        endpoint: address of the store, without the bucket; None is AWS. Over ``http://`` nothing is encrypted.
+        ca_file: PEM certificates of authorities to trust beside the system's.
+        addressing: where requests name the bucket.
+        content_check: None is what the connection needs: ``sha256`` over plain HTTP, else ``none``.
         profile: a profile of the AWS configuration files; None leaves it to ``AWS_PROFILE``.
         access_key_id: named credentials, with the next; None leaves them to the environment.
         secret_access_key: see above.
@@ -36,6 +40,9 @@ class S3Settings:
     prefix: str = ""
     region: str
     endpoint: str | None = None
+    ca_file: Path | None = None
+    addressing: Addressing = Addressing.PATH
+    content_check: ContentCheck | None = None
     profile: str | None = None
     access_key_id: Secret | None = None
     secret_access_key: Secret | None = None
@@ -48,11 +55,15 @@ class S3Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcsSettings:
-    """A bucket of Google Cloud Storage; ``service_account_key`` None leaves credentials to the environment."""
+    """A bucket of Google Cloud Storage; ``service_account_key`` None leaves credentials to the environment.
+
+    ``ca_file`` holds PEM certificates of authorities to trust beside the system's.
+    """
 
     bucket: str
     prefix: str = ""
     endpoint: str | None = None
+    ca_file: Path | None = None
     service_account_key: Secret | None = None
 
     def where(self, name: str) -> str:
@@ -62,12 +73,16 @@ class GcsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureSettings:
-    """A container of Azure Blob Storage; without key and token credentials are left to the environment."""
+    """A container of Azure Blob Storage; without key and token credentials are left to the environment.
+
+    ``ca_file`` holds PEM certificates of authorities to trust beside the system's.
+    """
 
     account: str
     container: str
     prefix: str = ""
     endpoint: str | None = None
+    ca_file: Path | None = None
     account_key: Secret | None = None
     sas_token: Secret | None = None
 

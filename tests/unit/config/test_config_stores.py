@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.bucket_access import ContentCheck
 from mirrorlake.config.resolved import StoreAzure, StoreGcs, StoreS3
 from mirrorlake.secret import Secret
 from unit.config.config_texts import archive, load, messages
@@ -26,6 +27,22 @@ def test_an_s3_store_with_all_that_can_be_said() -> None:
     assert store.access_key_id == Secret("an-id")
     assert store.secret_access_key == Secret("a-key")
     assert store.session_token == Secret(file=Path("/t"))
+
+
+def test_how_a_bucket_is_talked_to() -> None:
+    (store,) = load(
+        stores(f"{{{S3}, ca-file: /etc/own-ca.pem, addressing: virtual-hosted, content-check: crc64}}")
+    ).stores
+    assert isinstance(store, StoreS3)
+    assert (store.ca_file, store.addressing.value) == (Path("/etc/own-ca.pem"), "virtual-hosted")
+    assert store.content_check is ContentCheck.CRC64
+    (plain,) = load(stores(f"{{{S3}}}")).stores
+    assert isinstance(plain, StoreS3)
+    assert (plain.ca_file, plain.addressing.value, plain.content_check) == (None, "path", None)
+    for other in ("type: gcs, bucket: b", "type: azure, account: a, container: c"):
+        (found,) = load(stores(f"{{{other}, endpoint: 'https://gateway', ca-file: /etc/own-ca.pem}}")).stores
+        assert isinstance(found, StoreGcs | StoreAzure)
+        assert found.ca_file == Path("/etc/own-ca.pem")
 
 
 def test_a_profile_is_named() -> None:
@@ -52,6 +69,11 @@ def test_gcs_and_azure_stores() -> None:
         ("type: gcs, bucket: b, service-account-key: wJalr", "service-account-key: a secret may not stand"),
         (f"{S3}, access-key-id: '${{ID}}'", "secret-access-key: is required"),
         (f"{S3}, secret-access-key: '${{KEY}}'", "access-key-id: is required"),
+        (f"{S3}, ca-file: own-ca.pem", "ca-file: `own-ca.pem` is a relative path"),
+        (f"{S3}, ca-file: /ca.pem, endpoint: 'http://gateway'", "ca-file: has no meaning over `http://`"),
+        ("type: gcs, bucket: b, ca-file: /ca.pem, endpoint: 'http://gateway'", "ca-file: has no meaning over"),
+        (f"{S3}, addressing: host", "addressing: "),
+        (f"{S3}, content-check: md5", "content-check: "),
         (f"{S3}, session-token: '${{KEY}}'", "session-token: has no meaning without"),
         (f"{S3}, profile: p, {NAMED}", "profile: has no meaning beside"),
         (f"{S3}, access-key-id: {{file: relative}}, secret-access-key: '${{KEY}}'", "must be an absolute path"),

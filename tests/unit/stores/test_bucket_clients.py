@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.secret import Secret
 from mirrorlake.stores.bucket_clients import PUT_BYTES_MAX, BucketClients
@@ -43,7 +44,38 @@ def test_the_condition_of_a_create_cannot_be_switched_off_from_the_environment(m
     ("endpoint", "is_unsigned"), [(None, "true"), ("https://gateway", "true"), ("http://gateway", "false")]
 )
 def test_content_is_signed_where_tls_does_not_protect_it(endpoint: str | None, is_unsigned: str) -> None:
-    assert shown(settings(endpoint=endpoint))["unsigned_payload"] == is_unsigned
+    found = shown(settings(endpoint=endpoint))
+    assert found["unsigned_payload"] == is_unsigned
+    assert "checksum_algorithm" not in found
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://gateway"])
+@pytest.mark.parametrize(
+    ("check", "is_unsigned", "checksum"),
+    [
+        (ContentCheck.SHA256, "false", None),
+        (ContentCheck.CRC64, "true", "CRC64NVME"),
+        (ContentCheck.NONE, "true", None),
+    ],
+)
+def test_how_content_is_checked_can_be_chosen(
+    endpoint: str | None, check: ContentCheck, is_unsigned: str, checksum: str | None
+) -> None:
+    found = shown(settings(endpoint=endpoint, content_check=check))
+    assert (found["unsigned_payload"], found.get("checksum_algorithm")) == (is_unsigned, checksum)
+
+
+@pytest.mark.parametrize(
+    ("addressing", "is_in_host", "endpoint"),
+    [
+        (Addressing.PATH, "false", "https://gateway:7070"),
+        (Addressing.VIRTUAL_HOSTED, "true", "https://lake.gateway:7070"),
+    ],
+)
+def test_a_bucket_named_in_the_host_goes_before_it(addressing: Addressing, is_in_host: str, endpoint: str) -> None:
+    found = shown(settings(endpoint="https://gateway:7070", addressing=addressing))
+    assert found["virtual_hosted_style_request"] == is_in_host
+    assert found["endpoint_url_s3"] == endpoint
 
 
 def test_a_put_has_a_time_limit_for_its_size_and_one_client_for_each() -> None:
