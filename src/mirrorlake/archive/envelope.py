@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from mirrorlake.archive.checksum import ALGORITHM
+from mirrorlake.archive.seal import SEAL_ALGORITHM
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 
@@ -73,6 +74,7 @@ class SegmentFooter:
             range, as in any segment.
         algorithm: what ``checksum`` is: of the records, or, where they were never decoded, of the file.
         file: the file's own length and checksum, where this stands beside it; None where it is part of the file.
+        seal: of the bytes that hold this: see `mirrorlake.archive.seal`. None where they were written without one.
     """
 
     envelope: SegmentEnvelope
@@ -91,6 +93,8 @@ class SegmentFooter:
     snapshot: SnapshotState | None = None
     algorithm: str = ALGORITHM
     file: FileSum | None = None
+    # Of the bytes, not of what they say: two that say the same are equal.
+    seal: str | None = field(default=None, compare=False)
 
     @property
     def offsets(self) -> OffsetRange:
@@ -124,6 +128,8 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "writer": envelope.writer,
         "created_at": envelope.created_at,
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
+        # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
+        **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
     }
     return json.dumps(fields).encode()
 
@@ -185,6 +191,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         snapshot=None if fields.get("snapshot") is None else _snapshot(fields["snapshot"]),
         algorithm=algorithm,
         file=_file(fields["file"]) if "file" in fields else None,
+        seal=_seal(fields) if "seal" in fields or "sealed_by" in fields else None,
     )
     _ = footer.offsets  # a range, or ValueError
     return footer
@@ -205,6 +212,12 @@ def _file(value: object) -> FileSum:
     if algorithm != FILE_ALGORITHM:
         raise ValueError(f"file checksum {algorithm}")
     return FileSum(bytes=_number(fields["bytes"]), checksum=checksum)
+
+
+def _seal(fields: dict[str, object]) -> str:
+    if fields["sealed_by"] != SEAL_ALGORITHM:
+        raise ValueError(f"sealed by {fields['sealed_by']}")
+    return _text(fields["seal"])
 
 
 def _checksum(value: object) -> tuple[str, str]:

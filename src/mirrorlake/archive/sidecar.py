@@ -11,12 +11,14 @@ none of these is ever deleted before its segment, so all that there are stand in
 it; one that finds several takes the one that names the checksum of the file.
 """
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import BinaryIO
 
 from mirrorlake.archive.envelope import SegmentFooter, decode_footer, encode_footer
 from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.names import RESERVED_MARK
+from mirrorlake.archive.seal import OPEN_SEAL, flaw_of, sealed
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
@@ -76,7 +78,7 @@ def create_sidecar(
         ChainBrokenError: all generations are taken by other descriptions.
         StoreUnavailableError: unknown whether it is there; begin again from the position.
     """
-    data = encode_footer(footer) + b"\n"
+    data = sealed(encode_footer(replace(footer, seal=OPEN_SEAL)) + b"\n")
     for generation in range(GENERATION_MAX + 1):
         key = sidecar_key(segment_key, generation)
         crash_point(SidecarStep.CREATE)
@@ -152,7 +154,9 @@ def _decode(store: ObjectStore, key: str) -> SegmentFooter | None:
         footer = decode_footer(data, where=key)
     except ChainBrokenError:
         return None
-    return None if footer.file is None else footer
+    if footer.file is None or (footer.seal is not None and flaw_of(data, footer.seal)):
+        return None
+    return footer
 
 
 def _unfit(segment_key: str, what: str) -> ChainBrokenError:

@@ -13,6 +13,7 @@ from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_foot
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
 from mirrorlake.archive.formats.record_order import check_order, within_range
+from mirrorlake.archive.seal import flaw_of_file
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -44,7 +45,7 @@ class ParquetSegmentReader:
         try:
             self._file = pq.ParquetFile(file, pre_buffer=False)
             self.footer = self._read_footer()
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # the last of a column's name that is not UTF-8
             file.close()
             raise self._damaged(error) from error
         except BaseException:
@@ -95,7 +96,7 @@ class ParquetSegmentReader:
             yield from self._read_group(group)
 
     def check_content(self) -> None:
-        """Reads everything and compares it with the footer.
+        """Reads everything and compares it with the footer: its records, and then every byte with its seal.
 
         Raises:
             ChainBrokenError: damaged, or count, range, checksum, topic or partition differ from the footer's.
@@ -110,6 +111,16 @@ class ParquetSegmentReader:
                 f"holds {records} records with checksum {checksum.hexdigest()}, its footer says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
+        self._check_seal()
+
+    def _check_seal(self) -> None:
+        """Compares the file with its seal; what earlier versions wrote has none."""
+        if self.footer is None or self.footer.seal is None:
+            return
+        # The footer ends with its length and the mark of the format.
+        end_bytes = self._file.metadata.serialized_size + 8
+        if flaw := flaw_of_file(self._source, self.footer.seal, end_bytes=end_bytes):
+            raise self._broken(flaw)
 
     def _check_source_columns(self) -> None:
         """Compares the columns that are no part of the records, and so of no checksum: they say whose those are."""
@@ -128,11 +139,15 @@ class ParquetSegmentReader:
             raise self._damaged(error) from error
 
     def _read_footer(self) -> SegmentFooter | None:
-        missing = {name for name in _COLUMNS if name not in self._file.schema_arrow.names}
+        missing = {name for name in SCHEMA.names if name not in self._file.schema_arrow.names}
         if missing - {"header_keys"}:
             raise self._broken(f"is not a segment: it has no columns {sorted(missing)}")
         metadata = self._file.metadata.metadata or {}
-        return decode_footer(metadata[METADATA_KEY], where=self._where) if METADATA_KEY in metadata else None
+        if METADATA_KEY in metadata:
+            return decode_footer(metadata[METADATA_KEY], where=self._where)
+        if "header_keys" not in missing:
+            raise self._broken("has mirrorlake's columns, and not what mirrorlake says in a footer")
+        return None
 
     def _read_group(self, group: int) -> Iterator[RecordColumns]:
         metadata = self._file.metadata.row_group(group)

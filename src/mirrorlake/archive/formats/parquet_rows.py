@@ -1,6 +1,7 @@
 """A Parquet file of records in the making: row group by row group, within a bounded memory."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -15,6 +16,7 @@ from mirrorlake.archive.formats.parquet_schema import (
 )
 from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.gaps import GapReport
+from mirrorlake.archive.seal import OPEN_SEAL, SealingFile
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.page_compression import Compression
 
@@ -53,8 +55,9 @@ class ParquetRows:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         codec, level = _CODECS[compression]
+        self._file = SealingFile(file)
         self._writer = pq.ParquetWriter(
-            file,
+            self._file,
             WRITTEN_SCHEMA,
             version="2.6",
             compression=codec,
@@ -114,9 +117,12 @@ class ParquetRows:
         footer = self._account.footer(
             envelope, end_offset=end_offset, gaps=gaps, leader_epoch=leader_epoch, snapshot=snapshot
         )
-        self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: encode_footer(footer)})
+        text = encode_footer(replace(footer, seal=OPEN_SEAL))
+        self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: text})
+        # The page indexes and the footer: some hundred bytes for each row group.
+        self._file.hold_back()
         self._writer.close()
-        return footer
+        return replace(footer, seal=self._file.seal())
 
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""

@@ -7,6 +7,7 @@ and to every reader, they are plain strings.
 import base64
 import itertools
 import re
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -161,7 +162,7 @@ def records_of(batch: pa.RecordBatch) -> RecordColumns:
 
     Raises:
         pyarrow.ArrowInvalid: a value no offset or timestamp can have.
-        ValueError: nulls where none may be, or an unknown timestamp type.
+        ValueError: nulls where none may be, an unknown timestamp type, or columns that are no lists where they must be.
     """
     offsets = batch.column("offset").cast(pa.int64())
     types = pc.index_in(batch.column("timestamp_type"), value_set=_TIMESTAMP_TYPE_NAMES)
@@ -183,10 +184,18 @@ def _header_keys(batch: pa.RecordBatch) -> pa.ListArray | None:
     if "header_keys" not in batch.schema.names:
         return None
     keys = batch.column("header_keys")
+    if not _is_list_of(keys.type, pa.types.is_large_binary):
+        raise ValueError(f"header_keys of type {keys.type}")
     return None if keys.null_count == len(keys) else keys
 
 
+def _is_list_of(found: pa.DataType, is_wanted: Callable[[pa.DataType], bool]) -> bool:
+    return pa.types.is_list(found) and is_wanted(found.value_type)
+
+
 def _exact_headers(headers: pa.ListArray, header_keys: pa.ListArray | None) -> pa.ListArray:
+    if not _is_list_of(headers.type, pa.types.is_struct):
+        raise ValueError(f"headers of type {headers.type}")
     bounds = headers.offsets.to_numpy()
     items = headers.flatten()
     if items.null_count:

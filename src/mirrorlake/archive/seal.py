@@ -1,0 +1,109 @@
+"""Seals: a checksum that stands inside of the bytes it is about.
+
+The bytes hold 32 hexadecimal digits once, the XXH3 128-bit hash of all of them with zeros in the digits' place. So
+every byte counts, also those a reader never looks at, and nothing beside the object is needed to check it.
+"""
+
+from io import RawIOBase
+from typing import TYPE_CHECKING, BinaryIO
+
+import xxhash
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+SEAL_ALGORITHM = "xxh3-128"
+
+OPEN_SEAL = "0" * 32
+"""Stands in the seal's place until it is known."""
+
+READ_BYTES = 4 << 20
+
+
+class SealingFile(RawIOBase):
+    """Writes to a file, of which it holds the end back until it can be sealed; the file is not closed.
+
+    Args:
+        file: takes the bytes in order; need not seek.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+        self._hash = xxhash.xxh3_128()
+        self._end: bytearray | None = None
+
+    def writable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Writes ``data``, or holds it back.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the file's.
+        """
+        if self._end is not None:
+            self._end += data
+        else:
+            self._file.write(data)
+            self._hash.update(data)
+        return memoryview(data).nbytes
+
+    def hold_back(self) -> None:
+        """Holds back all that is written from now on, which must be what can be held in memory."""
+        self._end = bytearray()
+
+    def seal(self) -> str:
+        """Writes what was held back, with the seal in place of the one ``OPEN_SEAL`` in quotes there; returns it.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the file's.
+        """
+        assert self._end is not None, "sealed without an end"
+        self._hash.update(self._end)
+        digits = self._hash.hexdigest()
+        self._file.write(_with_digits(bytes(self._end), digits))
+        return digits
+
+
+def sealed(data: bytes) -> bytes:
+    """Returns ``data`` with the seal in place of the one ``OPEN_SEAL`` in quotes in it."""
+    return _with_digits(data, xxhash.xxh3_128(data).hexdigest())
+
+
+def flaw_of(data: bytes, seal: str) -> str | None:
+    """Returns what is wrong with sealed bytes, in words, or None where they are intact."""
+    return _flaw(xxhash.xxh3_128(), data, seal)
+
+
+def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int) -> str | None:
+    """Reads a sealed file from its start to its end and returns what is wrong, in words; None where it is intact.
+
+    Args:
+        file: seekable.
+        seal: what it is sealed with.
+        end_bytes: how many of its last bytes hold the seal.
+    """
+    before_bytes = file.seek(0, 2) - end_bytes
+    file.seek(0)
+    found = xxhash.xxh3_128()
+    while before_bytes > 0 and (data := file.read(min(READ_BYTES, before_bytes))):
+        found.update(data)
+        before_bytes -= len(data)
+    return _flaw(found, file.read(), seal)
+
+
+def _flaw(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
+    if end.count(seal.encode()) != 1:
+        return f"does not hold its seal {seal} exactly once"
+    before.update(end.replace(seal.encode(), OPEN_SEAL.encode()))
+    actual = before.hexdigest()
+    return None if actual == seal else f"has checksum {actual}, it is sealed with {seal}"
+
+
+def _with_digits(data: bytes, digits: str) -> bytes:
+    # In quotes: as JSON escapes quotes, no text in it can look like this.
+    before, found, after = data.partition(f'"{OPEN_SEAL}"'.encode())
+    assert found, "there is no place for a seal"
+    return before + f'"{digits}"'.encode() + after
