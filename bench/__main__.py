@@ -23,9 +23,10 @@ from bench.inputs import INPUTS, Input, fill
 from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
-from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeS3, MirrorlakeTls
+from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
 from bench.storage import Place, Storage, choose_place
+from bench.stores import STORES_INPUT, measure_stores
 from mirrorlake.embedded.jars import kafka_libs
 
 # With how many times the input each is measured by default: as many as about twenty seconds of copying need, the peer's
@@ -39,9 +40,8 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
-    "mirrorlake-s3": (MirrorlakeS3, {"k1": 5}),
 }
-PARTS = ("help", "copy", "fills", "records", "latency", "many")
+PARTS = ("help", "copy", "stores", "fills", "records", "latency", "many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,9 @@ def main() -> None:
         print(f"mirrorlake --help: {found.help_seconds:.2f} s\n", flush=True)
     if "copy" in parts:
         _copy(arguments, found)
+    if "stores" in parts:
+        found.stores = asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage))
+        print(results.stores_table(found.stores) + "\n", flush=True)
     if "fills" in parts:
         found.fills = asyncio.run(_run_fills())
         print(results.fill_table(found.fills) + "\n", flush=True)
@@ -92,6 +95,7 @@ def _arguments() -> argparse.Namespace:
         choices=[*Storage],
         help="what keeps the brokers' logs while copies are measured; memory by default where all fits there",
     )
+    parser.add_argument("--stores-rounds", type=int, default=3, help="how often each kind of store is measured")
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="folder for the results")
@@ -119,6 +123,8 @@ def _summary(found: results.Results) -> str:
     tables = []
     if found.copies:
         tables.append(results.copy_table(found.copies))
+    if found.stores:
+        tables.append(results.stores_table(found.stores))
     if found.fills:
         tables.append(results.fill_table(found.fills))
     if found.records_paths:
@@ -152,6 +158,19 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
             wanted=wanted,
             filled=filled,
             folder=brokers.contender_folder,
+        )
+
+
+async def _run_stores(rounds: int, storage: Storage | None) -> list[Measured]:
+    place = choose_place([STORES_INPUT], wanted=storage)
+    async with _brokers({STORES_INPUT.name: STORES_INPUT.partitions}, place.folder) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, STORES_INPUT)
+        return await measure_stores(
+            source=brokers.source,
+            destination=brokers.destination,
+            filled=filled,
+            folder=brokers.contender_folder,
+            rounds=rounds,
         )
 
 

@@ -35,7 +35,7 @@ class BenchKafka(EmbeddedKafka):
         self.certificate = folder / "certificate.pem"
         self._bundle = folder / "broker.pem"
         folder.mkdir(parents=True, exist_ok=True)
-        _make_certificate(self.certificate, self._bundle)
+        make_certificate(self.certificate, self._bundle)
 
     @property
     def tls_servers(self) -> str:
@@ -50,8 +50,8 @@ class BenchKafka(EmbeddedKafka):
         return properties | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._bundle)}
 
 
-def _make_certificate(certificate_file: Path, bundle_file: Path) -> None:
-    """Writes a certificate that is its own authority, and the same behind its key, as Kafka wants it."""
+def make_certificate(certificate_file: Path, bundle_file: Path, *, is_authority: bool = True) -> None:
+    """Writes a certificate that vouches for itself, and the same behind its key, as Kafka wants it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
     now = datetime.datetime.now(datetime.UTC)
@@ -64,7 +64,7 @@ def _make_certificate(certificate_file: Path, bundle_file: Path) -> None:
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
         .sign(key, hashes.SHA256())
         .public_bytes(serialization.Encoding.PEM)
     )

@@ -28,6 +28,9 @@ class Kind(StrEnum):
     KAFKA_MAPPED = "kafka, offsets mapped"
     KAFKA_TLS = "kafka over TLS"
     PARQUET = "parquet"
+    PARQUET_S3 = "parquet in S3"
+    PARQUET_S3_CRC = "parquet in S3, content-check: crc64"
+    PARQUET_S3_TLS = "parquet in S3 over TLS"
     NDJSON = "ndjson"
     LOG = "log"
 

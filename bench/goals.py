@@ -6,7 +6,7 @@ from enum import StrEnum
 from statistics import median
 
 from bench.contender import Kind, Measured
-from bench.results import Results
+from bench.results import Results, store_cpu_seconds_per_gigabyte
 from mirrorlake.offsets import GapFill
 
 CPU_RATIO_MIN = {"k1": 10.0, "b100": 25.0, "s100": 1.0}
@@ -15,6 +15,7 @@ CPU_ONLY = frozenset({"s100"})
 WALL_RATIO_MIN = 2.5
 STEADY_SECONDS_MIN = 20.0
 ARCHIVE_RECORDS_PER_CPU_SECOND_MIN = {"k1": 400_000.0, "b100": 2_000_000.0}
+STORE_CPU_RATIO_MAX = 1.15
 MAPPED_CPU_RATIO_MAX = 1.15
 TLS_GB_PER_CPU_SECOND_MIN = 0.35
 """Asked of the task processes; all of ours are counted."""
@@ -62,6 +63,7 @@ def judge(results: Results) -> list[Goal]:
     return [
         *_copies(results),
         *_other_copies(results),
+        *_stores(results),
         *_fills(results),
         *_records(results),
         *_latency(results),
@@ -107,6 +109,15 @@ def _other_copies(results: Results) -> Iterator[Goal]:
     if logs := _runs(results, "k1", OURS, Kind.LOG):
         rate = median([r.megabytes_per_cpu_second for r in logs])
         yield _at_least("k1: MB per CPU-second to an archive of batches", LOG_MEGABYTES_PER_CPU_SECOND_MIN, rate)
+
+
+def _stores(results: Results) -> Iterator[Goal]:
+    kinds = {run.kind for run in results.stores}
+    if Kind.PARQUET in kinds:
+        folder = store_cpu_seconds_per_gigabyte(results.stores, Kind.PARQUET)
+        for kind in sorted(kinds - {Kind.PARQUET}):
+            ratio = store_cpu_seconds_per_gigabyte(results.stores, kind) / folder
+            yield _at_most(f"k1: CPU-seconds per byte, {kind} × folder", STORE_CPU_RATIO_MAX, ratio)
 
 
 def _fills(results: Results) -> Iterator[Goal]:

@@ -8,7 +8,7 @@ from bench.brokers import BenchKafka
 from bench.contender import Kind
 from bench.inputs import Input
 from bench.s3_gateway import S3Gateway
-from bench.watches import ArchiveWatch, TopicWatch, Watch
+from bench.watches import ArchiveWatch, PublishedWatch, TopicWatch, Watch
 from mirrorlake import __version__
 from mirrorlake.embedded.guarded_process import GuardedProcess
 
@@ -79,6 +79,7 @@ class MirrorlakeArchive:
     def __init__(self, kind: Kind = Kind.PARQUET) -> None:
         self.name = f"mirrorlake {__version__} to {kind}"
         self.kind = kind
+        self._format = kind.value if kind in (Kind.NDJSON, Kind.LOG) else Kind.PARQUET.value
         self._process: GuardedProcess | None = None
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
@@ -86,7 +87,7 @@ class MirrorlakeArchive:
         del destination
         (folder / "lake").mkdir()
         store = f"{{type: filesystem, root: {folder / 'lake'}}}"
-        configuration = archive_configuration(source, wanted.name, store, format_name=self.kind.value)
+        configuration = archive_configuration(source, wanted.name, store, format_name=self._format)
         self._process = start_mirrorlake(configuration, folder, "--once")
         return self._process.pid
 
@@ -102,19 +103,32 @@ class MirrorlakeArchive:
         return ArchiveWatch(folder / "lake" / wanted.name)
 
 
-class MirrorlakeS3(MirrorlakeArchive):
-    """The same into a bucket, of a gateway on this machine whose own CPU time is not counted."""
+class MirrorlakeFolder(MirrorlakeArchive):
+    """The same as Parquet, timed as copies into a bucket are."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = f"mirrorlake {__version__} to Parquet in S3"
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
+        """See `bench.contender.Contender`."""
+        del destination
+        return PublishedWatch(folder / "lake" / wanted.name)
+
+
+class MirrorlakeS3(MirrorlakeFolder):
+    """The same into a bucket, of a gateway on this machine whose own CPU time is not counted.
+
+    Args:
+        kind: how it is reached.
+    """
+
+    def __init__(self, kind: Kind = Kind.PARQUET_S3) -> None:
+        super().__init__(kind)
         self._gateway: S3Gateway | None = None
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """Starts archiving into a bucket that the gateway keeps as ``folder / "lake"``."""
         del destination
-        self._gateway = S3Gateway(folder).start()
-        text = archive_configuration(source, wanted.name, self._gateway.store, format_name=self.kind.value)
+        self._gateway = S3Gateway(folder, is_encrypted=self.kind is Kind.PARQUET_S3_TLS).start()
+        more = ", content-check: crc64" if self.kind is Kind.PARQUET_S3_CRC else ""
+        text = archive_configuration(source, wanted.name, self._gateway.store(more), format_name=self._format)
         self._process = start_mirrorlake(text, folder, "--once")
         return self._process.pid
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from bench.contender import Measured
+from bench.contender import Kind, Measured
 from bench.fills import Fill
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
@@ -31,6 +31,7 @@ class Results:
 
     copies: list[Measured] = field(default_factory=list)
     copies_storage: Storage | None = None
+    stores: list[Measured] = field(default_factory=list)
     fills: list[Fill] = field(default_factory=list)
     records_paths: list[RecordsPath] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
@@ -50,16 +51,8 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "load": {"before": results.load_before, "after": os.getloadavg()},
         "kafka": KAFKA_VERSION,
         "copies_storage": results.copies_storage,
-        "runs": [
-            {
-                **asdict(run),
-                "megabytes_per_cpu_second": round(run.megabytes_per_cpu_second, 1),
-                "megabytes_per_cpu_second_overall": round(run.megabytes_per_cpu_second_overall, 1),
-                "megabytes_per_second": round(run.megabytes_per_second, 1),
-                "records_per_cpu_second": round(run.records_per_cpu_second),
-            }
-            for run in results.copies
-        ],
+        "runs": [_figures(run) for run in results.copies],
+        "stores": [_figures(run) for run in results.stores],
         "fills": [{**asdict(run), "offsets_per_second": round(run.offsets_per_second)} for run in results.fills],
         "records_paths": [
             {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)}
@@ -72,6 +65,16 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
     path = folder / f"{moment}.json"
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def _figures(run: Measured) -> dict[str, Any]:
+    return {
+        **asdict(run),
+        "megabytes_per_cpu_second": round(run.megabytes_per_cpu_second, 1),
+        "megabytes_per_cpu_second_overall": round(run.megabytes_per_cpu_second_overall, 1),
+        "megabytes_per_second": round(run.megabytes_per_second, 1),
+        "records_per_cpu_second": round(run.records_per_cpu_second),
+    }
 
 
 _COPY_HEAD = (
@@ -97,6 +100,28 @@ def copy_table(measured: Sequence[Measured]) -> str:
             )
         )
     return text_table(rows, words=2)
+
+
+def stores_table(measured: Sequence[Measured]) -> str:
+    """Returns one line per kind of store, with the medians of its rounds; the ratio is to the folder's CPU."""
+    rows: list[Sequence[str]] = [("store", "rounds", "GB", "copy CPU s/GB", "× folder", "copy s/GB", "MB max")]
+    costs = {kind: store_cpu_seconds_per_gigabyte(measured, kind) for kind in {run.kind for run in measured}}
+    for kind in dict.fromkeys(run.kind for run in measured):
+        runs = [run for run in measured if run.kind is kind]
+        wall = median([run.copy_wall_seconds * 1e9 / run.copied_bytes for run in runs])
+        rows.append(
+            (
+                *(kind, str(len(runs)), f"{median([run.copied_bytes for run in runs]) / 1e9:.2f}"),
+                *(f"{costs[kind]:.3f}", f"{costs[kind] / costs[Kind.PARQUET]:.3f}" if Kind.PARQUET in costs else ""),
+                *(f"{wall:.2f}", f"{max(run.memory_bytes_max for run in runs) / 1e6:.0f}"),
+            )
+        )
+    return text_table(rows, words=1)
+
+
+def store_cpu_seconds_per_gigabyte(measured: Sequence[Measured], kind: Kind) -> float:
+    """Returns the median over the rounds of one kind: CPU-seconds of all our processes per 10⁹ bytes on the wire."""
+    return median([run.copy_cpu_seconds * 1e9 / run.copied_bytes for run in measured if run.kind is kind])
 
 
 def fill_table(fills: Sequence[Fill]) -> str:

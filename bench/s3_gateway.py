@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from bench.brokers import HOST, make_certificate
 from mirrorlake.cache_folder import user_cache_folder
 from mirrorlake.embedded.guarded_process import GuardedProcess
 
@@ -18,20 +19,23 @@ _KEY_ID, _SECRET = "bench", "bench-secret"
 
 
 class S3Gateway:
-    """Keeps the bucket ``lake`` as the folder of this name in ``folder``."""
+    """Keeps the bucket ``lake`` as the folder of this name in ``folder``; with TLS where ``is_encrypted``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_encrypted: bool = False) -> None:
         self._folder = folder
+        self._is_encrypted = is_encrypted
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             self._port = int(closed.getsockname()[1])
         self._process: GuardedProcess | None = None
 
-    @property
-    def store(self) -> str:
-        """How it stands in a configuration."""
+    def store(self, more: str = "") -> str:
+        """Returns how it stands in a configuration, with ``more`` settings."""
+        scheme = "https" if self._is_encrypted else "http"
+        if self._is_encrypted:
+            more += f", ca-file: {self._folder / 'certificate.pem'}"
         return (
-            f"{{type: s3, bucket: lake, region: us-east-1, endpoint: 'http://127.0.0.1:{self._port}', "
+            f"{{type: s3, bucket: lake, region: us-east-1, endpoint: '{scheme}://{HOST}:{self._port}'{more}, "
             f"access-key-id: {{file: {self._folder / 'key-id'}}}, "
             f"secret-access-key: {{file: {self._folder / 'secret-key'}}}}}"
         )
@@ -40,16 +44,14 @@ class S3Gateway:
         (self._folder / "lake").mkdir()
         (self._folder / "key-id").write_text(_KEY_ID)
         (self._folder / "secret-key").write_text(_SECRET)
+        listen = ["--port", f"{HOST}:{self._port}", "--quiet", "--keep-alive"]
+        if self._is_encrypted:
+            certificate, bundle = self._folder / "certificate.pem", self._folder / "gateway.pem"
+            # Its client takes no authority for a server.
+            make_certificate(certificate, bundle, is_authority=False)
+            listen += ["--cert", str(certificate), "--key", str(bundle)]
         self._process = GuardedProcess(
-            [
-                str(_program()),
-                "--port",
-                f"127.0.0.1:{self._port}",
-                "--quiet",
-                "--keep-alive",
-                "posix",
-                str(self._folder),
-            ],
+            [str(_program()), *listen, "posix", str(self._folder)],
             log_path=self._folder / "gateway.log",
             environ={**os.environ, "ROOT_ACCESS_KEY": _KEY_ID, "ROOT_SECRET_KEY": _SECRET},
         )

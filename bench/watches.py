@@ -89,3 +89,11 @@ class ArchiveWatch:
     def has_begun(self, copied: int) -> bool:
         """With the first file, published or not: what is written before the first publication is copying too."""
         return copied > 0 or any(self._folder.glob("*/*"))
+
+
+class PublishedWatch(ArchiveWatch):
+    """The same, begun with the first published segment: what a store holds before it, not every store shows."""
+
+    def has_begun(self, copied: int) -> bool:
+        """With the first published segment."""
+        return copied > 0

@@ -83,6 +83,17 @@ def test_an_archive_of_batches_is_judged_by_bytes() -> None:
     assert goals(Results(copies=[ours])) == {"k1: MB per CPU-second to an archive of batches": (650.0, True)}
 
 
+def test_a_bucket_is_judged_by_the_folders_cpu_per_byte() -> None:
+    folder = [copy("folder", kind=Kind.PARQUET, megabytes=4000, cpu_seconds=seconds) for seconds in (8.0, 7.0, 20.0)]
+    bucket = [copy("bucket", kind=Kind.PARQUET_S3_TLS, megabytes=2000, cpu_seconds=seconds) for seconds in (5.0, 4.6)]
+
+    ((name, (ratio, is_reached)),) = goals(Results(stores=[*folder, *bucket])).items()
+
+    # Medians of 2.0 and 2.4 seconds a gigabyte.
+    assert name == "k1: CPU-seconds per byte, parquet in S3 over TLS × folder"
+    assert (round(ratio, 6), is_reached) == (1.2, False)
+
+
 def test_memory_is_the_most_that_any_round_took() -> None:
     rounds = [copy("mirrorlake 0.1.0", name="b100", memory_bytes_max=gib << 29) for gib in (1, 3)]
 
