@@ -1,18 +1,17 @@
 """Leases in processes of their own, that may be killed, frozen, or kill themselves at a named step."""
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.stores.crash_points import CrashPoint
+from support.fork_server import fork_context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +77,11 @@ class LeaseProcesses:
     """Starts such processes, quickly: they are forked from a process that has imported everything."""
 
     def __init__(self) -> None:
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["support.lease_processes", "support.leases"])
         self._started: list[BaseProcess] = []
 
     def start(self, work: Callable[..., None], *arguments: object) -> BaseProcess:
         """Starts ``work``, a function of this module, with arguments that can be pickled."""
-        process = self._context.Process(target=work, args=arguments, daemon=True)
+        process = fork_context().Process(target=work, args=arguments, daemon=True)
         process.start()
         self._started.append(process)
         return process
