@@ -283,6 +283,34 @@ def test_the_golden_archive_of_mirror_v3_is_continued_in_each_codec_and_format(
         assert_same_records(there, found)
         for old in sorted((GOLDEN / folder / "0").iterdir()):
             assert (root / folder / "0" / old.name).read_bytes() == old.read_bytes()
+    checked = mirrorlake("archive", "check", "-c", config, "--level", "checksums")
+    assert checked.code == 0, checked.out + checked.err
+
+
+def test_a_description_that_is_lost_does_not_make_a_file_one_of_mirror_v3(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "archive"
+    shutil.copytree(GOLDEN / "lines", root / "lines")
+    make_topic(source_kafka.bootstrap_servers, topic_name, every_kind(11))
+    config = write_yaml(
+        tmp_path / "mirror-v3.yaml",
+        filesystem(root, max_time_ms=LONG_MS, max_offsets=1)
+        + "  format: ndjson\n"
+        + mirrors(source_kafka, ("lines", topic_name, 0, "lines")),
+    )
+    ended = mirrorlake("run", "--once", "-c", config, environ=NO_METRICS)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    descriptions = sorted((root / "lines" / "_meta" / "0").iterdir())
+    assert len(descriptions) > 3
+
+    for lost in (descriptions[0], descriptions[1], descriptions[-1]):
+        kept = lost.read_bytes()
+        lost.unlink()
+        checked = mirrorlake("archive", "check", "-c", config, "--level", "checksums")
+        assert checked.code == 1
+        assert f"{lost.name.removesuffix('.json')} has no description" in checked.out + checked.err
+        lost.write_bytes(kept)
 
 
 def test_a_kafka_topic_that_does_not_exist_is_not_made_and_ends_the_run_with_code_3(

@@ -31,6 +31,7 @@ class SegmentEnvelope:
     """What is known of a segment before its first record.
 
     ``topic_id`` is None where the source's broker knows no topic ids. ``created_at`` is RFC 3339 in UTC.
+    ``follows_mirror_v3`` says that mirror-v3 wrote the segment before it.
     """
 
     cluster_id: str
@@ -40,6 +41,7 @@ class SegmentEnvelope:
     start_offset: int
     writer: str
     created_at: str
+    follows_mirror_v3: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         **({} if footer.snapshot is None else {"snapshot": asdict(footer.snapshot)}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
+        **({"follows_mirror_v3": True} if envelope.follows_mirror_v3 else {}),
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
         **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
@@ -175,6 +178,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
             start_offset=_number(fields["start_offset"]),
             writer=_text(fields["writer"]),
             created_at=_text(fields["created_at"]),
+            follows_mirror_v3=fields.get("follows_mirror_v3") is True,
         ),
         end_offset=_number(fields["end_offset"]),
         records=_number(fields["records"]),

@@ -42,25 +42,6 @@ class NamesReport:
         self.size_bytes += segment.size_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Whose records a segment holds; the same in all segments of a partition. ``topic_id`` may not be known."""
-
-    cluster_id: str
-    topic: str
-    topic_id: str | None
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} of cluster {self.cluster_id} (topic id {self.topic_id or 'not known'})"
-
-    def agrees_with(self, other: "Origin") -> bool:
-        """Tells whether both may be one source partition."""
-        ids_agree = self.topic_id is None or other.topic_id is None or self.topic_id == other.topic_id
-        sources = ((each.cluster_id, each.topic, each.partition) for each in (self, other))
-        return ids_agree and next(sources) == next(sources)
-
-
 def archived_folders(store: ObjectStore) -> Iterator[tuple[str, int]]:
     """Yields the name and number of every partition folder of a store, in the order of names and then numbers.
 
@@ -147,7 +128,7 @@ def footer_of(archived: Folder, segment: Segment) -> SegmentFooter | None:
         return reader.footer
 
 
-def check_segment(archived: Folder, segment: Segment) -> Origin | None:
+def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
     """Reads a segment whole and compares it with what it says and with its name.
 
     Args:
@@ -155,7 +136,7 @@ def check_segment(archived: Folder, segment: Segment) -> Origin | None:
         segment: which.
 
     Returns:
-        Whose records it holds; None where mirror-v3 wrote it, which does not say.
+        What it says of itself; None where mirror-v3 wrote it, or so it looks: `Succession` tells.
 
     Raises:
         ChainBrokenError: it was changed, cut, renamed or swapped; the text names it.
@@ -163,7 +144,9 @@ def check_segment(archived: Folder, segment: Segment) -> Origin | None:
     """
     if isinstance(archived, SnapshotPartition):
         footer = check_snapshot_content(archived, segment)
-        return _origin(archived, segment, footer) if footer else None
+        if footer is not None:
+            _check_place(archived, segment, footer)
+        return footer
     key = key_of(archived, segment)
     with open_segment(archived.store, key) as reader:
         footer = reader.footer
@@ -176,7 +159,7 @@ def check_segment(archived: Folder, segment: Segment) -> Origin | None:
         if footer.offsets != segment.name.offsets:
             covers = f"says of itself that it covers {footer.offsets}"
             raise _misplaced(key, covers, f"it covers {segment.name.offsets}")
-        origin = _origin(archived, segment, footer)
+        _check_place(archived, segment, footer)
         counted = footer.records + sum(footer.gap_offsets.values())
         if counted != len(footer.offsets):
             raise ChainBrokenError(
@@ -185,28 +168,13 @@ def check_segment(archived: Folder, segment: Segment) -> Origin | None:
                 key=key,
             )
         reader.check_content()
-    return origin
+    return footer
 
 
-def _origin(archived: Folder, segment: Segment, footer: SegmentFooter) -> Origin:
+def _check_place(archived: Folder, segment: Segment, footer: SegmentFooter) -> None:
     if footer.envelope.partition != archived.partition:
         holds = f"holds partition {footer.envelope.partition}"
         raise _misplaced(key_of(archived, segment), holds, f"it holds partition {archived.partition}")
-    return Origin(
-        cluster_id=footer.envelope.cluster_id,
-        topic=footer.envelope.topic,
-        topic_id=footer.envelope.topic_id,
-        partition=footer.envelope.partition,
-    )
-
-
-def other_origin(key: str, found: Origin, expected: Origin) -> ChainBrokenError:
-    """Returns the error of a segment that holds another source's records than the first one of its partition."""
-    return ChainBrokenError(
-        f"{key} holds records of {found}, and the segments before it of {expected}",
-        hint="the file was swapped: put the right one back",
-        key=key,
-    )
 
 
 def key_of(archived: Folder, segment: Segment) -> str:

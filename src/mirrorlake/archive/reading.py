@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from mirrorlake.archive.formats.registry import open_segment
-from mirrorlake.archive.inspection import Origin, check_segment, key_of, other_origin
+from mirrorlake.archive.inspection import check_segment, key_of
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.succession import Succession
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -46,11 +47,12 @@ def check_archived_content(archived: ArchivedPartition) -> int:
         MirrorlakeError: the store could not be read.
     """
     count = 0
-    first: Origin | None = None
+    succession = Succession()
     for segment in archived.segments(archived.read_chain()):
-        origin = check_segment(archived, segment)
-        first = first or origin
-        if first and origin and not origin.agrees_with(first):
-            raise other_origin(key_of(archived, segment), origin, first)
+        footer = check_segment(archived, segment)
+        for flaw in succession.follow(key_of(archived, segment), footer):
+            raise flaw
         count += 1
+    for flaw in succession.end():
+        raise flaw
     return count

@@ -37,6 +37,8 @@ class ArchiveSettings:
     ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
     above the position. ``snapshots`` is set for `compaction: log` alone: segments are snapshots then.
 
+    ``mirror_v3_end`` is where the part of the archive ends that mirror-v3 wrote, where nobody has gone on since.
+
     The last four are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
     must still be there; ``read_end_offset`` (exclusive) is how far to read, at most;
     ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``.
@@ -53,6 +55,7 @@ class ArchiveSettings:
     format: str = "parquet"
     skips_truncated: bool = False
     snapshots: SnapshotRule | None = None
+    mirror_v3_end: int | None = None
     known_tail: Segment | None = None
     read_end_offset: int = 0
     flushes_rest: bool = False
@@ -229,6 +232,7 @@ class ArchiveSink(CuttingSink):
             writer=self._settings.writer,
             start_offset=start,
             clock=self._clock,
+            follows_mirror_v3=start == self._settings.mirror_v3_end,
             crash_point=self._crash_point,
         )
         if self._truncated_end > start:

@@ -31,6 +31,7 @@ class OpenSegment:
         writer: names this writer in claim and footer.
         start_offset: the archive's position.
         clock: times the segment.
+        follows_mirror_v3: mirror-v3 wrote the segment that ends at ``start_offset``.
         crash_point: called before every step of the publication; for tests.
     """
 
@@ -45,6 +46,7 @@ class OpenSegment:
         writer: str,
         start_offset: int,
         clock: Clock,
+        follows_mirror_v3: bool = False,
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self._clock = clock
@@ -64,6 +66,7 @@ class OpenSegment:
             start_offset=start_offset,
             writer=writer,
             created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
+            follows_mirror_v3=follows_mirror_v3,
         )
         try:
             self._writer = make_writer(self._staged.file, envelope)

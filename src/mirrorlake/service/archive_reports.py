@@ -12,14 +12,13 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.inspection import (
     NamesReport,
-    Origin,
     all_segments,
     check_segment,
     footer_of,
     inspect_names,
     key_of,
-    other_origin,
 )
+from mirrorlake.archive.succession import Succession
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.archive_places import ArchivePlace
 
@@ -134,7 +133,7 @@ def read_footers(
 def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed) -> None:
     """Reads every file whole; whatever is wrong becomes a problem of its report."""
 
-    def check(pair: tuple[PartitionReport, Segment]) -> Origin | MirrorlakeError | None:
+    def check(pair: tuple[PartitionReport, Segment]) -> SegmentFooter | MirrorlakeError | None:
         report, segment = pair
         assert report.archived is not None
         try:
@@ -142,16 +141,18 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
         except MirrorlakeError as error:
             return error
 
-    firsts: dict[int, Origin] = {}
+    successions = {id(report): Succession() for report in reports}
     for (report, segment), found in _in_order(check, _files(reports)):
+        assert report.archived is not None
+        succession = successions[id(report)]
         if isinstance(found, MirrorlakeError):
             report.names.problems.append(found)
-        elif found is not None:
-            first = firsts.setdefault(id(report), found)
-            if not found.agrees_with(first):
-                assert report.archived is not None
-                report.names.problems.append(other_origin(key_of(report.archived, segment), found, first))
+            succession.pass_over()
+        else:
+            report.names.problems += succession.follow(key_of(report.archived, segment), found)
         progressed(segment.size_bytes)
+    for report in reports:
+        report.names.problems += successions[id(report)].end()
 
 
 def segment_row(report: PartitionReport, segment: Segment, footer: SegmentFooter | None) -> dict[str, Cell]:

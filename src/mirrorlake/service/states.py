@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
@@ -278,6 +279,9 @@ def _read_position(
         footer = check_target(target, archived, chain.tail) if chain.tail is not None else None
         if footer is not None and footer.leader_epoch is not None:
             state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=chain.position)
+        elif footer is None and chain.tail is not None and isinstance(state.work, ArchiveWork):
+            settings = replace(state.work.settings, mirror_v3_end=chain.position)
+            state.work = replace(state.work, settings=settings)
         state.position = state.first_position = chain.position
         state.archived, state.tail = archived, chain.tail
     except MirrorlakeError as error:
