@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fault.archive_writer import LIVES_MAX, dies_at, dies_sometimes
+from mirrorlake.archive.envelope import SnapshotState
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.archive import ArchiveSettings
@@ -80,7 +81,7 @@ def write_snapshots(folder: SnapshotPartition, source_end: int, length: int, cra
         )
         try:
             snapshot.write(source_records(chain.position, end))
-            snapshot.publish(end_offset=end, trigger="explicit", complete_since_ms=0)
+            snapshot.publish(end_offset=end, trigger="explicit", state=SnapshotState(complete_since_ms=0))
         except PositionMovedError:
             continue
         finally:

@@ -49,10 +49,13 @@ class SnapshotState:
     """What a snapshot says more than another segment: it holds a view, the latest record of every key.
 
     ``complete_since_ms`` is in Unix milliseconds of the writer's clock: no tombstone at or past the snapshot's end can
-    have been removed at the source before ``delete.retention.ms`` had passed since then.
+    have been removed at the source before ``delete.retention.ms`` had passed since then. ``is_exact`` says that every
+    record below the end that matters to the view was read before it could be removed: with all records from the end
+    on, it makes the right view.
     """
 
     complete_since_ms: int
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +205,10 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
 
 
 def _snapshot(value: object) -> SnapshotState:
-    return SnapshotState(complete_since_ms=_number(dict(_pairs(value))["complete_since_ms"]))
+    fields = dict(_pairs(value))
+    return SnapshotState(
+        complete_since_ms=_number(fields["complete_since_ms"]), is_exact=fields.get("is_exact", False) is True
+    )
 
 
 def _gap(value: object) -> Gap:

@@ -110,13 +110,13 @@ class OpenSnapshot:
             raise self._keyless(columns)
         self._changes.add(columns)
 
-    def publish(self, *, end_offset: int, trigger: str, complete_since_ms: int) -> Flush:
+    def publish(self, *, end_offset: int, trigger: str, state: SnapshotState) -> Flush:
         """Writes the view, claims ``[start, end_offset)``, publishes it and deletes the claim.
 
         Args:
             end_offset: exclusive.
             trigger: why the snapshot is cut here.
-            complete_since_ms: see `SnapshotState`.
+            state: what the snapshot says of the view.
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
@@ -127,7 +127,6 @@ class OpenSnapshot:
             self._start_offset, writer=self._settings.writer, crash_point=self._crash_point
         )
         staged = self._staged = publication.stage()
-        state = SnapshotState(complete_since_ms=complete_since_ms)
         footer = self.footer = self._write_view(staged, end_offset=end_offset, state=state)
         file_bytes = staged.file.tell()
         publication.claim_exactly(end_offset - 1, raw_bytes=self.raw_bytes, whose="snapshots'")

@@ -4,8 +4,9 @@ Order of effects for one snapshot: read the position from the listing, take the 
 is known write the view, claim it, publish, delete the claim (``archive.publish``). Nothing unpublished is worth
 anything: at any trouble everything is dropped and the position is read again.
 
-Where a tombstone may have been missed (``archive.snapshots.tombstones``) the log is read from its start, not from the
-position, and the view built anew; everything else is the same.
+Where a tombstone may be gone (``archive.snapshots.tombstones``) the log is read on all the same, as long as every
+offset has its record. At the first that has none the log is read from its start, not from the position, and the view
+built anew; everything else is the same.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,14 @@ import numpy as np
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
+from mirrorlake.archive.envelope import SnapshotState
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
-from mirrorlake.archive.snapshots.tombstones import SnapshotRule, may_miss_tombstones
+from mirrorlake.archive.snapshots.tombstones import (
+    SnapshotRule,
+    first_missing_offset,
+    is_read_in_time,
+    may_miss_tombstones,
+)
 from mirrorlake.archive.snapshots.view import read_snapshot_footer
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSettings
@@ -73,9 +80,12 @@ class SnapshotSink(CuttingSink):
         self._crash_point = crash_point
         self._snapshot: OpenSnapshot | None = None
         self._newest: Segment | None = None
-        self._complete_since_ms: int | None = None
+        self._state: SnapshotState | None = None  # of the newest; None where it does not say
         self._opened_ms = 0
+        self._opened_seconds = 0.0
         self._is_rebuilding = False
+        self._needs_every_offset = False
+        self._lost_after: int | None = None  # the position past which an offset had lost its record
         self._log_start = 0
         self._source_end: int | None = None
 
@@ -87,10 +97,12 @@ class SnapshotSink(CuttingSink):
             MirrorlakeError: the store could not be read.
         """
         await self._in_thread(self._drop)
-        self._opened_ms = self._now_ms()
+        self._opened_ms, self._opened_seconds = self._now_ms(), self._clock.elapsed_seconds()
         position = await self._in_thread(self._read_newest)
         self.progress.position = position
-        self._is_rebuilding = self._newest is not None and self._may_miss_tombstones()
+        is_late = self._newest is not None and self._may_miss_tombstones()
+        self._needs_every_offset = is_late and self._is_exact and self._lost_after != position
+        self._is_rebuilding = is_late and not self._needs_every_offset
         self._next_offset = 0 if self._is_rebuilding else position
         self.failure = None
         if not self.progress.claims:
@@ -106,20 +118,22 @@ class SnapshotSink(CuttingSink):
         have gone, so that the view is built anew where the source is compacted.
 
         Raises:
-            PositionMovedError: the log lost its beginning while a view was being built anew from there.
+            PositionMovedError: the log lost what was being read while a view was being built from it; read again.
             MirrorlakeError: the store refused.
         """
-        if self._snapshot is not None and self._is_rebuilding:
+        is_new = self._newest is None
+        skips = self._settings.skips_truncated
+        if log_start > self.progress.position and not (is_new or skips):
+            return False
+        loses_tombstones = self._rule.tombstones_kept_seconds is not None
+        if self._snapshot is not None and (self._is_rebuilding or loses_tombstones or not skips):
             raise PositionMovedError(
                 f"source {self._settings.source} deleted records up to offset {log_start} while its view was being "
-                "built anew from them"
+                "built from them"
             )
-        is_new = self._newest is None and self._snapshot is None
-        if log_start > self.progress.position and not (is_new or self._settings.skips_truncated):
-            return False
         self._log_start = log_start
-        if self._snapshot is None and not is_new and self._rule.tombstones_kept_seconds is not None:
-            self._is_rebuilding = True
+        if not is_new and loses_tombstones:
+            self._is_rebuilding, self._needs_every_offset = True, False
         await self._in_thread(lambda: self._pass_over(log_start))
         return True
 
@@ -132,7 +146,12 @@ class SnapshotSink(CuttingSink):
         return int(self._clock.now_seconds() * 1000)
 
     def _may_miss_tombstones(self) -> bool:
-        return may_miss_tombstones(self._rule, complete_since_ms=self._complete_since_ms, now_ms=self._now_ms())
+        since_ms = self._state.complete_since_ms if self._state is not None else None
+        return may_miss_tombstones(self._rule, complete_since_ms=since_ms, now_ms=self._now_ms())
+
+    @property
+    def _is_exact(self) -> bool:
+        return self._state is not None and self._state.is_exact
 
     def _wanted_end(self) -> int:
         return max(self._settings.read_end_offset, self._claimed_end or 0)
@@ -143,14 +162,15 @@ class SnapshotSink(CuttingSink):
         chain = self._read_end()
         claim = self._folder.pending_claim(chain)
         self._claimed_end = claim.to_offset + 1 if claim else None
-        self._newest, self._complete_since_ms = chain.tail, None
+        self._newest, self._state = chain.tail, None
         if chain.tail is not None:
             footer = read_snapshot_footer(self._folder.store, self._folder.prefix, chain.tail)
-            if footer is not None and footer.snapshot is not None:
-                self._complete_since_ms = footer.snapshot.complete_since_ms
+            self._state = footer.snapshot if footer is not None else None
         return chain.position
 
     def _take(self, delivery: Delivery) -> None:
+        if self._needs_every_offset:
+            self._check_dense(delivery)
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
         columns = decode_batches(data, start_offset=self._next_offset)
         self._check_wanted()
@@ -159,6 +179,24 @@ class SnapshotSink(CuttingSink):
         columns = self._take_again(columns, delivery.covered.end_offset)
         if delivery.covered.end_offset > self.progress.position:
             self._cut(columns, delivery.covered.end_offset)
+
+    def _check_dense(self, delivery: Delivery) -> None:
+        """Checks that nothing is gone of what is read.
+
+        Raises:
+            PositionMovedError: an offset has no record; the log is to be read from its start.
+        """
+        missing = first_missing_offset(
+            (item.batch.header for item in delivery.batches),
+            start_offset=self._next_offset,
+            end_offset=delivery.covered.end_offset,
+        )
+        if missing is not None:
+            self._lost_after = self.progress.position
+            raise PositionMovedError(
+                f"source {self._settings.source} may have lost a tombstone at offset {missing}: its view is to be "
+                "built anew"
+            )
 
     def _take_again(self, columns: RecordColumns, covered_end: int) -> RecordColumns:
         """Takes what lies below the position, and returns the rest."""
@@ -188,13 +226,20 @@ class SnapshotSink(CuttingSink):
             snapshot.write(columns.slice(0, cut.stop_row))
             self._publish(snapshot, cut)
             columns = columns.slice(cut.stop_row, len(columns))
-            if self._next_offset >= self._wanted_end() or not self._may_begin() or self._may_miss_tombstones():
+            if self._next_offset >= self._wanted_end() or not self._may_begin() or not self._may_go_on():
                 self._is_done = True
                 break
             if self._next_offset >= covered_end:
                 break
         if self._next_offset >= self._wanted_end():
             self._is_done = True
+
+    def _may_go_on(self) -> bool:
+        """True where the next snapshot may be begun with what is read already."""
+        is_late = self._may_miss_tombstones()
+        goes_on = not is_late or (self._needs_every_offset and self._is_exact)
+        self._needs_every_offset = is_late and goes_on
+        return goes_on
 
     def _cut_rule(self) -> CutRule:
         settings = self._settings
@@ -226,7 +271,7 @@ class SnapshotSink(CuttingSink):
         if self._newest is None or not self._is_rebuilding:
             return None if self._newest is None else Base(snapshot=self._newest)
         below = self._log_start if self._rule.keeps_what_retention_took else 0
-        if not below and self._complete_since_ms is not None:
+        if not below and self._state is not None:
             return None  # nothing of it stays; one by mirror-v3 is read all the same, to see that it is a snapshot
         return Base(snapshot=self._newest, below=below)
 
@@ -249,21 +294,27 @@ class SnapshotSink(CuttingSink):
     def _publish(self, snapshot: OpenSnapshot, cut: Cut) -> None:
         self._check_wanted()
         snapshot.leader_epoch = self._leader_epoch
-        complete_since_ms = self._complete_after(cut.end_offset)
-        flush = snapshot.publish(end_offset=cut.end_offset, trigger=cut.trigger, complete_since_ms=complete_since_ms)
+        state = self._state_at(cut.end_offset)
+        flush = snapshot.publish(end_offset=cut.end_offset, trigger=cut.trigger, state=state)
         self._drop()
         self._claimed_end = None
         self._is_rebuilding = False
-        self._complete_since_ms = complete_since_ms
+        self._state = state
         self._newest = snapshot.segment
         self._next_offset = self.progress.position = cut.end_offset
         self._note_flush(flush, snapshot.footer)
 
-    def _complete_after(self, end_offset: int) -> int:
-        """Returns since when the view is complete that ends there; see `SnapshotState`."""
+    def _state_at(self, end_offset: int) -> SnapshotState:
+        """Returns what is known of the view that ends there."""
         reaches_end = self._source_end is not None and self._source_end <= end_offset
         is_from_start = self._newest is None or self._is_rebuilding
-        return self._opened_ms if reaches_end or is_from_start else self._complete_since_ms or 0
+        before_ms = self._state.complete_since_ms if self._state is not None else 0
+        elapsed = self._clock.elapsed_seconds() - self._opened_seconds
+        is_in_time = is_read_in_time(self._rule, elapsed_seconds=elapsed)
+        return SnapshotState(
+            complete_since_ms=self._opened_ms if reaches_end or is_from_start else before_ms,
+            is_exact=is_in_time if is_from_start else self._is_exact and (is_in_time or self._needs_every_offset),
+        )
 
     def _drop(self) -> None:
         snapshot, self._snapshot = self._snapshot, None

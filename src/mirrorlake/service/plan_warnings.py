@@ -76,7 +76,8 @@ def _view(target: Target, destination: ArchiveDestination) -> list[str]:
     return [
         f"{name}: the source may forget tombstones after {_span(int(rule.tombstones_kept_seconds * 1000))} "
         f"(delete.retention.ms), and `flush` lets a record wait for {_span(int(_waits_seconds(destination) * 1000))}: "
-        "a view that is older than half the former is built anew from the log's start (`trigger=rebuilt`)"
+        "a view that is older than half the former is built anew from the log's start where the source was cleaned "
+        "meanwhile (`trigger=rebuilt`)"
     ]
 
 

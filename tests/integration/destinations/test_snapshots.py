@@ -90,6 +90,19 @@ def test_a_tombstone_purged_while_nobody_looked_takes_its_key_out_of_the_next_sn
     assert [record.key for _, record in source.view()] == [b"kept", b"last", b"other"]
 
 
+def test_a_log_that_was_not_cleaned_past_the_position_is_read_on_however_late(source: Source) -> None:
+    create_topic(source.servers, source.topic, cleanup_policy="compact", min_compaction_lag_ms=str(10**12))
+    append(source.servers, source.topic, 0, keyed_records(50, 7))
+    source.snapshot(A_DAY)
+    append(source.servers, source.topic, 0, [Record(T0, b"key-3", None)])
+    append_in_transaction(source.servers, source.topic, [Record(T0, b"key-1", b"in a transaction")])
+    append_in_transaction(source.servers, source.topic, [Record(T0, b"key-2", None)], committed=False)
+    row = source.snapshot(EAGER_RULE, records_max=1)  # any tombstone may be gone by now
+    assert [flush.trigger for flush in row.flushes] == ["max-offsets", "max-offsets", "explicit"]
+    assert source.view() == source.consumed()
+    assert [record.key for _, record in source.view()] == [b"key-%d" % n for n in (0, 1, 2, 4, 5, 6)]
+
+
 def test_records_of_aborted_transactions_are_in_no_view(source: Source) -> None:
     create_topic(source.servers, source.topic)
     append_in_transaction(source.servers, source.topic, [Record(T0, b"a", b"1"), Record(T0, b"b", b"2")])

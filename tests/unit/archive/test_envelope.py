@@ -1,8 +1,9 @@
 import json
+from dataclasses import replace
 
 import pytest
 
-from mirrorlake.archive.envelope import SegmentFooter, decode_footer, encode_footer
+from mirrorlake.archive.envelope import SegmentFooter, SnapshotState, decode_footer, encode_footer
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from unit.archive.sample_records import envelope
@@ -57,6 +58,14 @@ def test_a_footer_is_read_back_as_it_was_written() -> None:
 
 def test_a_field_this_version_does_not_know_is_passed_over() -> None:
     assert decode_footer(changed(colour="blue"), where="x") == FOOTER
+
+
+def test_a_snapshot_that_does_not_say_whether_it_is_exact_is_not() -> None:
+    snapshot = replace(FOOTER, snapshot=SnapshotState(complete_since_ms=7, is_exact=True))
+    assert json.loads(encode_footer(snapshot))["snapshot"] == {"complete_since_ms": 7, "is_exact": True}
+    assert decode_footer(encode_footer(snapshot), where="x") == snapshot
+    silent = decode_footer(changed(snapshot={"complete_since_ms": 7}), where="x")
+    assert silent.snapshot == SnapshotState(complete_since_ms=7, is_exact=False)
 
 
 def test_a_later_format_is_refused_by_its_number() -> None:

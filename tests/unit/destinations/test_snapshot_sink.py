@@ -86,6 +86,7 @@ class Bench:
         self.skips = False
         self.records_max = 1000
         self.fetch_offsets = 3
+        self.offsets_read: list[int] = []
         self._executor = executor
 
     def sink(self, *, writer: str = "test") -> SnapshotSink:
@@ -128,8 +129,13 @@ class Bench:
             if start < self.log.start:
                 if not await sink.starts_at(self.log.start):
                     return
-            else:
-                await sink.deliver(self.log.delivery(start, min(start + self.fetch_offsets, self.log.end)))
+                continue
+            end = min(start + self.fetch_offsets, self.log.end)
+            self.offsets_read += range(start, end)
+            try:
+                await sink.deliver(self.log.delivery(start, end))
+            except PositionMovedError:
+                await sink.open()
         await sink.finish()
 
     def held(self) -> dict[bytes, bytes]:
@@ -244,6 +250,81 @@ def test_a_key_whose_tombstone_was_purged_goes_with_the_next_snapshot(bench: Ben
     assert sink.progress.records == 1, "records below the position are read again, and not counted again"
 
 
+def test_a_log_that_has_lost_nothing_is_read_on_however_late(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"2"))
+    bench.lease()
+    for _ in range(3):  # an exact view stays exact
+        bench.log.append(record(b"gone", None), record(b"new", b"3"), record(b"new", b"4"))
+        bench.clock.advance(3600)
+        bench.offsets_read.clear()
+        sink = bench.lease()
+        assert [flush.trigger for flush in sink.progress.flushes] == ["explicit"]
+        assert bench.offsets_read == list(range(bench.log.end - 3, bench.log.end))
+    assert bench.held() == {b"kept": b"2", b"new": b"4"}
+
+
+def test_a_record_lost_in_the_middle_is_enough_to_build_anew(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"2"))
+    bench.lease()
+    bench.log.append(*(record(b"k%d" % n, b"v") for n in range(5)), record(b"gone", None), record(b"last", b"v"))
+    del bench.log.records[7], bench.log.records[0]
+    bench.clock.advance(51)
+    bench.offsets_read.clear()
+    sink = bench.lease()
+    assert [flush.trigger for flush in sink.progress.flushes] == ["rebuilt"]
+    assert bench.offsets_read == [2, 3, 4, 5, 6, 7, *range(9)]
+    assert b"gone" not in bench.held()
+
+
+def test_what_came_before_the_lost_record_is_published_where_a_bound_cuts_it(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"2"))
+    bench.lease()
+    bench.log.append(*(record(b"k%d" % n, b"v") for n in range(5)), record(b"gone", None), record(b"last", b"v"))
+    del bench.log.records[7], bench.log.records[0]
+    bench.clock.advance(51)
+    bench.records_max = 3
+    sink = bench.lease()
+    assert bench.ranges() == ["0-1", "2-4", "5-8"]
+    assert [flush.trigger for flush in sink.progress.flushes] == ["max-offsets", "rebuilt"]
+    assert b"gone" not in bench.held()
+
+
+def read_slowly(bench: Bench, seconds: float) -> None:
+    """A lease in which so much time passes before the last record is read."""
+    sink = bench.sink()
+
+    async def story() -> None:
+        await sink.open()
+        await sink.deliver(bench.log.delivery(sink.next_offset, bench.log.end - 1))
+        bench.clock.advance(seconds)
+        await sink.deliver(bench.log.delivery(bench.log.end - 1, bench.log.end))
+        await sink.finish()
+
+    asyncio.run(story())
+
+
+def test_a_view_that_took_long_to_read_is_built_anew_whatever_the_log_holds(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"gone", None), record(b"kept", b"2"))
+    del bench.log.records[1]  # gone between the two deliveries
+    read_slowly(bench, 50)
+    assert set(bench.held()) == {b"gone", b"kept"}
+    del bench.log.records[0]
+    bench.log.append(record(b"new", b"3"))
+    sink = bench.lease()
+    assert [flush.trigger for flush in sink.progress.flushes] == ["rebuilt"]
+    assert set(bench.held()) == {b"kept", b"new"}
+
+
+def test_a_view_read_in_less_than_half_of_the_time_is_exact(bench: Bench) -> None:
+    bench.log.append(record(b"a", b"1"), record(b"b", b"2"))
+    read_slowly(bench, 49)
+    bench.log.append(record(b"a", None))
+    bench.clock.advance(3600)
+    sink = bench.lease()
+    assert [flush.trigger for flush in sink.progress.flushes] == ["explicit"]
+    assert set(bench.held()) == {b"b"}
+
+
 def test_while_tombstones_cannot_have_gone_the_view_is_brought_further(bench: Bench) -> None:
     mirrored_then_purged(bench)  # sooner than Kafka would: so that the difference is seen
     bench.clock.advance(49)
@@ -304,7 +385,8 @@ def test_what_retention_took_stays_where_the_source_deletes_by_age_too(bench: Be
 def test_what_the_log_lost_goes_where_the_source_is_compacted_only(bench: Bench) -> None:
     bench.log.append(record(b"old", b"1"), record(b"kept", b"3"))
     bench.lease()
-    bench.log.append(record(b"new", b"4"))
+    bench.log.append(record(b"new", b"4"), record(b"new", b"5"))
+    bench.log.clean()
     bench.log.lose(1)
     bench.clock.advance(51)
     bench.lease()
@@ -344,14 +426,41 @@ def test_a_log_that_loses_its_beginning_while_a_view_is_built_anew_is_read_again
 
     async def story() -> None:
         await sink.open()
+        with pytest.raises(PositionMovedError, match="may have lost a tombstone at offset 2"):
+            await sink.deliver(bench.log.delivery(2, 4))
+        await sink.open()
         await sink.deliver(bench.log.delivery(0, 1))
         bench.log.lose(2)
-        with pytest.raises(PositionMovedError, match="built anew"):
+        with pytest.raises(PositionMovedError, match="deleted records up to offset 2"):
             await sink.starts_at(2)
         await sink.finish()
 
     asyncio.run(story())
     assert bench.ranges() == ["0-1"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_records_deleted_under_the_reader_are_not_passed_over_where_tombstones_may_be_among_them(
+    bench: Bench, is_new: bool
+) -> None:
+    bench.skips = True
+    if not is_new:
+        bench.log.append(record(b"old", b"0"))
+        bench.lease()
+    first = bench.log.end
+    bench.log.append(record(b"gone", b"1"), record(b"gone", None), record(b"kept", b"2"))
+    sink = bench.sink()
+
+    async def story() -> None:
+        await sink.open()
+        await sink.deliver(bench.log.delivery(first, first + 1))
+        bench.log.lose(first + 2)
+        with pytest.raises(PositionMovedError, match="while its view was being built"):
+            await sink.starts_at(first + 2)
+        await bench._run(sink)
+
+    asyncio.run(story())
+    assert set(bench.held()) == {b"kept"}
 
 
 def test_a_claim_left_by_another_writer_says_where_the_snapshot_ends(bench: Bench) -> None:

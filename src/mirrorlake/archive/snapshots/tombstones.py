@@ -4,13 +4,17 @@ Kafka keeps a tombstone for ``delete.retention.ms`` after the log cleaner has fi
 passes the last stable offset. So where the last stable offset was at or below a position at some time, and where a
 view was read from the log's start beginning at some time, every tombstone that concerns the view and lies at or past
 its end can be read until that time plus ``delete.retention.ms``. Whoever reads on sooner has missed none. Whoever
-comes later may have, and cannot see it, as what is gone leaves no trace: the view is then built anew from the log,
-which holds the latest record of every key that is left.
+comes later may have. What is gone leaves no trace but an offset without a record: where every offset has one, nothing
+was missed. Else the view is built anew from the log, which holds the latest record of every key that is left.
 
-``docs/decisions/0084-snapshots.md`` has the reasoning, and what it does not cover.
+``docs/decisions/0084-snapshots.md`` and ``0109-dense-logs-lost-nothing.md`` have the reasoning, and what it does not
+cover.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from mirrorlake.kafka.batch_header import BatchHeader
 
 PATIENCE_SHARE = 0.5
 """How much of ``delete.retention.ms`` may have passed. The rest is for reading on, and for clocks that differ."""
@@ -43,7 +47,7 @@ def snapshot_rule(cleanup_policy: str | None, delete_retention_ms: str | None) -
 
 
 def may_miss_tombstones(rule: SnapshotRule, *, complete_since_ms: int | None, now_ms: int) -> bool:
-    """Tells whether a view must be built anew before it is brought further.
+    """Tells whether a tombstone may be gone that a view has not seen.
 
     Args:
         rule: of the source.
@@ -55,3 +59,28 @@ def may_miss_tombstones(rule: SnapshotRule, *, complete_since_ms: int | None, no
     if complete_since_ms is None or now_ms < complete_since_ms:
         return True  # a clock that was set back says nothing
     return now_ms - complete_since_ms >= rule.tombstones_kept_seconds * 1000 * PATIENCE_SHARE
+
+
+def is_read_in_time(rule: SnapshotRule, *, elapsed_seconds: float) -> bool:
+    """Tells whether reading that began when no tombstone could be gone has ended before one could be."""
+    kept = rule.tombstones_kept_seconds
+    return kept is None or elapsed_seconds < kept * (1 - PATIENCE_SHARE)
+
+
+def first_missing_offset(headers: Iterable[BatchHeader], *, start_offset: int, end_offset: int) -> int | None:
+    """Returns the first offset of a range that may have lost its record, None where every one is there.
+
+    Markers and aborted data count as records: a log that was never cleaned has them. Of a batch that has lost some of
+    its records, and of the formats before v2, a header does not say which are there: all may be missing.
+
+    Args:
+        headers: of the batches that were read, in offset order.
+        start_offset: of the range.
+        end_offset: exclusive.
+    """
+    expected = start_offset
+    for header in headers:
+        if header.base_offset > expected or not header.is_dense:
+            break
+        expected = header.next_offset
+    return None if expected >= end_offset else expected
