@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from conftest import RunAsync
+from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
@@ -208,19 +208,23 @@ def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
 
 
 def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
-    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:
+    # Its own, and one that a pause does not cost its session: what a broker does after that is another test's.
+    kafka = new_kafka(broker_session_timeout_ms=120_000)
+    target = target_of(topic_name, source_kafka, kafka)
+
     async def story() -> tuple[MirrorlakeError | None, float, MirrorlakeError | None]:
         clients = WorkerCache()
         try:
             owners = Owners(clients, owner="patient", clock=SystemClock())
             held = (target.mirror.name, "west", shard_of(target.source))
-            destination_kafka.pause()
+            kafka.pause()
             try:
                 await owners.take([target])
                 before = owners.holding(*held)
             finally:
-                destination_kafka.resume()
+                kafka.resume()
             await owners.check()
             after = owners.holding(*held)
             return before.refusal, before.fills_from_seconds, after.refusal
