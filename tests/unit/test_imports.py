@@ -131,3 +131,12 @@ def test_importing_an_entry_point_loads_nothing_heavy(entry: str) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("module", ["archive_reports", "planning", "status", "run"])
+def test_a_command_that_looks_at_mirrors_or_archives_starts_without_pandas(module: str) -> None:
+    script = f"import mirrorlake.service.{module}, sys; print('pandas' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["False"]

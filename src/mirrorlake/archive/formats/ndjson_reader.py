@@ -12,7 +12,7 @@ import pyarrow.json
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.json_kernels import read_base64
-from mirrorlake.archive.formats.parquet_schema import records_of
+from mirrorlake.archive.formats.parquet_schema import records_of, timestamp_type_names
 from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
 from mirrorlake.errors import ChainBrokenError
@@ -32,7 +32,6 @@ _SCHEMA = pa.schema(
         pa.field("header_keys", _TEXTS),
     ]
 )
-_TIMESTAMP_TYPES = pa.array(["create_time", "log_append_time", "not_available"])
 _LINE_END = b"\n"
 
 
@@ -149,7 +148,7 @@ def _with_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
     types = batch.column("timestamp_type")
     if types.null_count:
         raise ValueError("a line without timestamp_type")
-    known = pc.is_in(types, value_set=_TIMESTAMP_TYPES)
+    known = pc.is_in(types, value_set=timestamp_type_names())
     return pa.RecordBatch.from_arrays(
         [
             batch.column("offset"),

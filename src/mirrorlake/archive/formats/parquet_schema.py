@@ -8,6 +8,7 @@ import base64
 import itertools
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -63,11 +64,20 @@ TIMESTAMP_TYPES = {
     LOG_APPEND_TIME: "log_append_time",
     NO_TIMESTAMP_TYPE: "not_available",
 }
-_TIMESTAMP_TYPE_NAMES = pa.array([TIMESTAMP_TYPES[CREATE_TIME], TIMESTAMP_TYPES[LOG_APPEND_TIME], "not_available"])
 NO_TIMESTAMP = -1
 
 # Java's decoder makes one replacement character of an encoded surrogate, cut short or not; Python's, up to three.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+@cache
+def timestamp_type_names() -> pa.StringArray:
+    """Returns the names of all types, each at the place of its number, the one of records without a timestamp last.
+
+    Made when it is needed: the first Python value that goes into Arrow imports pandas, which takes a third of the
+    start of a command that only looks at names.
+    """
+    return pa.array([TIMESTAMP_TYPES[kind] for kind in (CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE)])
 
 
 def as_java_shows(key: bytes) -> str:
@@ -145,7 +155,7 @@ def _timestamp_types(types: npt.NDArray[np.int8]) -> pa.DictionaryArray:
     indices = types.astype(np.int32)
     if len(indices) and indices.min() < 0:
         indices[indices < 0] = 2
-    return pa.DictionaryArray.from_arrays(pa.array(indices), _TIMESTAMP_TYPE_NAMES)
+    return pa.DictionaryArray.from_arrays(pa.array(indices), timestamp_type_names())
 
 
 def _shown_and_exact(keys: pa.LargeBinaryArray, bounds: npt.NDArray[np.int32]) -> tuple[pa.StringArray, pa.ListArray]:
@@ -165,7 +175,7 @@ def records_of(batch: pa.RecordBatch) -> RecordColumns:
         ValueError: nulls where none may be, an unknown timestamp type, or columns that are no lists where they must be.
     """
     offsets = batch.column("offset").cast(pa.int64())
-    types = pc.index_in(batch.column("timestamp_type"), value_set=_TIMESTAMP_TYPE_NAMES)
+    types = pc.index_in(batch.column("timestamp_type"), value_set=timestamp_type_names())
     headers = batch.column("headers")
     if offsets.null_count or types.null_count or headers.null_count:
         raise ValueError("null, or an unknown value, in offset, timestamp_type or headers")
