@@ -1,5 +1,6 @@
 """What came out: compared by our own ``verify``, and record by record by a consumer that shares no code with us."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -7,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.shard_count import find_shards
+from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.targets import SHARDS_PER_MIRROR
 from support.copies import log_end, source_end
 from support.map_copies import held_through_map, progress_of
-from support.records import Record, consume
+from support.records import Record, consume, settings_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,14 +94,24 @@ def _compare_one(
         found.first_differences.append(f"{where} {first}: {expected.get(first)} against {held.get(first)}")
 
 
-def progress_topics(mirror: str) -> ProgressTopics:
+def progress_topics(servers: str, mirror: str) -> ProgressTopics:
     """Where a service keeps the progress of a mirror whose offsets are mapped."""
-    return ProgressTopics(mirror=mirror, shards=SHARDS_PER_MIRROR)
+    return ProgressTopics(mirror=mirror, shards=shards_of(servers, mirror))
+
+
+def shards_of(servers: str, mirror: str) -> int:
+    """How many shards the mirror was given; 1 where it has not begun."""
+
+    async def ask() -> int | None:
+        async with ClusterClient(settings_of(servers)) as client:
+            return await find_shards(client, mirror)
+
+    return asyncio.run(ask()) or 1
 
 
 def mapped_position(servers: str, where: TopicPartition) -> int:
     """The source offset up to which a mapped copy says it has come."""
-    progress = progress_of(servers, where, shards=SHARDS_PER_MIRROR)
+    progress = progress_of(servers, where, shards=shards_of(servers, where.topic))
     return progress.offsets.end_offset if progress is not None else 0
 
 
@@ -109,7 +121,7 @@ def _compare_mapped(source: str, destination: str, where: TopicPartition, found:
     if end != position:
         found.ends_differ.append(f"{where}: {end} at the source, progress {position}")
     expected = consume(source, where.topic, where.partition)
-    held = held_through_map(destination, where, shards=SHARDS_PER_MIRROR)
+    held = held_through_map(destination, where, shards=shards_of(destination, where.topic))
     there = consume(destination, where.topic, where.partition)
     lost = {o for o, record in expected.items() if held.get(o) != record}
     found.records += len(expected)

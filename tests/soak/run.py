@@ -296,7 +296,7 @@ def _partitions(topics: dict[str, int]) -> list[TopicPartition]:
 
 def _left_open(servers: str) -> str:
     try:
-        progress = judge.progress_topics(MAPPED)
+        progress = judge.progress_topics(servers, MAPPED)
         assert_clean(servers, [*SERVED, *SWARMED, progress.progress, progress.pages])
     except AssertionError as found:
         return str(found)

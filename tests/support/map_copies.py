@@ -27,7 +27,7 @@ def progress_of(
         async with ClusterClient(settings_of(servers)) as client:
             if topics.progress not in (await client.metadata([topics.progress])).topics:
                 return None
-            return (await read_progress(client, topics.progress_of(shard_of(source) % shards))).get(key)
+            return (await read_progress(client, topics.progress_of(shard_of(source, shards)))).get(key)
 
     return asyncio.run(ask())
 
@@ -41,7 +41,7 @@ def offset_map_of(
     async def ask() -> OffsetMap | None:
         async with ClusterClient(settings_of(servers)) as client:
             topics = ProgressTopics(mirror=mirror or source.topic, shards=shards)
-            return await read_offset_map(client, topics, shard_of(source) % shards, key)
+            return await read_offset_map(client, topics, shard_of(source, shards), key)
 
     found = asyncio.run(ask())
     assert found is not None, f"{source} has no progress"

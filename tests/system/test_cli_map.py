@@ -9,7 +9,7 @@ from mirrorlake.destinations.map_progress import ProgressKey, encode_progress, e
 from mirrorlake.destinations.offset_map import MappedRun, OpenPage, add_runs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.targets import SHARDS_PER_MIRROR, shard_of
+from mirrorlake.service.targets import shard_of
 from support.command import Ended, mirrorlake, write_yaml
 from support.copies import create_topic, source_end
 from support.map_copies import held_through_map, progress_of
@@ -19,6 +19,8 @@ from support.transactions import append_in_transaction
 
 FOREIGN = Record(1, b"somebody", b"else's")
 PARTITIONS = 3
+LANES = 2
+"""As many shards the mirrors get."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +93,21 @@ mirrors:
   - name: {late}
     source: {{cluster: east, topics: [{late}], start: latest}}
     destinations: [{{type: kafka, cluster: west, topic: {target}, offsets: map}}]
-engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
+engine: {{lanes: {LANES}, lease: 2s, memory: 512MiB}}
 """
 
 
 def shift_map(west: str, mirror: str, orders: str, target: str) -> None:
     """Has the map of one partition say one offset more than is true, as no transaction of ours would."""
     source = TopicPartition(orders, 2)
-    progress = progress_of(west, source, topic=target, mirror=orders, shards=SHARDS_PER_MIRROR)
+    progress = progress_of(west, source, topic=target, mirror=orders, shards=LANES)
     assert progress is not None
     runs = [MappedRun(start_offset=0, length=40, destination_offset=2)]
     _, page = add_runs(OpenPage.at(0), runs)
     key = ProgressKey(destination_topic=target, source=source)
     record = Record(1, encode_progress_key(key), encode_progress(replace(progress, page=page)))
     batch = build_batch([record])
-    asyncio.run(produce(west, f"mirrorlake.progress.{orders}", shard_of(source), [batch]))
+    asyncio.run(produce(west, f"mirrorlake.progress.{orders}", shard_of(source, LANES), [batch]))
 
 
 def test_a_plan_says_where_everything_goes_and_changes_nothing(said: Said) -> None:
@@ -143,7 +145,7 @@ def test_a_bounded_run_copies_everything_once_beside_other_writers(
     for number in (0, 1):
         source = TopicPartition(said.orders, number)
         through_map = held_through_map(
-            west, source, topic=said.target, partition=number % 2, mirror=said.orders, shards=SHARDS_PER_MIRROR
+            west, source, topic=said.target, partition=number % 2, mirror=said.orders, shards=LANES
         )
         assert through_map == consume(east, said.orders, number)
 

@@ -137,6 +137,8 @@ class MapSink:
         """
         if self.failure is not None:
             raise self.failure
+        if self._seat is not None:
+            self._seat.is_behind = delivery.covered.end_offset < delivery.end_offset
         items = join_messages(delivery.batches)
         for item in neighbours_joined(
             items,

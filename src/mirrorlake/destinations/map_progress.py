@@ -1,7 +1,13 @@
 """What a mirror with ``offsets: map`` writes about itself, in the transaction of its data: keys and values. Pure.
 
 All numbers are big-endian. A *text* is an unsigned 16-bit length and as many bytes of UTF-8. The runs are those of
-``offset_map``. First byte of a key: ``P`` or ``M``; second byte: version 1.
+``offset_map``. First byte of a key: ``P``, ``M`` or ``S``; second byte: version 1.
+
+Number of shards, partition 0 of ``mirrorlake.progress.<mirror>``, its first record, written once and outside of any
+transaction; mirrors from before it was written have 16:
+
+    key    "S", 1
+    value  int8 version 1, int32 shards
 
 Progress, topic ``mirrorlake.progress.<mirror>``, the newest counts; compaction keeps it:
 
@@ -36,11 +42,13 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 FORMAT = 1
 
 _PROGRESS_KEY, _PAGE_KEY = b"P", b"M"
+SHARDS_KEY = b"S" + bytes((FORMAT,))
 _LENGTH = struct.Struct(">H")
 _PARTITION = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _PROGRESS = struct.Struct(">iqqiqqqq")
 _PAGE = struct.Struct(">bqi")
+_SHARDS = struct.Struct(">bi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -199,6 +207,27 @@ def decode_page(key: PageKey, data: bytes) -> MapPage:
         raise _foreign(f"a page from {key.start_offset} that ends at {end}")
     offsets = OffsetRange(start_offset=key.start_offset, end_offset=end)
     return MapPage(page=FullPage(offsets=offsets, encoded=reader.rest()), destination_partition=partition)
+
+
+def encode_shards(shards: int) -> bytes:
+    """Returns the value of the record that says how many shards a mirror has; its key is ``SHARDS_KEY``."""
+    return _SHARDS.pack(FORMAT, shards)
+
+
+def decode_shards(data: bytes) -> int:
+    """Returns what ``encode_shards`` wrote.
+
+    Raises:
+        DestinationForeignError: it is no such number this version understands.
+    """
+    reader = _Reader(data)
+    reader.version()
+    reader.at = 0
+    _, shards = reader.fields(_SHARDS)
+    reader.end()
+    if shards < 1:
+        raise _foreign(f"{shards} shards")
+    return shards
 
 
 def columns_of(records: Sequence[tuple[bytes, bytes]], timestamp_ms: int) -> RecordColumns:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirrorlake.destinations.map_progress import (
+    SHARDS_KEY,
     MapProgress,
     ProgressKey,
     decode_page,
@@ -57,6 +58,19 @@ class ProgressTopics:
         return TopicPartition(self.pages, shard)
 
 
+async def make_progress_topic(client: ClusterClient, topics: ProgressTopics) -> None:
+    """Makes the topic of the progress records; one that is there is left as it is.
+
+    Raises:
+        MirrorlakeError: it cannot be made.
+    """
+    await _make(client, topics.progress, topics.shards)
+
+
+async def _make(client: ClusterClient, name: str, partitions: int) -> None:
+    await client.create_topic(name, partitions=partitions, replication_factor=-1, configs=dict(TOPIC_CONFIGS))
+
+
 async def ensure_topics(client: ClusterClient, topics: ProgressTopics) -> None:
     """Makes the topics that are missing, and checks that those there keep what they are given.
 
@@ -68,9 +82,7 @@ async def ensure_topics(client: ClusterClient, topics: ProgressTopics) -> None:
     there = (await client.metadata(names)).topics
     for name in names:
         if name not in there:
-            await client.create_topic(
-                name, partitions=topics.shards, replication_factor=-1, configs=dict(TOPIC_CONFIGS)
-            )
+            await _make(client, name, topics.shards)
     there = (await client.metadata(names)).topics
     configs = await client.describe_topic_configs(names)
     for name in names:
@@ -115,6 +127,7 @@ async def read_progress(
     newest: dict[bytes, bytes] = {}
     async for columns in read_range(client, partition, await _range_of(client, partition, end_offset)):
         newest.update(zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True))
+    newest.pop(SHARDS_KEY, None)
     return {decode_progress_key(key): decode_progress(value) for key, value in newest.items() if value is not None}
 
 

@@ -337,7 +337,10 @@ class _Owned:
 
     def settled(self) -> None:
         """A partition has nothing under way any more."""
-        self.changed.set()
+        # While it is behind, and nobody waits, only the clock or its size ends a transaction: a wake for each request
+        # would cost as much as the request.
+        if not self.is_sending or self._has_caught_up or any(seat.waits for seat in self.seats):
+            self.changed.set()
 
     def refused(self, seat: Seat, error: MirrorlakeError) -> None:
         """A batch was refused or its answer lost."""
@@ -453,6 +456,10 @@ class _Owned:
             or self._now() - self._began >= COMMIT_SECONDS_MAX
         )
 
+    @property
+    def _has_caught_up(self) -> bool:
+        return not any(seat.is_behind and not seat.has_left for seat in self.seats)
+
     def _may_end(self) -> bool:
         if self.failure is not None or self._is_full:
             return True
@@ -461,8 +468,12 @@ class _Owned:
         return any(seat.waits for seat in self.seats) or self._seconds_to_end() <= 0
 
     def _seconds_to_end(self) -> float:
-        """Seconds until the transaction may end if nothing more comes; where something is under way, must end."""
-        is_idle = all(appender.is_idle for appender in self._appenders.values())
+        """Seconds until the transaction may end if nothing more comes; where something is under way, must end.
+
+        A stream that is behind runs dry for a moment after almost every fetch. That is no reason to commit: whoever
+        reads old records can wait for a full transaction of them.
+        """
+        is_idle = self._has_caught_up and all(appender.is_idle for appender in self._appenders.values())
         until = self._committed_at + COMMIT_SECONDS_MIN if is_idle else self._began + COMMIT_SECONDS_MAX
         return max(0.0, until - self._now())
 

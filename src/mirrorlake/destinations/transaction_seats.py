@@ -58,7 +58,8 @@ class Seat:
 
     ``taken_end`` is the source position after all that was handed over, ``committed_end`` what is safe. ``pending``
     are appends not yet sent, ``accepted`` those of the open transaction that were answered, ``runs`` where their
-    records lie. ``is_new`` until the start of a partition without progress is written.
+    records lie. ``is_new`` until the start of a partition without progress is written. ``is_behind`` while the source
+    was last seen to hold more than was handed over.
     """
 
     key: ProgressKey
@@ -73,6 +74,7 @@ class Seat:
     committed_end: int
     leader_epoch: int = -1
     is_new: bool = False
+    is_behind: bool = False
     has_left: bool = False
     in_flight: int = 0
     pending: deque[MapAppend] = field(default_factory=deque)

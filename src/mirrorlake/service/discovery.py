@@ -19,6 +19,7 @@ from mirrorlake.config.resolved import (
 )
 from mirrorlake.destinations.ownership import find_states
 from mirrorlake.destinations.progress_store import ensure_topics
+from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN, find_shards
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
@@ -211,6 +212,7 @@ class _MirrorDiscovery:
             there = await client.metadata(names, refresh=True)
             known = [name for name in names if name in there.topics]
             there_configs = await _configs(client, known)
+            shards = await find_shards(client, self._mirror.name) if destination.offsets is OffsetMode.MAP else None
         except MirrorlakeError as error:
             return [
                 self._refused(destination, TopicPartition(topic.name, partition), error)
@@ -221,7 +223,11 @@ class _MirrorDiscovery:
             self._kafka_targets(destination, places[topic.name], metadata, topic, configs, there, there_configs)
             for topic in topics
         ]
-        return [target for targets in found for target in await _judged(targets, states, client)]
+        return [
+            replace(target, map_shards=shards or SHARDS_UNWRITTEN)
+            for targets in found
+            for target in await _judged(targets, states, client)
+        ]
 
     def _place(self, destination: KafkaDestination, topic: TopicMetadata, states: States) -> Placement:
         placed = place(

@@ -12,7 +12,7 @@ from mirrorlake.destinations.map_start import find_start
 from mirrorlake.destinations.progress_store import read_progress
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.service.targets import Target, cluster_settings, shard_of
+from mirrorlake.service.targets import Target, cluster_settings
 
 Numbered = Sequence[tuple[int, Target]]
 
@@ -61,7 +61,7 @@ async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, M
     topics = target.progress_topics
     if topics.progress not in (await client.metadata([topics.progress], refresh=True)).topics:
         return {}
-    shards = sorted({shard_of(each.source) for _, each in group})
+    shards = sorted({each.map_shard for _, each in group})
     parts = await asyncio.gather(*(read_progress(client, topics.progress_of(shard)) for shard in shards))
     return {key: progress for part in parts for key, progress in part.items()}
 

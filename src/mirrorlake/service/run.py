@@ -35,6 +35,7 @@ from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.discovery import create_topics, find_targets
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.events import Events
+from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.metrics import Metrics, MetricsServer
 from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
@@ -194,6 +195,8 @@ class _Service:
 
     def _states(self, targets: Sequence[Target], control: ControlLoop) -> list[PartitionState]:
         """Makes topics, reads positions; targets with transient errors are kept for another try."""
+        settling = with_settled_shards(targets, self._clients, lanes=self._config.engine.lanes, clock=self._clock)
+        targets = control.call(settling)
         self._waiting_targets = [t for t in targets if isinstance(t.error, TransientError)]
         for target in self._waiting_targets:
             assert target.error is not None

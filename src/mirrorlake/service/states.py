@@ -33,7 +33,7 @@ from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapW
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import Target, cluster_settings, shard_of
+from mirrorlake.service.targets import Target, cluster_settings
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 
@@ -64,7 +64,7 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
 
 
 def _map_work(target: Target, destination: KafkaDestination) -> MapWork:
-    shard = shard_of(target.source)
+    shard = target.map_shard
     return MapWork(
         destination=destination.label,
         cluster=cluster_settings(destination.cluster),

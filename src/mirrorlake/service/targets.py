@@ -18,13 +18,17 @@ from mirrorlake.config.resolved import (
 )
 from mirrorlake.destinations.map_settings import MapStart
 from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.offsets import StartKind, TopicPartition
 
 SHARDS_PER_MIRROR = 16
-"""Writer identities per mirror. Fixed: a partition with another identity would meet its own old one as a stranger."""
+"""Writer identities per mirror with equal offsets; mapped ones have their own number, see ``shard_count``.
+
+Fixed: a partition with another identity would meet its own old one as a stranger.
+"""
 
 NO_LIMIT = -1
 TIME_LIMIT_MAX = (1 << 63) - 1
@@ -65,6 +69,7 @@ class Target:
 
     ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
     empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
+    ``map_shards`` is how many shards the mirror has at a destination with mapped offsets.
     """
 
     mirror: Mirror
@@ -78,6 +83,7 @@ class Target:
     destination_partitions: int = 0
     replaces: str = ""
     growth: TopicGrowth | None = None
+    map_shards: int = SHARDS_UNWRITTEN
     batch_bytes_max: int = 0
     source_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
@@ -97,7 +103,12 @@ class Target:
     @property
     def progress_topics(self) -> ProgressTopics:
         """Where the mirror keeps progress and offset maps, if its offsets are mapped."""
-        return ProgressTopics(mirror=self.mirror.name, shards=SHARDS_PER_MIRROR)
+        return ProgressTopics(mirror=self.mirror.name, shards=self.map_shards)
+
+    @property
+    def map_shard(self) -> int:
+        """The shard the partition belongs to, if its offsets are mapped."""
+        return shard_of(self.source, self.map_shards)
 
     @property
     def map_start(self) -> MapStart:
@@ -163,11 +174,11 @@ class Target:
     @property
     def shard(self) -> str:
         """The unit of scheduling: partitions of one shard are served by one lane and write under one identity."""
-        return f"{self.mirror.name}.{shard_of(self.source)}"
+        return f"{self.mirror.name}.{self.map_shard if self.is_mapped else shard_of(self.source)}"
 
     @property
     def transactional_id(self) -> str:
-        """The writer identity of the shard at a Kafka destination."""
+        """The writer identity of the shard at a Kafka destination with equal offsets."""
         return transactional_id_of(self.mirror.name, shard_of(self.source))
 
 
@@ -192,9 +203,9 @@ def transactional_id_of(mirror: str, shard: int) -> str:
     return f"mirrorlake.{mirror}.{shard}"
 
 
-def shard_of(partition: TopicPartition) -> int:
+def shard_of(partition: TopicPartition, shards: int = SHARDS_PER_MIRROR) -> int:
     """Returns the shard of a source partition: neighbours fall into different shards, the same one always into one."""
-    return (zlib.crc32(partition.topic.encode()) + partition.partition) % SHARDS_PER_MIRROR
+    return (zlib.crc32(partition.topic.encode()) + partition.partition) % shards
 
 
 def cluster_settings(cluster: Cluster) -> ClusterSettings:

@@ -23,7 +23,7 @@ from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.states import archived_partition
 from mirrorlake.service.status import StatusRow
-from mirrorlake.service.targets import cluster_settings, shard_of
+from mirrorlake.service.targets import cluster_settings
 from mirrorlake.service.view_verification import compare_view, holds_view
 
 WORK = "mirrorlake.mirror.verify_worker:work"
@@ -362,7 +362,7 @@ def _copy_side(row: StatusRow) -> Side:
             partition=TopicPartition(row.target.destination_topic, row.mapped.destination_partition),
             source=row.target.source,
             topics=row.target.progress_topics,
-            shard=shard_of(row.target.source),
+            shard=row.target.map_shard,
         )
     if isinstance(destination, KafkaDestination):
         return KafkaSide(cluster=cluster_settings(destination.cluster), partition=row.target.destination_partition)

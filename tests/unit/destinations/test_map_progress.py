@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.destinations.map_progress import (
+    SHARDS_KEY,
     MapPage,
     MapProgress,
     PageKey,
@@ -14,10 +15,12 @@ from mirrorlake.destinations.map_progress import (
     decode_page_key,
     decode_progress,
     decode_progress_key,
+    decode_shards,
     encode_page,
     encode_page_key,
     encode_progress,
     encode_progress_key,
+    encode_shards,
 )
 from mirrorlake.destinations.offset_map import FullPage, MappedRun, OpenPage, add_runs
 from mirrorlake.destinations.transaction_fence import was_data_committed
@@ -68,6 +71,23 @@ def test_a_full_page_has_these_bytes_and_is_read_from_them() -> None:
     assert encode_page(FULL) == PAGE_BYTES
     assert decode_page_key(PAGE_KEY_BYTES) == PAGE_KEY
     assert decode_page(PAGE_KEY, PAGE_BYTES) == FULL
+
+
+def test_the_number_of_shards_has_these_bytes_and_is_read_from_them() -> None:
+    assert bytes.fromhex("5301") == SHARDS_KEY
+    assert encode_shards(3) == bytes.fromhex("0100000003")
+    assert decode_shards(bytes.fromhex("0100000010")) == 16
+
+
+@pytest.mark.parametrize("foreign", ["", "01000000", "010000000300", "0200000003", "0100000000", "01ffffffff"])
+def test_a_number_of_shards_that_is_not_ours_is_refused(foreign: str) -> None:
+    with pytest.raises(DestinationForeignError):
+        decode_shards(bytes.fromhex(foreign))
+
+
+def test_a_version_that_knows_no_number_of_shards_refuses_to_go_on() -> None:
+    with pytest.raises(DestinationForeignError):
+        decode_progress_key(SHARDS_KEY)
 
 
 def test_a_range_without_records_says_so() -> None:

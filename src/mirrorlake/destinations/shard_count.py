@@ -1,0 +1,104 @@
+"""How many shards a mirror with ``offsets: map`` has: decided once, at the destination, where its progress is.
+
+A shard is a writer identity, and a Produce request carries one: what partitions of several shards append in one lease
+goes out in as many requests and transactions. So a new mirror gets as many shards as there are lanes to serve them, no
+more. It keeps them for life, because progress is found, and zombies are fenced, by the shard of a partition.
+
+Order of effects, each step waited for: the progress topic is made with a partition per shard; the number is written as
+the first record of its partition 0; only then does anything else happen. After a crash in between the partitions tell
+it. Partitions that somebody adds to the topic later change nothing: what is written counts.
+"""
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.map_progress import SHARDS_KEY, columns_of, decode_shards, encode_shards
+from mirrorlake.destinations.progress_store import ProgressTopics, make_progress_topic
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
+from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.batches import Codec, walk
+from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.codec import decode_batches, encode_batch
+from mirrorlake.kafka.error_codes import error_for
+from mirrorlake.kafka.fetch import READ_COMMITTED
+from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.offsets import TopicPartition
+
+SHARDS_UNWRITTEN = 16
+"""What mirrors have that began before the number was written; their topics have as many partitions at least."""
+
+SHARDS_MAX = 16
+"""Enough for as many lanes on as many machines; each costs an identity, and a partition of two topics."""
+
+_FIRST_BYTES = 64 << 10
+_OFFSET_MAX = (1 << 63) - 1
+
+
+async def find_shards(client: ClusterClient, mirror: str) -> int | None:
+    """Returns how many shards a mirror has at a destination cluster; None where it has not begun. Changes nothing.
+
+    Raises:
+        DestinationForeignError: the number is not one this version understands.
+        MirrorlakeError: the progress topic could not be read.
+    """
+    progress = ProgressTopics(mirror=mirror, shards=SHARDS_MAX).progress
+    found = (await client.metadata([progress], refresh=True)).topics.get(progress)
+    if found is None:
+        return None
+    written = await _written(client, TopicPartition(progress, 0))
+    return min(len(found.partitions), SHARDS_UNWRITTEN) if written is None else written
+
+
+async def settle_shards(client: ClusterClient, mirror: str, *, wanted: int, clock: Clock) -> int:
+    """Returns how many shards a mirror has; decides it, and makes the progress topic, where it has not begun.
+
+    Idempotent: what was decided before counts, by whomever.
+
+    Args:
+        client: of the destination cluster.
+        mirror: its name.
+        wanted: for a mirror that begins now.
+        clock: dates the record.
+
+    Raises:
+        MirrorlakeError: the topic could be neither read nor made.
+    """
+    if (known := await find_shards(client, mirror)) is None:
+        await make_progress_topic(client, ProgressTopics(mirror=mirror, shards=min(wanted, SHARDS_MAX)))
+        known = await find_shards(client, mirror)
+    if known is None:
+        raise BrokerNotReadyError(f"the progress topic of mirror {mirror} was made just now, and is not seen yet")
+    where = ProgressTopics(mirror=mirror, shards=known).progress_of(0)
+    if known < SHARDS_UNWRITTEN and await _written(client, where) is None:
+        await _write(client, where, known, timestamp_ms=int(clock.now_seconds() * 1000))
+        # Another process may have been faster, and somebody may have added partitions between the two.
+        known = await _written(client, where) or known
+    return known
+
+
+async def _written(client: ClusterClient, partition: TopicPartition) -> int | None:
+    """Returns the number that the first record of a progress topic says; None where it says none."""
+    start = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
+    if isinstance(start, MirrorlakeError):
+        raise start
+    frame, answer = await client.fetch_once(partition, start, max_bytes=_FIRST_BYTES, isolation_level=READ_COMMITTED)
+    with frame:
+        first = next((batch for batch in walk(answer.records) if not batch.header.is_control), None)
+        if first is None:
+            return None
+        columns = decode_batches([first], start_offset=start, end_offset=_OFFSET_MAX)
+    keys, values = columns.keys.to_pylist(), columns.values.to_pylist()
+    return decode_shards(values[0] or b"") if keys and keys[0] == SHARDS_KEY else None
+
+
+async def _write(client: ClusterClient, partition: TopicPartition, shards: int, *, timestamp_ms: int) -> None:
+    """Appends the number; a lost answer matters not, as whoever comes next reads first."""
+    batch = encode_batch(columns_of([(SHARDS_KEY, encode_shards(shards))], timestamp_ms), codec=Codec.NONE)
+    led = (await client.metadata([partition.topic])).partition(partition)
+    if led is None or led.leader < 0:
+        raise BrokerNotReadyError(f"{partition} has no leader at the moment")
+    connection = await client.connection(led.leader)
+    timeout = client.settings.request_timeout_seconds
+    body = encode_produce([(partition.topic, partition.partition, batch)], timeout_ms=int(timeout * 1000))
+    with await connection.request(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=timeout) as frame:
+        (answer,) = decode_produce(frame.view)
+    if answer.error_code:
+        raise error_for(answer.error_code, what=f"append to {partition}", topic=partition.topic)
