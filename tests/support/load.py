@@ -4,12 +4,16 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
 from mirrorlake.errors import MirrorlakeError
-from support.records import build_batch, produce, simple_records
+from support.records import Record, build_batch, produce, simple_records
+
+
+def numbered(count: int, start: int, timestamp: int) -> list[Record]:
+    return simple_records(count, start=start, timestamp=timestamp)
 
 
 class Load:
@@ -21,16 +25,25 @@ class Load:
         partitions: how many of it are written.
         batch: records per batch.
         pause_seconds: between two batches.
+        make: returns so many records, from a number on, of a time in Unix milliseconds.
     """
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, *, partitions: int = 1, batch: int = 10, pause_seconds: float = 0.005
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        partitions: int = 1,
+        batch: int = 10,
+        pause_seconds: float = 0.005,
+        make: Callable[[int, int, int], list[Record]] = numbered,
     ) -> None:
         self._servers = bootstrap_servers
         self._topic = topic
         self._partitions = partitions
         self._batch = batch
         self._pause_seconds = pause_seconds
+        self._make = make
         self._stop = threading.Event()
         self._counts = [0] * partitions
         self._thread = threading.Thread(target=self._work, name="load", daemon=True)
@@ -56,7 +69,7 @@ class Load:
             start = self._counts[partition]
             self._counts[partition] += self._batch
             # Of today: a broker forgets a producer of old records, and the sink then keeps one batch in flight.
-            yield build_batch(simple_records(self._batch, start=start, timestamp=int(time.time() * 1000)))
+            yield build_batch(self._make(self._batch, start, int(time.time() * 1000)))
             time.sleep(self._pause_seconds)
 
     def __enter__(self) -> Self:

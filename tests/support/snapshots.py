@@ -5,19 +5,19 @@ from pathlib import Path
 
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshots_content, read_view
-from mirrorlake.stores.filesystem import FilesystemStore
+from support.copies import Lake, store_of
 from support.records import Record
 from support.segments import records_of
 
 
-def snapshots(root: Path, topic: str, partition: int = 0) -> SnapshotPartition:
+def snapshots(lake: Lake, topic: str, partition: int = 0) -> SnapshotPartition:
     """The folder of a partition."""
-    return SnapshotPartition(FilesystemStore(root), destination_name=topic, partition=partition, extension="parquet")
+    return SnapshotPartition(store_of(lake), destination_name=topic, partition=partition, extension="parquet")
 
 
-def view(root: Path, topic: str, partition: int = 0) -> dict[int, Record]:
+def view(lake: Lake, topic: str, partition: int = 0) -> dict[int, Record]:
     """The newest snapshot's records by offset, in the order of the file; every file is checked on the way."""
-    folder = snapshots(root, topic, partition)
+    folder = snapshots(lake, topic, partition)
     check_snapshots_content(folder)
     newest = folder.read_chain().tail
     found: dict[int, Record] = {}

@@ -18,6 +18,7 @@ from support.copies import archive_position, archived_records, assert_same_recor
 from support.golden import segment_name
 from support.records import Record, consume, settings_of, simple_records
 from support.service_process import ServiceProcess
+from support.snapshots import names, view
 from support.topics import append, make_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -28,6 +29,8 @@ POLICIES = {
     "recreated-park": "on-recreate: park",
     "recreated-new": "on-recreate: new-topic",
 }
+VIEWS = {f"view-{name}": policy for name, policy in POLICIES.items()}
+"""The same with `compaction: log`."""
 BEFORE = simple_records(20)
 AFTER = simple_records(15, start=200)
 
@@ -47,10 +50,11 @@ class Story:
         return f"{name}-{self.tag}"
 
     def names(self, folder: str) -> list[str]:
-        return sorted(path.name for path in (self.root / folder / "0").iterdir())
+        return names(self.root, folder)
 
     def parked(self, name: str) -> str:
-        (line,) = [line for line in self.log.splitlines() if "partition parked" in line and self.topic(name) in line]
+        where = f"topic={self.topic(name)} "
+        (line,) = [line for line in self.log.splitlines() if "partition parked" in line and where in f"{line} "]
         return line
 
 
@@ -78,7 +82,8 @@ def story(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("policies")
     servers, root, tag = source_kafka.bootstrap_servers, folder / "lake", folder.name
     root.mkdir()
-    topics = {name: f"{name}-{tag}" for name in POLICIES}
+    policies = POLICIES | VIEWS
+    topics = {name: f"{name}-{tag}" for name in policies}
     for topic in topics.values():
         make_topic(servers, topic, BEFORE)
     config = write_yaml(
@@ -87,24 +92,27 @@ def story(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
         f"stores: {{lake: {{type: filesystem, root: {root}}}}}\nmirrors:\n"
         + "".join(
             f"  - {{name: {name}, source: {{cluster: east, topics: [{topics[name]}]}}, {policy}, "
-            "destinations: [{type: archive, store: lake, flush: {max-time: 1s}}]}\n"
-            for name, policy in POLICIES.items()
+            f"destinations: [{{type: archive, store: lake{', compaction: log' if name in VIEWS else ''}, "
+            "flush: {max-time: 1s}}]}\n"
+            for name, policy in policies.items()
         )
         + "engine: {lanes: 2, lease: 2s, memory: 512MiB}\n",
     )
     first = mirrorlake("run", "--once", "-c", config)
     assert first.code == 0, first.err
     for name, topic in topics.items():
-        if name.startswith("truncated"):
+        if "truncated" in name:
             append(servers, topic, 0, AFTER)
             delete_records(servers, topic, 28)
         else:
             make_again(servers, topic, AFTER)
     planned, status = (mirrorlake(verb, "-c", config, "--format", "json") for verb in ("plan", "status"))
     with ServiceProcess("run", "-c", str(config), folder=folder) as service:
-        service.await_words("partition parked", times=2)
+        service.await_words("partition parked", times=4)
         wait_until(lambda: archive_position(root, topics["truncated-skip"]) == 35, "the rest", log=service.said)
         wait_until(lambda: archive_position(root, f"{topics['recreated-new']}.2") == 15, "the new", log=service.said)
+        wait_until(lambda: len(names(root, topics["view-truncated-skip"])) == 2, "the next view", log=service.said)
+        wait_until(lambda: names(root, f"{topics['view-recreated-new']}.2"), "the new view", log=service.said)
         service.signal(signal.SIGTERM)
         service.exit_code()
         log = service.said()
@@ -150,6 +158,51 @@ def test_new_topic_archives_the_new_one_beside_the_old_chain(story: Story) -> No
     assert_same_records(dict(enumerate(AFTER)), archived_records(story.root, f"{topic}.2"))
 
 
+def by_key(*records: list[Record]) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted((record.key, record.value) for each in records for record in each)  # type: ignore[type-var]
+
+
+def test_a_view_of_a_truncated_source_parks_and_stays_as_it_is(story: Story) -> None:
+    topic = story.topic("view-truncated-park")
+    line = story.parked("view-truncated-park")
+
+    assert "reason=truncated" in line
+    assert "position=20" in line
+    assert story.names(topic) == [segment_name(0, 19)]
+    assert by_key(list(view(story.root, topic).values())) == by_key(BEFORE)
+
+
+def test_a_view_skips_what_is_gone_and_its_next_snapshot_says_so(story: Story) -> None:
+    topic = story.topic("view-truncated-skip")
+
+    assert story.names(topic) == [segment_name(0, 19), segment_name(20, 34)]
+    # The source is not compacted: what it deleted by age or by hand is no reason for a key to go.
+    assert by_key(list(view(story.root, topic).values())) == by_key(BEFORE, AFTER[8:])
+    with open_segment(FilesystemStore(story.root), f"{topic}/0/{segment_name(20, 34)}") as segment:
+        assert segment.footer is not None
+        assert segment.footer.gaps == (
+            Gap(offsets=OffsetRange(start_offset=20, end_offset=28), kind=GapKind.TRUNCATED),
+        )
+
+
+def test_a_view_of_a_topic_made_again_parks_and_is_never_mixed_with_the_one_before(story: Story) -> None:
+    topic = story.topic("view-recreated-park")
+    line = story.parked("view-recreated-park")
+
+    assert "reason=recreated" in line
+    assert "on-recreate: new-topic" in line
+    assert story.names(topic) == [segment_name(0, 19)]
+    assert by_key(list(view(story.root, topic).values())) == by_key(BEFORE)
+
+
+def test_new_topic_makes_a_view_of_the_new_one_beside_the_old(story: Story) -> None:
+    topic = story.topic("view-recreated-new")
+
+    assert story.names(topic) == [segment_name(0, 19)]
+    assert by_key(list(view(story.root, topic).values())) == by_key(BEFORE)
+    assert by_key(list(view(story.root, f"{topic}.2").values())) == by_key(AFTER)
+
+
 def test_plan_and_status_say_all_of_it_before(story: Story) -> None:
     plan = {row["name"]: row for row in json.loads(story.plan.out)}
     status = {row["name"]: row for row in json.loads(story.status.out)}
@@ -159,9 +212,15 @@ def test_plan_and_status_say_all_of_it_before(story: Story) -> None:
         "truncated-skip": "copy",
         "recreated-park": "refused",
         "recreated-new": "copy",
+        "view-truncated-park": "refused",
+        "view-truncated-skip": "copy",
+        "view-recreated-park": "refused",
+        "view-recreated-new": "copy",
     }
     assert plan["truncated-skip"]["note"] == "offsets 20…27 are gone at the source and recorded as a gap"
     assert plan["recreated-new"]["to"].endswith(f"{story.topic('recreated-new')}.2")
     assert [plan[name]["reason"] for name in ("truncated-park", "recreated-park")] == ["truncated", "recreated"]
     assert status["recreated-park"]["state"] == "parked"
     assert status["recreated-new"]["lag"] == 15
+    assert plan["view-recreated-new"]["to"].endswith(f"{story.topic('view-recreated-new')}.2")
+    assert (status["view-recreated-park"]["state"], status["view-recreated-new"]["lag"]) == ("parked", 15)

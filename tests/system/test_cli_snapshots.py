@@ -1,4 +1,4 @@
-"""`compaction: log` as users run it: in mirror-v3's form and in ours, through every command."""
+"""`compaction: log` as users run it: in mirror-v3's form and in ours, to a disk and a bucket, through every command."""
 
 from pathlib import Path
 
@@ -8,6 +8,8 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.command import mirrorlake, write_yaml
 from support.compaction import keyed_records
 from support.copies import create_topic
+from support.mirrors import store_section
+from support.object_servers import ObjectServer
 from support.records import Record, consume
 from support.snapshots import latest, names, view
 from support.topics import append, delete_before
@@ -100,3 +102,41 @@ def test_a_folder_never_changes_its_kind(source_kafka: EmbeddedKafka, topic_name
     assert done.code == 3
     assert "belongs to snapshots of the latest record per key" in done.err
     assert len(names(tmp_path / "lake", topic_name)) == 1
+
+
+def test_the_native_form_makes_snapshots_on_a_disk_and_in_a_bucket(
+    source_kafka: EmbeddedKafka, versitygw: ObjectServer, topic_name: str, tmp_path: Path
+) -> None:
+    servers, disk, bucket = source_kafka.bootstrap_servers, tmp_path / "lake", versitygw.settings()
+    disk.mkdir()
+    create_topic(servers, topic_name, cleanup_policy="compact")
+    append(servers, topic_name, 0, keyed_records(30, 4))
+    destinations = ", ".join(
+        f"{{type: archive, store: {store}, compaction: log, flush: {{max-time: 1h}}}}" for store in ("disk", "bucket")
+    )
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f"clusters: {{east: {{bootstrap-servers: '{servers}'}}}}\n"
+        f"stores:\n  disk: {store_section(disk, tmp_path)}\n  bucket: {store_section(bucket, tmp_path)}\n"
+        f"mirrors:\n  - name: users\n    source: {{cluster: east, topics: [{topic_name}]}}\n"
+        f"    destinations: [{destinations}]\n",
+    )
+    assert mirrorlake("validate", "-c", config).out == "OK: 1 mirror(s), destination type = filesystem, s3\n"
+    run_once(config)
+    append(servers, topic_name, 0, [Record(1_700_000_100_000, b"key-1", None)])
+    run_once(config)
+    expected = latest(consume(servers, topic_name, 0).items())
+    assert [record.key for record in expected.values()] == [b"key-0", b"key-2", b"key-3"]
+    assert view(disk, topic_name) == view(bucket, topic_name) == expected
+    snapshots = [f"{0:020}-{29:020}.parquet", f"{30:020}-{30:020}.parquet"]
+    assert names(disk, topic_name) == snapshots
+    assert versitygw.keys(bucket.prefix) == [f"{bucket.prefix}/{topic_name}/0/{name}" for name in snapshots]
+    status = mirrorlake("status", "-c", config, "--format", "json")
+    verified = mirrorlake("verify", "-c", config, "--level", "records", "--format", "json")
+    listed = mirrorlake("archive", "ls", "-c", config, "--format", "json")
+    checked = mirrorlake("archive", "check", "-c", config, "--level", "checksums", "--format", "json")
+    assert [done.code for done in (status, verified, listed, checked)] == [0, 0, 0, 0]
+    assert [(row["dest_next"], row["state"]) for row in status.rows()] == [(31, "caught-up")] * 2
+    assert [(row["result"], row["records"]) for row in verified.rows()] == [("equal", 3)] * 2
+    # Both snapshots are counted: of four records, and of three.
+    assert [(row["segments"], row["position"], row["records"]) for row in listed.rows()] == [(2, 31, 7)] * 2
