@@ -159,7 +159,7 @@ def test_new_topic_archives_the_new_one_beside_the_old_chain(story: Story) -> No
 
 
 def by_key(*records: list[Record]) -> list[tuple[bytes | None, bytes | None]]:
-    return sorted((record.key, record.value) for each in records for record in each)  # type: ignore[type-var]
+    return sorted((record.key, record.value) for each in records for record in each)
 
 
 def test_a_view_of_a_truncated_source_parks_and_stays_as_it_is(story: Story) -> None:
