@@ -1,5 +1,6 @@
 """``mirrorlake run`` under load, killed and killed again: the copies come out equal, and nothing stays behind."""
 
+import contextlib
 import os
 import random
 import signal
@@ -84,8 +85,16 @@ class Scene:
         wait_until(has_grown, "progress", log=service.said)
         assert service.is_running, service.said()
 
+    def finish(self, service: ServiceProcess) -> None:
+        """A graceful stop, with nobody writing any more, leaves everything equal and nothing running."""
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+        assert "partition parked" not in service.said()
+        self.assert_equal()
+
     def complete(self) -> None:
-        """A bounded run ends with everything equal."""
+        """A bounded run ends with everything equal: after a service that had no time to."""
         with self.run("--once") as service:
             assert service.exit_code() == 0, service.said()
         self.assert_equal()
@@ -130,7 +139,8 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
     """Two processes with different flush settings serve the same destinations for so long under load."""
     small = scene.write_config("small", max_records=70, max_time="1s", with_kafka=with_kafka)
     large = scene.write_config("large", max_records=333, max_time="3s", with_kafka=with_kafka)
-    with scene.load(), scene.run(config=small) as first:
+    with scene.run(config=small) as first, contextlib.ExitStack() as loading:
+        loading.enter_context(scene.load())
         scene.await_progress(first, with_kafka=with_kafka)
         with scene.run(config=large) as second:
             second.await_words("heartbeat")
@@ -143,12 +153,10 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
                 time.sleep(seconds)
                 first.signal(signal.SIGTERM)
                 assert first.exit_code() == 0, first.said()
-            second.signal(signal.SIGTERM)
-            assert second.exit_code() == 0, second.said()
-            for service in (first, second):
-                service.assert_nothing_left()
-                assert "partition parked" not in service.said()
-    scene.complete()
+            first.assert_nothing_left()
+            assert "partition parked" not in first.said()
+            loading.close()
+            scene.finish(second)
 
 
 @pytest.mark.parametrize("with_kafka", [False, True], ids=["archive", "kafka-and-archive"])
@@ -162,29 +170,25 @@ def test_two_services_on_the_same_destinations_for_a_long_time(scene: Scene) -> 
 
 
 def test_a_killed_python_worker_is_replaced_and_its_lease_is_done_again(scene: Scene) -> None:
-    with scene.load(), scene.run() as service:
-        scene.await_progress(service)
-        for _ in range(3):
-            victims = service.python_workers()
-            assert victims
-            for worker in victims:
-                worker.kill()
+    with scene.run() as service:
+        with scene.load():
             scene.await_progress(service)
-        service.signal(signal.SIGTERM)
-        assert service.exit_code() == 0, service.said()
-        assert "partition parked" not in service.said()
-    scene.complete()
+            for _ in range(3):
+                victims = service.python_workers()
+                assert victims
+                for worker in victims:
+                    worker.kill()
+                scene.await_progress(service)
+        scene.finish(service)
 
 
 def test_a_killed_jvm_makes_the_service_start_again_by_itself(scene: Scene) -> None:
-    with scene.load(), scene.run() as service:
-        scene.await_progress(service)
-        jvm = service.jvm()
-        jvm.kill()
-        service.await_words("Spark's JVM died: starting again")
-        scene.await_progress(service)
-        assert service.jvm().pid != jvm.pid
-        service.signal(signal.SIGTERM)
-        assert service.exit_code() == 0, service.said()
-        service.assert_nothing_left()
-    scene.complete()
+    with scene.run() as service:
+        with scene.load():
+            scene.await_progress(service)
+            jvm = service.jvm()
+            jvm.kill()
+            service.await_words("Spark's JVM died: starting again")
+            scene.await_progress(service)
+            assert service.jvm().pid != jvm.pid
+        scene.finish(service)
