@@ -1,0 +1,138 @@
+"""What an archive owes in every format on every store: published, described, read back, checked, and damage told."""
+
+import pytest
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.publish import Step
+from mirrorlake.archive.reading import check_archived_content, read_archived_range
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
+from mirrorlake.clock import ManualClock
+from mirrorlake.destinations.filling import filling_for
+from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnavailableError
+from mirrorlake.kafka.batches import Codec, walk
+from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.stores.object_store import ObjectStore
+from unit.archive.sample_records import Record, columns_of, records_in
+
+TIME_MS = 1_700_000_000_000
+HELD = (
+    [Record(0, b"k", b"v" * 2000), Record(1, None, None, headers=((b"a", None), (b"a", b"1"))), Record(2, b"", b"")],
+    [Record(5, b"k", b"w"), Record(6, b"k", None, timestamp_ms=TIME_MS - 5)],
+)
+"""Of offsets 0 to 2, and of 3 to 9: what is not here is a gap, and 3 and 4 were truncated."""
+
+
+@pytest.fixture(params=[PARQUET, NDJSON, LOG])
+def archived(request: pytest.FixtureRequest, store: ObjectStore) -> ArchivedPartition:
+    return ArchivedPartition(store, destination_name="orders", partition=3, extension=request.param)
+
+
+def segment_of(
+    archived: ArchivedPartition, records: list[Record], start: int, *gaps: Gap, crash_point: CrashPoint = no_crash
+) -> OpenSegment:
+    """A segment with these records in it, to be published."""
+    filling = filling_for(archived.extension, compression="zstd-1")
+    begun = OpenSegment(
+        archived,
+        source=TopicPartition("orders", 3),
+        cluster_id="cluster",
+        topic_id="topic-id",
+        make_writer=filling.begin,
+        writer="test",
+        start_offset=start,
+        clock=ManualClock(),
+        crash_point=crash_point,
+    )
+    for gap in gaps:
+        begun.add_gap(gap)
+    data = encode_batch(columns_of(records), codec=Codec.ZSTD, base_offset=records[0].offset)
+    filling.take(list(walk(memoryview(bytes(data)))), start_offset=start)
+    filling.write(None)
+    return begun
+
+
+def write_both(archived: ArchivedPartition) -> None:
+    truncated = Gap(offsets=OffsetRange(start_offset=3, end_offset=5), kind=GapKind.TRUNCATED)
+    for records, start, end, gaps in ((HELD[0], 0, 3, ()), (HELD[1], 3, 10, (truncated,))):
+        flush = segment_of(archived, records, start, *gaps).publish(end_offset=end, trigger="max-time")
+        assert (flush.offsets, flush.records, flush.is_ours) == (
+            OffsetRange(start_offset=start, end_offset=end),
+            len(records),
+            True,
+        )
+
+
+def tail_of(archived: ArchivedPartition) -> Segment:
+    tail = archived.read_chain().tail
+    assert tail is not None
+    return tail
+
+
+def test_segments_are_published_described_read_and_sound(archived: ArchivedPartition) -> None:
+    write_both(archived)
+    chain = archived.read_chain()
+    assert (chain.position, chain.segment_count, chain.claims) == (10, 2, ())
+    found = [
+        record
+        for columns in read_archived_range(archived, OffsetRange(start_offset=1, end_offset=6))
+        for record in records_in(columns)
+    ]
+    assert found == [HELD[0][1], HELD[0][2], HELD[1][0]]
+    assert check_archived_content(archived) == 2
+    described = 2 if archived.extension in FORMATS_WITH_SIDECAR else 0
+    assert len(list(archived.store.list(sidecar_folder(archived.prefix)))) == described
+    assert archived.find_end().position == archived.read_tail(chain.tail).position == 10
+
+
+def test_of_two_writers_of_one_range_the_second_finds_the_first_ones_segment(archived: ArchivedPartition) -> None:
+    mine, theirs = segment_of(archived, HELD[0], 0), segment_of(archived, HELD[0][1:], 0)
+    assert mine.publish(end_offset=3, trigger="max-time").is_ours
+    with pytest.raises(PositionMovedError):
+        theirs.publish(end_offset=3, trigger="max-time")
+    theirs.discard()
+    assert archived.read_chain().position == 3
+    assert check_archived_content(archived) == 1
+
+
+def test_a_writer_goes_on_behind_one_that_died_between_description_and_segment(archived: ArchivedPartition) -> None:
+    def die_before_publishing(step: str) -> None:
+        if step == Step.PUBLISH_SEGMENT:
+            raise StoreUnavailableError(step)
+
+    died = segment_of(archived, HELD[0], 0, crash_point=die_before_publishing)
+    with pytest.raises(StoreUnavailableError, match="publish segment"):
+        died.publish(end_offset=3, trigger="max-time")
+    died.discard()
+    # The topic was compacted since: the next writer has other bytes, and describes them beside.
+    assert segment_of(archived, HELD[0][1:], 0).publish(end_offset=3, trigger="max-time").is_ours
+    assert check_archived_content(archived) == 1
+    described = 2 if archived.extension in FORMATS_WITH_SIDECAR else 0
+    assert len(list(archived.store.list(sidecar_folder(archived.prefix)))) == described
+    assert archived.read_chain().claims == ()
+
+
+def test_a_byte_changed_in_the_store_is_told(archived: ArchivedPartition) -> None:
+    write_both(archived)
+    key = f"{archived.prefix}/{tail_of(archived).name}"
+    data = bytearray(archived.store.read(key))
+    data[len(data) // 2] ^= 1
+    archived.store.delete(key)
+    archived.store.create(key, bytes(data))
+    with pytest.raises(ChainBrokenError, match=str(tail_of(archived).name)):
+        check_archived_content(archived)
+
+
+def test_a_description_that_is_lost_is_told(archived: ArchivedPartition) -> None:
+    write_both(archived)
+    key = f"{archived.prefix}/{tail_of(archived).name}"
+    archived.store.delete(sidecar_key(key))
+    if archived.extension not in FORMATS_WITH_SIDECAR:
+        assert check_archived_content(archived) == 2, "a footer is in the file"
+        return
+    with pytest.raises(ChainBrokenError, match="has no description"):
+        check_archived_content(archived)
