@@ -140,6 +140,8 @@ def archived(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFacto
 
 def test_a_service_that_is_asked_to_stop_ends_with_code_0(archived: Archived) -> None:
     assert archived.exit_code == 0, archived.log
+    assert "received SIGTERM; requesting graceful shutdown" in archived.log
+    assert archived.log.count("mirror task terminated gracefully") == 4
 
 
 def test_files_have_the_names_mirror_v3_promises_below_topic_or_override_and_partition(archived: Archived) -> None:
@@ -245,6 +247,7 @@ def test_a_bounded_run_flushes_what_no_trigger_asks_for(
 
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert flush_triggers(ended.err) == {("whole", 5, 7): "explicit"}
+    assert "mirror task terminated gracefully mirror=whole" in ended.err
     there = consume(source_kafka.bootstrap_servers, archived.topic, 3)
     assert_same_records(there, archived_records(archived.root, archived.topic, 3))
 
@@ -326,6 +329,7 @@ def test_a_kafka_topic_that_does_not_exist_is_not_made_and_ends_the_run_with_cod
     refused = mirrorlake("run", "-c", config, environ=NO_METRICS)
 
     assert (refused.code, refused.out) == (3, ""), refused.err
+    assert "mirror exited with error" in refused.err
     assert f"destination topic {copy} does not exist on cluster {destination_kafka.bootstrap_servers}" in refused.err
     assert f"kafka-topics.sh --create --topic {copy} --partitions 2" in refused.err
     assert copy not in topics_of(destination_kafka.bootstrap_servers)

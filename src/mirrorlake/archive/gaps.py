@@ -34,9 +34,13 @@ class GapFinder:
 
     Args:
         start_offset: where the segment begins.
+
+    Attributes:
+        records_behind_gaps: how many of the offsets followed did not lie right behind the one before.
     """
 
     def __init__(self, start_offset: int) -> None:
+        self.records_behind_gaps = 0
         self._position = start_offset
         self._missing_offsets = 0
         self._runs: list[OffsetRange] = []
@@ -58,6 +62,7 @@ class GapFinder:
         if missing_offsets:
             rows = np.flatnonzero(steps > 1)
             self._note(offsets[rows] - steps[rows] + 1, offsets[rows])
+            self.records_behind_gaps += len(rows)
             self._missing_offsets += missing_offsets
         self._position = int(offsets[-1]) + 1
 

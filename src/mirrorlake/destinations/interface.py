@@ -64,7 +64,9 @@ class Delivery:
 class Flush:
     """One published segment, for the log line, the metrics and the tests.
 
-    ``is_ours`` is False where a segment of this range stood there already; it may be of another size then.
+    ``is_ours`` is False where a segment of this range stood there already; it may be of another size then. Snapshots
+    count two things more: ``view_records``, the records of the view, and ``gap_records``, of those that were read, each
+    that did not lie right behind the one before.
     """
 
     key: str
@@ -75,6 +77,8 @@ class Flush:
     trigger: str
     elapsed_ms: int
     is_ours: bool = True
+    view_records: int | None = None
+    gap_records: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

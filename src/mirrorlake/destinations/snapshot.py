@@ -145,6 +145,8 @@ class OpenSnapshot:
             trigger=trigger,
             elapsed_ms=int((self._clock.elapsed_seconds() - self._started) * 1000),
             is_ours=is_ours,
+            view_records=footer.records,
+            gap_records=self._found_gaps.records_behind_gaps,
         )
 
     def discard(self) -> None:

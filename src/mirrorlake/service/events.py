@@ -94,6 +94,15 @@ class Events:
         before, self._flushed_seconds[key] = self._flushed_seconds.get(key), now
         return None if before is None else int((now - before) * 1000)
 
+    def ended(self, states: Sequence[PartitionState]) -> None:
+        """The service ends: says of each mirror how it stands, in mirror-v3's words."""
+        errors = {state.mirror: state.error for state in states if state.error is not None}
+        for mirror in sorted({state.mirror for state in states}):
+            if mirror in errors:
+                _log.error("mirror exited with error", mirror=mirror, error=errors[mirror].message)
+            else:
+                _log.info("mirror task terminated gracefully", mirror=mirror)
+
     def lease_took(self, lane: int, seconds: float) -> None:
         """A lease ended after ``seconds``."""
         self._metrics.lease_took(lane, seconds)

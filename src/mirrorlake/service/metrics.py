@@ -97,6 +97,18 @@ class Metrics:
             "mirror_v3_destination_bytes", "Encoded bytes of published segments", STREAM, registry=r
         )
         self._v3_flushes = Counter("mirror_v3_destination_flushes", "Published segments", STREAM, registry=r)
+        self._gap_records = Counter(
+            "mirror_v3_source_offset_gap_records",
+            "With compaction: log, records that did not lie right behind the one before at the source",
+            STREAM,
+            registry=r,
+        )
+        self._compaction_keys = Gauge(
+            "mirror_v3_destination_compaction_keys",
+            "With compaction: log, keys in the newest snapshot",
+            STREAM,
+            registry=r,
+        )
 
     def _own_series(self) -> None:
         r = self.registry
@@ -145,6 +157,11 @@ class Metrics:
         if state.source.partition == UNKNOWN_PARTITION:
             return
         self._positions(state, is_first=is_first)
+        if is_first and state.has_view:
+            stream = (state.source.topic, str(state.source.partition))
+            self._gap_records.labels(*stream).inc(0)
+            if state.view_records is not None:
+                self._compaction_keys.labels(*stream).set(state.view_records)
 
     def _positions(self, state: PartitionState, *, is_first: bool) -> None:
         stream = (state.source.topic, str(state.source.partition))
@@ -183,6 +200,9 @@ class Metrics:
                 self._v3_flushes.labels(*stream).inc()
                 self._v3_bytes.labels(*stream).inc(flush.file_bytes)
                 self._last_flush.labels(*stream).set(now_seconds)
+                if flush.view_records is not None:
+                    self._gap_records.labels(*stream).inc(flush.gap_records)
+                    self._compaction_keys.labels(*stream).set(flush.view_records)
 
     def lease_took(self, lane: int, seconds: float) -> None:
         """Takes the wall time of one lease."""

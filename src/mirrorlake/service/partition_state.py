@@ -48,6 +48,7 @@ class PartitionState:
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
     of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
     for its last lease, to be replaced. ``tail`` is the newest segment of ``archived`` that is known by name and size.
+    ``view_records`` are the records of the newest snapshot at the start, None where it does not say or there are none.
     """
 
     mirror: str
@@ -71,6 +72,7 @@ class PartitionState:
     needs_tail_check: bool = True
     handed_on: HandedOn | None = None
     source_mark: SourceMark | None = None
+    view_records: int | None = None
     is_leased: bool = False
     is_parked: bool = False
     is_ending: bool = False
@@ -92,6 +94,11 @@ class PartitionState:
     def is_archive(self) -> bool:
         """True for an archive destination."""
         return isinstance(self.work, ArchiveWork)
+
+    @property
+    def has_view(self) -> bool:
+        """True for snapshots of the latest record per key, as against all other destinations."""
+        return isinstance(self.work, ArchiveWork) and self.work.settings.snapshots is not None
 
     @property
     def is_mapped(self) -> bool:

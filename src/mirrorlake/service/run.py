@@ -173,7 +173,8 @@ class _Service:
         return server
 
     def _asked_to_stop(self, name: str) -> None:
-        _log.info("stop requested; flushing", signal=name)
+        # mirror-v3's words, which its users' tools may look for.
+        _log.info(f"received {name}; requesting graceful shutdown", signal=name)
         self._wake.set()
 
     # --- what there is to do ------------------------------------------------------------------------------
@@ -299,6 +300,7 @@ class _Service:
         if ended and not self._engine_died and supervisor.is_quiet:
             with contextlib.suppress(TimeoutError):
                 control.call(self._owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
+        self._events.ended(supervisor.states)
         if not ended:
             _log.error("graceful stop gave up", seconds=self._config.engine.stop_seconds)
         if was_cut_short:

@@ -277,13 +277,23 @@ def _read_position(
         if writes:
             archived.sweep(chain)
         footer = check_target(target, archived, chain.tail) if chain.tail is not None else None
-        if footer is not None and footer.leader_epoch is not None:
-            state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=chain.position)
-        elif footer is None and chain.tail is not None and isinstance(state.work, ArchiveWork):
+        if footer is not None:
+            _take_newest(state, footer, chain.position)
+        elif chain.tail is not None and isinstance(state.work, ArchiveWork):
             settings = replace(state.work.settings, mirror_v3_end=chain.position)
             state.work = replace(state.work, settings=settings)
+        elif state.has_view:
+            state.view_records = 0
         state.position = state.first_position = chain.position
         state.archived, state.tail = archived, chain.tail
     except MirrorlakeError as error:
         state.error = error
         state.is_parked = between_leases(error) is Decision.PARK
+
+
+def _take_newest(state: PartitionState, footer: SegmentFooter, position: int) -> None:
+    """Takes what the newest file says."""
+    if footer.leader_epoch is not None:
+        state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=position)
+    if footer.snapshot is not None:
+        state.view_records = footer.records

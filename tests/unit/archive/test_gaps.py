@@ -79,3 +79,11 @@ def test_gaps_are_what_no_record_fills_however_the_records_arrive(offsets: set[i
     missing = {offset for gap in found.listed for offset in range(gap.offsets.start_offset, gap.offsets.end_offset)}
     assert missing == set(range(3, 61)) - offsets
     assert found.offsets.get(GapKind.ABSENT, 0) == len(missing)
+
+
+def test_records_right_behind_the_one_before_are_not_behind_a_gap() -> None:
+    finder = GapFinder(5)
+    for offsets in ([5, 6, 9], [], [10, 12], [14]):
+        finder.follow(np.array(offsets, np.int64))
+    finder.finish(20, ())
+    assert finder.records_behind_gaps == 3  # 9, 12 and 14
