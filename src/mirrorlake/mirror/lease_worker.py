@@ -41,7 +41,7 @@ class Worker:
             self._cache,
             clock=self._clock,
             live_until_seconds=now + plan.live_seconds,
-            send_until_seconds=now + plan.hard_seconds,
+            send_until_seconds=now + plan.send_seconds,
             memory_bytes_max=plan.memory_bytes_max,
         )
         return await LeaseWork(plan, connections, self._clock).run()

@@ -69,13 +69,15 @@ class PartitionWork:
 class LeasePlan:
     """What one lease copies.
 
-    Live destinations are served for ``live_seconds``; archive destinations until what is due is published. At
-    ``hard_seconds`` everything still open is abandoned, its outcome unknown.
+    Live destinations are served for ``live_seconds``; archive destinations until what is due is published. Nothing is
+    sent to Kafka after ``send_seconds``. At ``hard_seconds``, which may be much later for a snapshot, everything still
+    open is abandoned, its outcome unknown.
     """
 
     lease: int
     lane: int
     live_seconds: float
+    send_seconds: float
     hard_seconds: float
     memory_bytes_max: int
     partitions: tuple[PartitionWork, ...]

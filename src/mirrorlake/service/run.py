@@ -41,7 +41,7 @@ from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
-from mirrorlake.service.supervisor import Supervisor, lease_seconds_max
+from mirrorlake.service.supervisor import Supervisor, send_seconds_max
 from mirrorlake.service.targets import Target, cluster_settings
 
 _log = structlog.get_logger("mirrorlake")
@@ -111,7 +111,7 @@ class _Service:
         self._wake = threading.Event()
         self._writer = writer_name()
         self._owners = Owners(
-            self._clients, owner=self._writer, clock=self._clock, hold_seconds=_lease_seconds_max(config)
+            self._clients, owner=self._writer, clock=self._clock, hold_seconds=_send_seconds_max(config)
         )
         self._engine_died = False
         self._waiting_targets: list[Target] = []
@@ -372,14 +372,12 @@ def _left(state: PartitionState) -> str:
     return f"{state.mirror}: {state.source} {first}…{(state.once_end or 1) - 1} ({state.destination})"
 
 
-def _lease_seconds_max(config: Configuration) -> float:
+def _send_seconds_max(config: Configuration) -> float:
     """Returns how long a lease of this configuration may append to a Kafka destination, at most."""
     destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
-    archives = [d for d in destinations if isinstance(d, ArchiveDestination)]
-    return lease_seconds_max(
-        config.engine.lease_seconds,
-        max((archive.flush.bytes_max for archive in archives), default=None),
-        has_snapshot=any(archive.compaction is Compaction.LOG for archive in archives),
+    archives = [d for d in destinations if isinstance(d, ArchiveDestination) and d.compaction is not Compaction.LOG]
+    return send_seconds_max(
+        config.engine.lease_seconds, max((archive.flush.bytes_max for archive in archives), default=None)
     )
 
 

@@ -40,7 +40,8 @@ ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 """A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
 
 SNAPSHOT_SECONDS_MAX = 1800.0
-"""A snapshot may take this long: its view is written whole each time, and may have to be read from the log's start."""
+"""A snapshot may take this long beyond all else: its view is written whole, and the log may be read from its start.
+What is sent to Kafka by the same lease does not wait for it, nor may it be as late."""
 
 NOT_IN_THIS_LEASE_SECONDS = 3600.0
 """Longer than any lease."""
@@ -52,14 +53,15 @@ DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
 
 
-def lease_seconds_max(live_seconds: float, segment_bytes: int | None, *, has_snapshot: bool = False) -> float:
-    """Returns how long a lease may take: ``live_seconds``, and time for a segment of so many bytes if it has one."""
-    hard = live_seconds + HARD_END_SECONDS
-    if has_snapshot:
-        hard += SNAPSHOT_SECONDS_MAX
+def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
+    """Returns how long a lease may send to Kafka: ``live_seconds``, and time for a segment of so many bytes.
+
+    One read may serve a segment and a Kafka destination; a snapshot is read for alone.
+    """
+    seconds = live_seconds + HARD_END_SECONDS
     if segment_bytes is not None:
-        hard += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
-    return hard
+        seconds += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
+    return seconds
 
 
 class Supervisor:
@@ -105,7 +107,7 @@ class Supervisor:
         self._holding = holding
         self._is_stopping = False
         self._leases = 0
-        self._leased: dict[bytes, tuple[float, list[PartitionState]]] = {}
+        self._leased: dict[bytes, tuple[float, float, list[PartitionState]]] = {}
         self._lane_of = spread((state.shard for state in states), lanes)
         self._balanced_at = clock.elapsed_seconds()
         self._end: MirrorlakeError | None = None
@@ -302,7 +304,7 @@ class Supervisor:
                 description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
                 seconds=plan.hard_seconds,
             )
-            self._leased[lease.plan] = (now, [state for state, _ in chosen])
+            self._leased[lease.plan] = (now, now + plan.send_seconds, [state for state, _ in chosen])
             for state, _ in chosen:
                 state.is_leased = True
                 state.is_tried_at_stop = self._is_stopping
@@ -313,13 +315,13 @@ class Supervisor:
         rows, unknown = _split(outcome)
         now = self._clock.elapsed_seconds()
         with self._lock:
-            began, states = self._leased.pop(lease.plan, (now, []))
+            began, sends_until, states = self._leased.pop(lease.plan, (now, now, []))
             self._events.lease_took(lane_index, now - began)
             for state in states:
                 state.is_leased = False
                 row = rows.get((state.mirror, state.source, state.destination))
                 if row is None:
-                    state.unknown_until_seconds = began + lease.seconds
+                    state.unknown_until_seconds = began + lease.seconds if state.is_archive else sends_until
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                 self._events.lease_ended(lane_index, state, row, decision)
                 if decision is Decision.END:
@@ -390,20 +392,21 @@ class Supervisor:
     def _plan(self, lane: int, chosen: Iterable[tuple[PartitionState, Due | None]]) -> LeasePlan:
         self._leases += 1
         by_source: dict[tuple[str, TopicPartition], list[tuple[PartitionState, Due | None]]] = defaultdict(list)
-        segment_bytes = 0
-        has_archive = has_snapshot = False
+        segment_bytes: int | None = None
+        has_snapshot = False
         for state, due in chosen:
             by_source[state.mirror, state.source].append((state, due))
-            if state.rule is not None:
-                has_archive = True
-                segment_bytes = max(segment_bytes, state.rule.bytes_max)
-            has_snapshot |= isinstance(state.work, ArchiveWork) and state.work.settings.snapshots is not None
-        hard = lease_seconds_max(self._lease_seconds, segment_bytes if has_archive else None, has_snapshot=has_snapshot)
+            if isinstance(state.work, ArchiveWork) and state.work.settings.snapshots is not None:
+                has_snapshot = True
+            elif state.rule is not None:
+                segment_bytes = max(segment_bytes or 0, state.rule.bytes_max)
+        send_seconds = send_seconds_max(self._lease_seconds, segment_bytes)
         return LeasePlan(
             lease=self._leases,
             lane=lane,
             live_seconds=self._lease_seconds,
-            hard_seconds=hard,
+            send_seconds=send_seconds,
+            hard_seconds=send_seconds + (SNAPSHOT_SECONDS_MAX if has_snapshot else 0.0),
             memory_bytes_max=self._memory_bytes_max // self._lanes,
             partitions=tuple(
                 PartitionWork(

@@ -72,7 +72,7 @@ def test_a_lease_under_load_outlives_the_sessions_of_both_sides(secured_kafka: S
     assert row.error is None
     assert row.records > 0
     end = source_end(servers, topic_name)
-    rest = replace(live, live_seconds=20.0, hard_seconds=20.5)
+    rest = replace(live, live_seconds=20.0, send_seconds=20.5, hard_seconds=20.5)
     rest = replace(rest, partitions=(replace(rest.partitions[0], end_offset=end),))
     (row,) = run_lease(rest).values()
     assert (row.error, row.position) == (None, end)

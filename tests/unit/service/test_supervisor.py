@@ -10,6 +10,7 @@ import pytest
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import SegmentName
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.interface import Flush
@@ -463,6 +464,22 @@ def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_a
     bench.end(0, lease)
     bench.clock.advance(2.0)
     assert settings_in(found(bench, 0)[1]).fill_wait_seconds == plan.hard_seconds - 3.0
+
+
+def test_a_snapshot_in_a_lost_lease_does_not_keep_gaps_of_others_from_being_filled() -> None:
+    view = archive_state(1, position=0)
+    assert isinstance(view.work, ArchiveWork)
+    view.work = replace(view.work, settings=replace(view.work.settings, snapshots=SnapshotRule()))
+    copy = kafka_state(0)
+    bench = Bench(copy, view, lanes=1)
+    bench.observe(p1=100)
+    lease, plan = found(bench, 0)
+    assert len(plan.partitions) == 2
+    assert (plan.live_seconds, plan.send_seconds, plan.hard_seconds) == (5.0, 5.5, 1805.5)
+    assert lease.seconds == plan.hard_seconds
+    bench.end(0, lease)
+    assert copy.unknown_until_seconds == plan.send_seconds
+    assert view.unknown_until_seconds == plan.hard_seconds
 
 
 def test_no_gap_is_filled_by_who_does_not_own_the_mirror() -> None:
