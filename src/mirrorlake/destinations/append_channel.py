@@ -6,7 +6,7 @@ is silent loss), keeps a bounded number of requests in flight, and hands every a
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -157,52 +157,80 @@ class AppendChannel:
             timeout_ms=int(self._timeout * 1000),
             transactional_id=appends[0][1].transactional_id,
         )
+        request = _Request(self, appends)
         try:
-            future = self._connection.send(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=self._timeout)
+            self._connection.send_for(
+                Api.PRODUCE,
+                PRODUCE_VERSION,
+                body,
+                timeout_seconds=self._timeout,
+                taken=request.taken,
+                lost=request.lost,
+            )
         except MirrorlakeError as error:
             self._lose(appends, _as_unknown(error))
             return
         self._in_flight += 1
-        future.add_done_callback(self._on_answer(appends))
 
-    def _on_answer(self, appends: list[tuple[Appender, Append]]) -> Callable[[asyncio.Future[Frame]], None]:
-        def take(future: asyncio.Future[Frame]) -> None:
-            self._in_flight -= 1
-            if future.cancelled():
-                self._lose(appends, OutcomeUnknownError("the request was cancelled"))
-                return
-            error = future.exception()
-            if error is not None:
-                self._lose(appends, _as_unknown(error))
-                return
-            frame = future.result()
-            try:
-                answers = {(a.topic, a.partition): a for a in decode_produce(frame.view)}
-            except MirrorlakeError as broken:
-                self._connection.close(str(broken))
-                self._lose(appends, _as_unknown(broken))
-                return
-            finally:
-                frame.release()
-            # What the answers make room for goes out from here, not a turn later.
-            self._pump_is_due = True
-            try:
-                for appender, append in appends:
-                    answer = answers.get((appender.topic, appender.partition))
-                    if answer is None:
-                        appender.answer_lost(append, OutcomeUnknownError("the broker's answer left the partition out"))
-                    else:
-                        appender.answered(append, answer)
-            finally:
-                self._pump_is_due = False
-            self._pump()
+    def _taken(self, appends: list[tuple[Appender, Append]], frame: Frame) -> None:
+        self._in_flight -= 1
+        try:
+            answers = answers_by_append(decode_produce(frame.view), [appender for appender, _ in appends])
+        except MirrorlakeError as broken:
+            self._connection.close(str(broken))
+            self._lose(appends, _as_unknown(broken))
+            return
+        finally:
+            frame.release()
+        # What the answers make room for goes out from here, not a turn later.
+        self._pump_is_due = True
+        try:
+            for (appender, append), answer in zip(appends, answers, strict=True):
+                if answer is None:
+                    appender.answer_lost(append, OutcomeUnknownError("the broker's answer left the partition out"))
+                else:
+                    appender.answered(append, answer)
+        finally:
+            self._pump_is_due = False
+        self._pump()
 
-        return take
+    def _lost(self, appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
+        self._in_flight -= 1
+        self._lose(appends, _as_unknown(error))
 
     @staticmethod
     def _lose(appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
         for appender, append in appends:
             appender.answer_lost(append, error)
+
+
+class _Request:
+    """The batches of one request, for which the channel waits."""
+
+    __slots__ = ("_appends", "_channel")
+
+    def __init__(self, channel: AppendChannel, appends: list[tuple[Appender, Append]]) -> None:
+        self._channel = channel
+        self._appends = appends
+
+    def taken(self, frame: Frame) -> None:
+        self._channel._taken(self._appends, frame)
+
+    def lost(self, error: MirrorlakeError) -> None:
+        self._channel._lost(self._appends, error)
+
+
+def answers_by_append(
+    answers: Sequence[ProducedPartition], appenders: Sequence[Appender]
+) -> Sequence[ProducedPartition | None]:
+    """Returns the answer for each appender, None where the broker left it out; a broker may answer in another order."""
+    if len(answers) == len(appenders) and all(
+        answer.partition == appender.partition and answer.topic == appender.topic
+        for answer, appender in zip(answers, appenders, strict=True)
+    ):
+        return answers
+    by_name = {(answer.topic, answer.partition): answer for answer in answers}
+    return [by_name.get((appender.topic, appender.partition)) for appender in appenders]
 
 
 def _by_transaction(appends: list[tuple[Appender, Append]]) -> Iterable[list[tuple[Appender, Append]]]:

@@ -22,9 +22,9 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.gap_cost import fill_seconds
 from mirrorlake.destinations.gap_filler import GapFiller, GapToFill
-from mirrorlake.destinations.interface import Delivery, HandedOn, Progress
+from mirrorlake.destinations.interface import Delivery, HandedOn, PinnedFrame, Progress
 from mirrorlake.destinations.log_start import LogStart
-from mirrorlake.destinations.neighbours import neighbours_joined
+from mirrorlake.destinations.neighbours import NOT_JOINED_BYTES_MIN, neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
 from mirrorlake.destinations.preserve_claim import Claim, ClaimReader
 from mirrorlake.destinations.preserve_settings import PreserveSettings, Step
@@ -39,7 +39,7 @@ from mirrorlake.errors import (
     RecordTooLargeError,
     SourceGapError,
 )
-from mirrorlake.kafka.batches import Batch, next_sequence, prepare_for_append
+from mirrorlake.kafka.batches import DENSE, Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.produce import ProducedPartition
 from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
@@ -53,6 +53,9 @@ STATE_AGE_MS_MAX = 12 * 3600 * 1000
 timestamps, so after batches older than this the state may be gone at the next check."""
 
 NO_LIMIT = 1 << 62
+
+RAW_DENSE = str(DENSE)
+"""For the counters: the batch went on as it was."""
 
 
 @dataclass(slots=True)
@@ -230,9 +233,9 @@ class PreserveSink:
             # The owner before died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(self._next_offset)
         try:
-            items = join_messages(delivery.batches)
+            untouched = self._take_untouched(delivery)
             for item in neighbours_joined(
-                items,
+                join_messages(delivery.batches[untouched:]),
                 batch_bytes_max=self._settings.batch_bytes_max,
                 packs=False,
                 keeps_log_append_time=self._settings.keeps_log_append_time,
@@ -246,7 +249,7 @@ class PreserveSink:
                     keeps_log_append_time=self._settings.keeps_log_append_time,
                 ):
                     if isinstance(piece, DataPiece):
-                        self._take(piece, delivery)
+                        self._take_piece(piece, delivery)
                     else:
                         self._take_gap(piece)
             if delivery.covered.end_offset > self._next_offset:
@@ -257,35 +260,60 @@ class PreserveSink:
         finally:
             self._send()  # what came before is right where it is
 
-    def _take(self, piece: DataPiece, delivery: Delivery) -> None:
-        frame = None
-        batch = piece.batch
-        if piece.is_in_frame:
+    def _take_untouched(self, delivery: Delivery) -> int:
+        """Queues the batches at the head that go on as they are, and returns how many.
+
+        It finds what ``pieces_of`` finds, in a tenth of the time: large batches come at the rate of thousands a second.
+        """
+        taken = 0
+        for item in delivery.batches:
+            header = item.batch.header
+            if not (
+                item.path == DENSE.path
+                and item.reason == DENSE.reason
+                and header.base_offset == self._next_offset
+                and NOT_JOINED_BYTES_MIN <= header.batch_bytes <= self._settings.batch_bytes_max
+            ):
+                break
+            self._take(item.batch, header.next_offset, header.max_timestamp, RAW_DENSE, delivery.frame)
+            taken += 1
+        return taken
+
+    def _take_piece(self, piece: DataPiece, delivery: Delivery) -> None:
+        frame = delivery.frame if piece.is_in_frame else None
+        reason = f"{piece.path}:{piece.reason}"
+        self._take(piece.batch, piece.offsets.end_offset, piece.max_timestamp_ms, reason, frame)
+
+    def _take(
+        self, batch: Batch, end_offset: int, max_timestamp_ms: int, reason: str, frame: PinnedFrame | None
+    ) -> None:
+        header = batch.header
+        if frame is not None:
             if self._fills_queued:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
-                batch = batch._replace(view=memoryview(bytearray(batch.view)))
+                batch, frame = batch._replace(view=memoryview(bytearray(batch.view))), None
             else:
-                frame = delivery.frame
                 frame.pin()
-        if self._queue and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
-            gap.timestamp_ms = batch.header.base_timestamp
+        if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
+            gap.timestamp_ms = header.base_timestamp
+        size_bytes = len(batch.view)
         self._queue.append(
             Append(
-                header=batch.header,
+                header=header,
                 data=batch.view,
-                size_bytes=len(batch.view),
+                size_bytes=size_bytes,
                 expected_offset=self._next_offset,
-                end_offset=piece.offsets.end_offset,
-                records=batch.header.record_count,
-                reason=f"{piece.path}:{piece.reason}",
-                max_timestamp_ms=piece.max_timestamp_ms,
+                end_offset=end_offset,
+                records=header.record_count,
+                reason=reason,
+                max_timestamp_ms=max_timestamp_ms,
                 frame=frame,
             )
         )
-        self._queued_bytes += len(batch.view)
-        self._next_offset = piece.offsets.end_offset
-        self._last_timestamp_ms = piece.max_timestamp_ms
-        self.progress.saw_timestamps(batch.header.base_timestamp, piece.max_timestamp_ms)
+        self._queued_bytes += size_bytes
+        self._next_offset = end_offset
+        self._last_timestamp_ms = max_timestamp_ms
+        self.progress.saw_timestamps(header.base_timestamp, max_timestamp_ms)
         self._idle.clear()
 
     def _take_gap(self, piece: GapPiece) -> None:

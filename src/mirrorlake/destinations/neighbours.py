@@ -23,6 +23,9 @@ SMALL_BYTES_MAX = {
 """The largest batch, as it is stored, whose records take at most half the CPU to take over that it takes to send it by
 itself; measured, see docs/decisions/0041-small-batches-are-joined.md."""
 
+NOT_JOINED_BYTES_MIN = max(SMALL_BYTES_MAX.values()) + 1
+"""A dense batch of at least so many bytes goes by itself, whatever its compression."""
+
 REWRITTEN_BYTES_MAX = 16 << 10
 """The like for a batch that is taken apart and compressed anew in any case."""
 

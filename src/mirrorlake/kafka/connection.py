@@ -9,9 +9,9 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Final
+from typing import Final, Protocol
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -54,6 +54,45 @@ _LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 Buffer = bytes | bytearray | memoryview
 
 
+class _Answer(Protocol):
+    """Where an answer goes: a future, or what takes it at once."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Frame, /) -> None: ...
+
+    def set_exception(self, exception: MirrorlakeError, /) -> None: ...
+
+
+class _TakenAtOnce:
+    """Hands an answer on in the moment it comes; a failure one turn of the loop later, as a future would."""
+
+    __slots__ = ("_is_done", "_loop", "_lost", "_taken")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, taken: Callable[[Frame], None], lost: Callable[[MirrorlakeError], None]
+    ) -> None:
+        self._loop = loop
+        self._taken = taken
+        self._lost = lost
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: Frame, /) -> None:
+        self._is_done = True
+        try:
+            self._taken(result)
+        except Exception as error:  # noqa: BLE001 - a bug of its taker must not leave the next answers half read
+            self._loop.call_exception_handler({"message": "an answer could not be taken", "exception": error})
+
+    def set_exception(self, exception: MirrorlakeError, /) -> None:
+        self._is_done = True
+        # Later, because a connection may break while its user is in the middle of sending.
+        self._loop.call_soon(self._lost, exception)
+
+
 class _Pending:
     """A request without its answer."""
 
@@ -65,7 +104,7 @@ class _Pending:
         api: int,
         is_flexible: bool,
         deadline: float,
-        answer: "asyncio.Future[Frame]",
+        answer: _Answer,
     ) -> None:
         self.correlation_id = correlation_id
         self.api = api
@@ -233,6 +272,43 @@ class Connection:
             BrokerUnreachableError: the connection is closed already; nothing was sent.
             UnsupportedError: the broker does not know this version; nothing was sent.
         """
+        answer: asyncio.Future[Frame] = self._loop.create_future()
+        self._queue(answer, api_key, api_version, body, timeout_seconds=timeout_seconds)
+        return answer
+
+    def send_for(
+        self,
+        api_key: int,
+        api_version: int,
+        body: Sequence[Buffer],
+        *,
+        timeout_seconds: float,
+        taken: Callable[[Frame], None],
+        lost: Callable[[MirrorlakeError], None],
+    ) -> None:
+        """Queues a request as `send` does; one of ``taken`` and ``lost`` is called, once, when its outcome is known.
+
+        For who sends many: a future costs a turn of the loop for each answer.
+
+        Args:
+            api_key: see `send`.
+            api_version: see `send`.
+            body: see `send`.
+            timeout_seconds: see `send`.
+            taken: gets the answer, which it must release, while the connection is being read: it may send, must be
+                quick, and must not raise.
+            lost: gets the error that a future would have had, never from inside a call of this connection.
+
+        Raises:
+            BrokerUnreachableError: see `send`; neither is called then.
+            UnsupportedError: see `send`; neither is called then.
+        """
+        answer = _TakenAtOnce(self._loop, taken, lost)
+        self._queue(answer, api_key, api_version, body, timeout_seconds=timeout_seconds)
+
+    def _queue(
+        self, answer: _Answer, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
+    ) -> None:
         if self._close_reason is not None:
             raise BrokerUnreachableError(f"not sent: {self._close_reason.message}", address=self.address)
         lowest, highest = self.versions.get(api_key, (0, -1))
@@ -243,7 +319,6 @@ class Connection:
         client_id = self._client_id + b"\0" if is_flexible else self._client_id
         size = 10 + len(client_id) + sum(map(len, body))
         header = _HEADER.pack(size, api_key, api_version, correlation_id, len(self._client_id)) + client_id
-        answer: asyncio.Future[Frame] = self._loop.create_future()
         now = self._loop.time()
         if now >= self.login_due:
             self._begin_reauthentication()
@@ -252,7 +327,6 @@ class Connection:
             self._held.append((pending, [header, *body], size + 4))
         else:
             self._put(pending, [header, *body], size + 4)
-        return answer
 
     def _put(self, pending: _Pending, parts: list[Buffer], size: int) -> None:
         self._pending.append(pending)
@@ -534,7 +608,8 @@ async def _secured(
         raise
 
 
-def _fail_answer(answer: "asyncio.Future[Frame]", error: MirrorlakeError) -> None:
+def _fail_answer(answer: _Answer, error: MirrorlakeError) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # marks it as seen: who pipelines stops at the first failure and drops the rest
+        if isinstance(answer, asyncio.Future):
+            answer.exception()  # marks it as seen: who pipelines stops at the first failure and drops the rest

@@ -15,6 +15,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
     BrokerUnreachableError,
     CorruptBatchError,
+    MirrorlakeError,
     NotKafkaError,
     RequestTimeoutError,
     UnsupportedError,
@@ -105,6 +106,94 @@ def test_an_open_connection_knows_the_versions_of_its_broker(source_kafka: Embed
             assert connection.address == source_kafka.bootstrap_servers
 
     run_async(scenario())
+
+
+def test_who_takes_answers_at_once_may_send_the_next_request_from_there(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    async def scenario() -> None:
+        await create_topic(source_kafka, topic_name)
+        async with connected(source_kafka) as connection:
+            base_offsets: list[int] = []
+            all_taken = asyncio.Event()
+
+            def send() -> None:
+                body = encode_produce([(topic_name, 0, memoryview(build_batch(simple_records(3))))], timeout_ms=20_000)
+                connection.send_for(
+                    Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=30, taken=take, lost=unexpected_loss
+                )
+
+            def take(frame: Frame) -> None:
+                (produced,) = read_produced(frame)
+                base_offsets.append(produced.base_offset)
+                if len(base_offsets) < 5:
+                    send()
+                elif len(base_offsets) == 7:
+                    all_taken.set()
+
+            for _ in range(3):
+                send()
+            await asyncio.wait_for(all_taken.wait(), timeout=30)
+            assert base_offsets == [0, 3, 6, 9, 12, 15, 18]
+            assert connection.in_flight == 0
+
+    run_async(scenario())
+
+
+def test_a_lost_answer_is_told_once_and_not_from_inside_the_call_that_lost_it(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    async def scenario() -> None:
+        await create_topic(source_kafka, topic_name)
+        async with connected(source_kafka) as connection:
+            lost: list[MirrorlakeError] = []
+            asked = FetchPartition(topic=topic_name, partition=0, fetch_offset=0, partition_bytes_max=MIB)
+            body = (encode_fetch([asked], max_wait_ms=20_000, min_bytes=1, max_bytes=MIB),)
+            connection.send_for(
+                Api.FETCH, FETCH_VERSION, body, timeout_seconds=30, taken=unexpected_answer, lost=lost.append
+            )
+            connection.close("on purpose")
+            assert not lost
+            await asyncio.sleep(0.1)
+            (error,) = lost
+            assert isinstance(error, BrokerUnreachableError)
+            with pytest.raises(BrokerUnreachableError):
+                connection.send_for(
+                    Api.FETCH, FETCH_VERSION, body, timeout_seconds=30, taken=unexpected_answer, lost=lost.append
+                )
+            await asyncio.sleep(0.1)
+            assert len(lost) == 1
+
+    run_async(scenario())
+
+
+def test_a_taker_that_fails_takes_no_other_answer_with_it(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    async def scenario() -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+        async with connected(source_kafka) as connection:
+            mistake = RuntimeError("a mistake of ours")
+
+            def take(frame: Frame) -> None:
+                frame.release()
+                raise mistake
+
+            connection.send_for(Api.API_VERSIONS, 0, (), timeout_seconds=30, taken=take, lost=unexpected_loss)
+            with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=30) as frame:
+                assert len(frame.view) > 100
+            assert told == [mistake]
+
+    run_async(scenario())
+
+
+def unexpected_loss(error: MirrorlakeError) -> None:
+    raise AssertionError(f"no answer: {error}")
+
+
+def unexpected_answer(frame: Frame) -> None:
+    raise AssertionError(f"an answer of {len(frame.view)} bytes")
 
 
 def test_batches_come_back_byte_for_byte(source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) -> None:
