@@ -14,6 +14,7 @@ from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from support.azurite import Azurite, AzuriteUnusableError
+from support.given_gcs import GivenGcs, NoGcsGivenError
 from support.go_programs import GoProgramUnusableError
 from support.kafka_nodes import KafkaNodes
 from support.object_servers import Minio, Moto, ObjectServer, Versitygw
@@ -146,6 +147,15 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
         with Azurite(tmp_path_factory.mktemp("azurite")) as server:
             yield server
     except AzuriteUnusableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def gcs() -> GivenGcs:
+    """Google's store, for the soak, where somebody gives a bucket of it."""
+    try:
+        return GivenGcs()
+    except NoGcsGivenError as error:
         pytest.skip(str(error))
 
 

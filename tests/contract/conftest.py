@@ -9,9 +9,10 @@ from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectStore
 from support.azurite import Azurite
+from support.given_gcs import GivenGcs
 from support.object_servers import ObjectServer
 
-SERVERS = ["versitygw", "moto", *(pytest.param(name, marks=pytest.mark.soak) for name in ("minio", "azurite"))]
+SERVERS = ["versitygw", "moto", *(pytest.param(name, marks=pytest.mark.soak) for name in ("minio", "azurite", "gcs"))]
 
 
 @pytest.fixture(params=["filesystem", "memory", *SERVERS])
@@ -22,5 +23,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         case "memory":
             return MemoryStore()
         case server_name:
-            server: ObjectServer | Azurite = request.getfixturevalue(server_name)
+            server: ObjectServer | Azurite | GivenGcs = request.getfixturevalue(server_name)
             return BucketStore(server.settings())

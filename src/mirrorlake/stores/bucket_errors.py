@@ -25,7 +25,8 @@ LIBRARY_ERRORS = (BaseError, FileNotFoundError, ValueError, OSError)
 """What the library raises; it uses some of Python's own exceptions beside its tree."""
 
 _STATUS = re.compile(r"status code: (\d{3})")
-_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
+# A number there says no more than the status does.
+_CODE = re.compile(r"<Code>([A-Za-z][A-Za-z0-9.]{0,79})</Code>")
 _QUERY = re.compile(r"\?[^\s)]*")
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _TEXT_LENGTH_MAX = 300
