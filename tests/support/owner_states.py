@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mirrorlake.destinations.ownership import OwnerState, read_states
+from mirrorlake.destinations.owner_states import OwnerState, read_states
 from mirrorlake.kafka.cluster import ClusterClient
 
 PAUSE_SECONDS = 0.02

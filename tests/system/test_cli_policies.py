@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.destinations.ownership import OwnerState, find_states
+from mirrorlake.destinations.owner_states import OwnerState, find_states
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import TopicMissingError
 from mirrorlake.kafka.cluster import ClusterClient

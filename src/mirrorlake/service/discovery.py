@@ -17,7 +17,7 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     TimestampMode,
 )
-from mirrorlake.destinations.ownership import find_states
+from mirrorlake.destinations.owner_states import find_states
 from mirrorlake.destinations.progress_store import ensure_topics
 from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN, find_shards
 from mirrorlake.errors import (

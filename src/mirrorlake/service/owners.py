@@ -10,7 +10,8 @@ import structlog
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.ownership import Ownership, OwnerState, read_states, transactional_id
+from mirrorlake.destinations.owner_states import OwnerState, read_states, transactional_id
+from mirrorlake.destinations.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError, SupersededError, UnsupportedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import LogEnd, TransactionState

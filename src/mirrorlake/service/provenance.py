@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import RecreationPolicy
-from mirrorlake.destinations.ownership import OwnerState
+from mirrorlake.destinations.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.service.targets import Target
 

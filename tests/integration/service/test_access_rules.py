@@ -11,8 +11,9 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.destinations.ownership import STATE_TOPIC, Ownership, OwnerState, read_states
-from mirrorlake.destinations.ownership import transactional_id as owner_id
+from mirrorlake.destinations.owner_states import STATE_TOPIC, OwnerState, read_states
+from mirrorlake.destinations.owner_states import transactional_id as owner_id
+from mirrorlake.destinations.ownership import Ownership
 from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.cluster import ClusterClient

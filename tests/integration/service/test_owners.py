@@ -9,7 +9,8 @@ from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.ownership import Ownership, OwnerState, read_states
+from mirrorlake.destinations.owner_states import OwnerState, read_states
+from mirrorlake.destinations.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
     MirrorlakeError,

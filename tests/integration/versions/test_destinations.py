@@ -7,7 +7,8 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.destinations.ownership import Ownership, OwnerState, read_states
+from mirrorlake.destinations.owner_states import OwnerState, read_states
+from mirrorlake.destinations.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SupersededError
 from mirrorlake.kafka.cluster import ClusterClient

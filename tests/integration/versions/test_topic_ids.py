@@ -8,7 +8,7 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.ownership import OwnerState
+from mirrorlake.destinations.owner_states import OwnerState
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import RecreationPolicy
-from mirrorlake.destinations.ownership import OwnerState, decode_state, encode_state
+from mirrorlake.destinations.owner_states import OwnerState, decode_state, encode_state
 from mirrorlake.errors import DestinationForeignError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.provenance import Placement, generations_after, place, refusal

@@ -1,0 +1,229 @@
+"""State records: what the owners of mirrors remember at a Kafka cluster.
+
+They live in one compacted topic per destination cluster, one record per mirror, key the mirror's name, value a JSON
+object (``OwnerState``). Among other things they remember every producer id the mirror's shards ever
+wrote under: a transactional id that saw no transaction for ``transactional.id.expiration.ms`` (7 days) stands for
+another producer id from then on, and its partitions still know the one before.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorlake.destinations.transaction_fence import IS_OVER, TransactionFence
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError
+from mirrorlake.kafka.batches import Codec, walk
+from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns, decode_batches, encode_batch
+from mirrorlake.kafka.descriptions import AppendState, ProducerIdentity, TransactionState
+from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from mirrorlake.kafka.range_reader import read_range
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+STATE_TOPIC = "mirrorlake.state"
+STATE_PARTITION = TopicPartition(STATE_TOPIC, 0)
+STATE_FORMAT = 2
+"""2 added producer ids, destinations, generations and the hold; records of format 1 are read as knowing none."""
+
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerState:
+    """What a state record says of a mirror.
+
+    ``topic_ids`` are the source's topic ids by topic, as last seen by an owner. ``taken_at_ms`` is the owner's
+    wall clock. ``shards`` is the number of writer identities, fixed for the mirror's life.
+
+    ``producer_ids`` are all those each shard's transactional id ever stood for, by shard. ``destinations`` are the
+    source topics by destination topic. ``generations`` says, for each destination topic as configured, where the
+    records of a source topic that was made again go: destination topic by source topic id. ``hold_seconds`` is how
+    long after somebody else took the mirror over this owner's leases may still append, None where a record does not
+    say; ``is_released`` is True once it ended gracefully and nothing of it is under way.
+    """
+
+    mirror: str
+    owner: str = ""
+    source_cluster_id: str = ""
+    shards: int = 0
+    taken_at_ms: int = 0
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    producer_ids: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hold_seconds: float | None = None
+    is_released: bool = False
+    format_version: int = STATE_FORMAT
+
+
+def transactional_id(mirror: str) -> str:
+    """Returns the mirror's own transactional id; no shard's can be equal, theirs end in a number."""
+    return f"mirrorlake.{mirror}.owner"
+
+
+def encode_state(state: OwnerState) -> bytes:
+    """Returns the value of a state record."""
+    return json.dumps(asdict(state), sort_keys=True).encode()
+
+
+def decode_state(value: bytes) -> OwnerState:
+    """Returns what ``encode_state`` wrote.
+
+    Raises:
+        DestinationForeignError: it is not a state record this version understands.
+    """
+    try:
+        fields = json.loads(value)
+        if fields["format_version"] > STATE_FORMAT:
+            raise DestinationForeignError(
+                f"topic {STATE_TOPIC} was written by a newer mirrorlake (format {fields['format_version']})",
+                hint="use that version, or a mirror of another name",
+            )
+        return OwnerState(
+            **{name: fields[name] for name in ("mirror", "owner", "source_cluster_id", "shards", "taken_at_ms")},
+            topic_ids=dict(fields["topic_ids"]),
+            producer_ids={int(shard): tuple(ids) for shard, ids in fields.get("producer_ids", {}).items()},
+            destinations=dict(fields.get("destinations", {})),
+            generations={name: dict(ids) for name, ids in fields.get("generations", {}).items()},
+            hold_seconds=fields.get("hold_seconds"),
+            is_released=fields.get("is_released", False),
+            format_version=fields["format_version"],
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DestinationForeignError(
+            f"topic {STATE_TOPIC} holds a record that is not mirrorlake's: {error}",
+            hint=f"nobody else may write to {STATE_TOPIC}",
+        ) from error
+
+
+def encode_state_batch(state: OwnerState, identity: ProducerIdentity, *, sequence: int) -> bytearray:
+    """Returns the batch of a transaction that holds a state record; its time is when the mirror was taken."""
+    record = RecordColumns.of(
+        offsets=np.zeros(1, np.int64),
+        timestamps=np.array([state.taken_at_ms], np.int64),
+        timestamp_types=np.zeros(1, np.int8),
+        keys=pa.array([state.mirror.encode()], pa.large_binary()),
+        values=pa.array([encode_state(state)], pa.large_binary()),
+        headers=pa.array([[]], HEADERS_TYPE),
+    )
+    return encode_batch(
+        record,
+        codec=Codec.NONE,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+
+
+async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
+    """Returns the last committed state record of every mirror at a cluster, by mirror. Makes the topic if needed.
+
+    What is being written is waited for: EndTxn answers a moment before its marker can be read, and a record that is
+    passed over is a mirror that seems to be nobody's. A transaction that is over by its coordinator's word, and whose
+    marker never came (see ``transaction_fence``), would be waited for for ever by everybody: it is ended.
+
+    Raises:
+        BrokerNotReadyError: a transaction stands open; it ends by itself within seconds.
+        DestinationForeignError: the topic holds what is not ours.
+        MirrorlakeError: the topic can be neither read nor made.
+    """
+    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:  # who has it needs no right to create it
+        configs = {"cleanup.policy": "compact"}
+        await client.create_topic(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
+    try:
+        return await _read_all(client, isolation_level=READ_UNCOMMITTED)
+    except BrokerNotReadyError:
+        if not await _end_forgotten(client):
+            raise
+        return await _read_all(client, isolation_level=READ_UNCOMMITTED)
+
+
+async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
+    """Returns what ``read_states`` does, changing nothing and waiting for nothing: without the topic there are none.
+
+    Raises:
+        DestinationForeignError: the topic holds what is not ours.
+        MirrorlakeError: the topic cannot be read.
+    """
+    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:
+        return {}
+    return await _read_all(client, isolation_level=READ_COMMITTED)
+
+
+async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str, OwnerState]:
+    """Reads up to the end that ``isolation_level`` gives; what is read is committed, whatever the end."""
+    bounds = []
+    for timestamp in (EARLIEST, LATEST):
+        asked = await client.list_offsets([STATE_PARTITION], timestamp=timestamp, isolation_level=isolation_level)
+        found = asked[STATE_PARTITION]
+        if isinstance(found, MirrorlakeError):
+            raise found
+        bounds.append(found)
+    states: dict[str, OwnerState] = {}
+    offsets = OffsetRange(start_offset=bounds[0], end_offset=bounds[1])
+    async for columns in read_range(client, STATE_PARTITION, offsets):
+        for value in columns.values.to_pylist():
+            if value is not None:
+                state = decode_state(value)
+                states[state.mirror] = state
+    return states
+
+
+async def _end_forgotten(client: ClusterClient) -> bool:
+    """Ends transactions of owners that are over, and stand open all the same; tells whether there was one.
+
+    The identity is the one the coordinator names, so that nobody is superseded by it. They end as the coordinator
+    says they did; where it does not say, InitProducerId came after it, as committed: who began them had become the
+    owner. An owner that writes at the same moment finds its record committed, or has to write again.
+    """
+    names = {
+        transactional_id(mirror)
+        for start in (await _open_from(client)).values()
+        for mirror in await _mirrors_from(client, start)
+    }
+    ended = False
+    for name, found in (await client.describe_transactions(sorted(names))).items():
+        if not isinstance(found, TransactionState) or found.state not in IS_OVER:
+            continue
+        if found.producer_id not in await _open_from(client):  # asked after the coordinator: no marker is on its way
+            continue
+        identity = ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
+        committed = found.state != "CompleteAbort"
+        await TransactionFence(client, name).close(identity, [STATE_PARTITION], committed=committed)
+        ended = True
+    return ended
+
+
+async def _open_from(client: ClusterClient) -> dict[int, int]:
+    """Returns the first offsets of the transactions that stand open, by producer id; none where brokers cannot tell."""
+    state = (await client.append_states([STATE_PARTITION]))[STATE_PARTITION]
+    if not isinstance(state, AppendState):
+        return {}
+    return {
+        producer.producer_id: producer.transaction_start_offset
+        for producer in state.producers
+        if producer.transaction_start_offset is not None
+    }
+
+
+async def _mirrors_from(client: ClusterClient, start: int) -> set[str]:
+    """Returns the mirrors with a record at or past an offset, committed or not."""
+    mirrors: set[str] = set()
+    while True:
+        frame, answer = await client.fetch_once(
+            STATE_PARTITION, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
+        )
+        with frame:
+            batches = [batch for batch in walk(answer.records) if batch.header.last_offset >= start]
+            if not batches:
+                return mirrors
+            end = batches[-1].header.next_offset
+            data = [batch for batch in batches if not batch.header.is_control]
+            keys = decode_batches(data, start_offset=start, end_offset=end).keys.to_pylist()
+        mirrors |= {key.decode() for key in keys if key is not None}
+        start = end
