@@ -19,7 +19,7 @@ from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import AzureSettings
 
-VERSION = "3.35.0"
+VERSION = "3.37.0"
 ACCOUNT = "devstoreaccount1"
 # Public: the one account every emulator has.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
