@@ -44,9 +44,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A worker has brokers and a Spark session of its own, about 2 GB. The tests of a file stay together, for what its
-# fixtures set up; files begin in the order of their names, so that the long ones are not left for the end.
-TEST_WORKERS ?= 2
+# A worker has brokers and a Spark session of its own, about 2 GB, and waits for them a third of its time: one more than
+# cores keeps two cores busy. The tests of a file stay together, for what its fixtures set up; files begin in the order
+# of their names, so that the long ones are not left for the end.
+TEST_WORKERS ?= 3
 
 test: lint
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder

@@ -1,24 +1,12 @@
-"""A writer of a segment archive that dies at its crash points: run as a program by test_publish_crashes.py.
+"""A writer of a segment archive that dies at its crash points: run in processes of its own by test_publish_crashes.py.
 
-    archive_writer.py random ROOT FORMAT SOURCE_END LENGTH SEED PROBABILITY
-
-Forks one life after another. Each life publishes segments of LENGTH offsets until the archive has SOURCE_END,
-and kills itself (SIGKILL) at a crash point with PROBABILITY. Ends with 0 when a life got to the end.
-
-    archive_writer.py each ROOT FORMAT LENGTH
-
-Forks a life per crash point of publishing one segment of LENGTH offsets, each with a root of its own, ROOT/0,
-ROOT/1, …, and killed at that point. Ends with the number of lives that were killed; one more was not.
-
-ROOT is a folder, or the address of an S3 store with ``#`` and a prefix.
+A root is a folder, or the address of an S3 store with ``#`` and a prefix.
 """
 
 import contextlib
 import os
 import random
 import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -176,27 +164,31 @@ def dies_at(count: int) -> CrashPoint:
     return crash_point
 
 
-def die_at_each(root: str, extension: str, length: str) -> int:
+def die_at_each(root: str, extension: str, length: int) -> int:
+    """Forks a life per crash point of publishing one segment of so many offsets, killed at that point.
+
+    Each has a root of its own, ``ROOT/0``, ``ROOT/1``, …. Returns how many lives were killed; one more was not.
+    """
     for killed in range(LIVES_MAX):
         folder = f"{root}/{killed}"
         if not root.startswith("http"):
             Path(folder).mkdir()
-        status = live(folder, extension, int(length), int(length), dies_at(killed + 1))
+        status = live(folder, extension, length, length, dies_at(killed + 1))
         if status == 0:
             return killed
         assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
     raise AssertionError("no life got to the end")
 
 
-def die_at_random(root: str, extension: str, source_end: str, length: str, seed: str, probability: str) -> int:
+def die_at_random(root: str, extension: str, source_end: int, length: int, seed: int, probability: float) -> int:
+    """Forks one life after another until one gets to the end.
+
+    Each publishes segments of ``length`` offsets until the archive has ``source_end``, and kills itself at a crash
+    point with ``probability``. Returns 0 when a life got to the end.
+    """
     for life in range(LIVES_MAX):
-        crash_point = dies_sometimes(int(seed) * LIVES_MAX + life, float(probability))
-        status = live(root, extension, int(source_end), int(length), crash_point)
+        crash_point = dies_sometimes(seed * LIVES_MAX + life, probability)
+        status = live(root, extension, source_end, length, crash_point)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             return os.waitstatus_to_exitcode(status)
     return 2
-
-
-if __name__ == "__main__":
-    programs: dict[str, Callable[..., int]] = {"random": die_at_random, "each": die_at_each}
-    sys.exit(programs[sys.argv[1]](*sys.argv[2:]))

@@ -1,7 +1,4 @@
-"""A writer of snapshots that dies at its crash points: run as a program by test_snapshot_crashes.py.
-
-    snapshot_writer.py random ROOT SOURCE_END LENGTH SEED PROBABILITY
-    snapshot_writer.py each ROOT LENGTH
+"""A writer of snapshots that dies at its crash points: run in processes of its own by test_snapshot_crashes.py.
 
 As `archive_writer.py` does: one life after another, until one gets to the end; or a life per crash point of one
 snapshot, each with a root of its own.
@@ -9,8 +6,6 @@ snapshot, each with a root of its own.
 
 import os
 import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,28 +96,25 @@ def live(root: Path, source_end: int, length: int, crash_point: CrashPoint) -> i
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def die_at_each(root: str, length: str) -> int:
+def die_at_each(root: str, length: int) -> int:
+    """Returns the number of lives that were killed; one more was not."""
     for killed in range(LIVES_MAX):
         folder = Path(root) / str(killed)
         folder.mkdir()
         # The second snapshot dies: there is a view to go on from.
-        assert live(folder, int(length), int(length), lambda _: None) == 0
-        code = live(folder, 2 * int(length), int(length), dies_at(killed + 1))
+        assert live(folder, length, length, lambda _: None) == 0
+        code = live(folder, 2 * length, length, dies_at(killed + 1))
         if code == 0:
             return killed
         assert code == -signal.SIGKILL
     raise AssertionError("no life got to the end")
 
 
-def die_at_random(root: str, source_end: str, length: str, seed: str, probability: str) -> int:
+def die_at_random(root: str, source_end: int, length: int, seed: int, probability: float) -> int:
+    """Returns 0 when a life got to the end."""
     for life in range(LIVES_MAX):
-        crash_point = dies_sometimes(int(seed) * LIVES_MAX + life, float(probability))
-        code = live(Path(root), int(source_end), int(length), crash_point)
+        crash_point = dies_sometimes(seed * LIVES_MAX + life, probability)
+        code = live(Path(root), source_end, length, crash_point)
         if code != -signal.SIGKILL:
             return code
     return 2
-
-
-if __name__ == "__main__":
-    programs: dict[str, Callable[..., int]] = {"random": die_at_random, "each": die_at_each}
-    sys.exit(programs[sys.argv[1]](*sys.argv[2:]))

@@ -1,18 +1,15 @@
 """Writers of snapshots that are killed at their crash points, alone and several at once, on a real file system."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from fault import snapshot_writer
-from fault.snapshot_writer import KEYS, snapshots, source_value, write_snapshots
+from fault.snapshot_writer import KEYS, die_at_each, die_at_random, snapshots, source_value, write_snapshots
 from mirrorlake.archive.snapshots.view import check_snapshots_content
 from mirrorlake.clock import ManualClock
 from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
-from support.script_environ import SCRIPT_ENVIRON
+from support.fork_server import exit_codes
 from support.snapshots import view
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
@@ -35,11 +32,9 @@ def assert_view_is_the_sources(root: Path, source_end: int) -> None:
 
 @pytest.mark.parametrize("length_after", [5, 9])
 def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(tmp_path: Path, length_after: int) -> None:
-    done = subprocess.run(
-        [sys.executable, snapshot_writer.__file__, "each", str(tmp_path), "8"], check=False, env=SCRIPT_ENVIRON
-    )
-    assert done.returncode == 14  # 5 crash points of the snapshot's file, 5 of the claim's, 4 of the protocol
-    for life in range(done.returncode + 1):
+    (deaths,) = exit_codes([(die_at_each, (str(tmp_path), 8))])
+    assert deaths == 14  # 5 crash points of the snapshot's file, 5 of the claim's, 4 of the protocol
+    for life in range(deaths + 1):
         root = tmp_path / str(life)
         write_snapshots(snapshots(root, no_crash), 20, length_after, no_crash)
         assert_view_is_the_sources(root, 20)
@@ -47,16 +42,6 @@ def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer(tmp_path: Path
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_processes_with_different_cuts_killed_at_random_leave_one_view(tmp_path: Path, seed: int) -> None:
-    program = [sys.executable, snapshot_writer.__file__, "random", str(tmp_path), "40"]
-    writers = [
-        subprocess.Popen([*program, str(length), str(seed * 10 + length), "0.06"], env=SCRIPT_ENVIRON)
-        for length in (3, 4, 7)
-    ]
-    try:
-        codes = [writer.wait(timeout=300) for writer in writers]
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.wait()
+    codes = exit_codes([(die_at_random, (str(tmp_path), 40, n, seed * 10 + n, 0.06)) for n in (3, 4, 7)])
     assert codes == [0, 0, 0]
     assert_view_is_the_sources(tmp_path, 40)

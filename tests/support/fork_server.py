@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
@@ -11,6 +12,8 @@ from unittest.mock import patch
 from support.script_environ import SCRIPT_ENVIRON
 
 PRELOADED = ("support.lease_processes", "support.leases", "fault.archive_writer", "fault.snapshot_writer")
+
+SECONDS_MAX = 300.0
 
 
 @cache
@@ -27,6 +30,28 @@ def fork_context() -> ForkServerContext:
     return context
 
 
-def end_with_missing_modules() -> None:
-    """Runs in such a process: it ends with the number of modules that it should have and has not."""
-    sys.exit(len(set(PRELOADED) - sys.modules.keys()))
+def exit_codes(programs: Sequence[tuple[Callable[..., int], tuple[object, ...]]]) -> list[int | None]:
+    """Runs functions side by side with their arguments, each in such a process; returns what they return.
+
+    That is the process's exit code, so it is small; negative where a signal ended it, None where nothing did in time.
+    """
+    started = [fork_context().Process(target=_end_with, args=program, daemon=True) for program in programs]
+    for process in started:
+        process.start()
+    try:
+        for process in started:
+            process.join(SECONDS_MAX)
+        return [process.exitcode for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.join()
+
+
+def _end_with(program: Callable[..., int], arguments: tuple[object, ...]) -> None:
+    sys.exit(program(*arguments))
+
+
+def missing_modules() -> int:
+    """Runs in such a process: how many modules it should have and has not."""
+    return len(set(PRELOADED) - sys.modules.keys())

@@ -9,7 +9,7 @@ from pathlib import Path
 def parsed(path: Path) -> ast.Module:
     """The file's tree, built while the garbage collector holds still.
 
-    CPython up to 3.12 counts the depth of a tree under construction in one place for the whole interpreter. Where a
+    CPython 3.11 counts the depth of a tree under construction in one place for the whole interpreter. Where a
     collection in the middle runs a finalizer that parses too, as a traceback does that somebody prints, the count
     is off in the end: "SystemError: AST constructor recursion depth mismatch" (CPython issue 106905).
     """
