@@ -16,10 +16,11 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import KafkaWork, LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.states import state_of
 from mirrorlake.service.targets import Target, shard_of
+from mirrorlake.service.topic_creation import create_topics
 from support.copies import assert_equal_in_kafka, wait_until
 from support.leases import lease_plan, run_lease
 from support.records import build_batch, produce, settings_of, simple_records

@@ -1,7 +1,6 @@
 """Finds the targets of a configuration by asking the clusters; reads only."""
 
 import asyncio
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,10 +17,8 @@ from mirrorlake.config.resolved import (
     TimestampMode,
 )
 from mirrorlake.destinations.owner_states import find_states
-from mirrorlake.destinations.progress_store import ensure_topics
 from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN, find_shards
 from mirrorlake.errors import (
-    BrokerNotReadyError,
     MirrorlakeError,
     PartitionCountError,
     TopicMissingError,
@@ -419,108 +416,3 @@ def _clock_error(destination: KafkaDestination, name: str, values: Mapping[str, 
         hint=f"set {TIMESTAMP_TYPE}={wanted} on {name}, or `timestamp-mode: {other}`",
         topic=name,
     )
-
-
-async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> list[Target]:
-    """Returns the targets with the settings that topics yet to be made would have; makes none.
-
-    Where the cluster does not say, they stay as they are.
-    """
-    found: dict[tuple[str, str], dict[str, str | None]] = {}
-    for target in targets:
-        creation, destination = target.creation, target.destination
-        if creation is None or target.error is not None or not isinstance(destination, KafkaDestination):
-            continue
-        key = (destination.cluster.name, creation.topic)
-        if key not in found and not target.replaces:
-            found[key] = {}
-            with contextlib.suppress(MirrorlakeError):
-                found[key] = await clients.client(cluster_settings(destination.cluster)).new_topic_configs(
-                    creation.topic,
-                    partitions=creation.partitions,
-                    replication_factor=creation.replication_factor,
-                    configs=creation.configs,
-                )
-    return [_with_configs(target, found) for target in targets]
-
-
-def _with_configs(target: Target, found: Mapping[tuple[str, str], Mapping[str, str | None]]) -> Target:
-    if target.creation is None or not isinstance(target.destination, KafkaDestination):
-        return target
-    configs = found.get((target.destination.cluster.name, target.creation.topic))
-    return replace(target, destination_configs=configs) if configs else target
-
-
-async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict[tuple[str, str], MirrorlakeError]:
-    """Makes the destination topics and partitions the targets lack; those to be replaced are deleted first.
-
-    Idempotent: what was made meanwhile is fine.
-
-    Returns:
-        The error of each topic that could not be made, by destination cluster and topic.
-    """
-    wanted: dict[tuple[str, str], Target] = {}
-    for target in targets:
-        if target.error is None and isinstance(target.destination, KafkaDestination):
-            wanted.setdefault((target.destination.cluster.name, target.destination_topic), target)
-    errors: dict[tuple[str, str], MirrorlakeError] = {}
-    for key, target in wanted.items():
-        assert isinstance(target.destination, KafkaDestination)
-        try:
-            await _make_topic(target, clients.client(cluster_settings(target.destination.cluster)))
-        except MirrorlakeError as error:
-            errors[key] = error
-    await _make_progress_topics(targets, clients)
-    return errors
-
-
-async def _make_topic(target: Target, client: ClusterClient) -> None:
-    creation, growth = target.creation, target.growth
-    if target.replaces:
-        await client.delete_topic(target.destination_topic)
-        _log.warning(
-            "destination topic deleted, because the source topic was made again and on-recreate is restart",
-            topic=target.destination_topic,
-            source=target.source.topic,
-            topic_id_before=target.replaces,
-            topic_id=target.topic_id,
-        )
-    if creation is not None:
-        is_new = await client.create_topic(
-            creation.topic,
-            partitions=creation.partitions,
-            replication_factor=creation.replication_factor,
-            configs=dict(creation.configs),
-        )
-        if target.replaces and not is_new:
-            raise BrokerNotReadyError(
-                f"destination topic {creation.topic} is still being deleted", topic=creation.topic
-            )
-    if growth is not None:
-        await _grow(growth, client)
-
-
-async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
-    there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
-    if there is not None and len(there.partitions) >= growth.partitions:
-        return  # another process was faster
-    await client.create_partitions(growth.topic, partitions=growth.partitions)
-    _log.info(
-        "partitions added to destination topic",
-        topic=growth.topic,
-        partitions_before=growth.partitions_before,
-        partitions=growth.partitions,
-    )
-
-
-async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:
-    """Makes the topics of mirrors with mapped offsets ahead of their leases, which would all try at once."""
-    wanted = {
-        (target.destination.cluster.name, target.mirror.name): (target.destination.cluster, target.progress_topics)
-        for target in targets
-        if isinstance(target.destination, KafkaDestination) and target.is_mapped and target.error is None
-    }
-    for cluster, topics in wanted.values():
-        # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
-        with contextlib.suppress(MirrorlakeError):
-            await ensure_topics(clients.client(cluster_settings(cluster)), topics)

@@ -11,13 +11,14 @@ from mirrorlake.errors import MirrorlakeError, SourceGapError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import GapFill
 from mirrorlake.service.archive_stores import store_settings
-from mirrorlake.service.discovery import CREATE_TIME, TIMESTAMP_TYPE, find_targets, with_new_topics
+from mirrorlake.service.discovery import CREATE_TIME, TIMESTAMP_TYPE, find_targets
 from mirrorlake.service.mapped import MappedPosition
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.plan_samples import Sample, read_samples
 from mirrorlake.service.plan_warnings import warnings_of
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.service.targets import Target
+from mirrorlake.service.topic_creation import with_new_topics
 
 AS_USUAL = (TIMESTAMP_TYPE, CREATE_TIME)
 """Set on every topic that is made, and expected by everybody: not worth a word."""

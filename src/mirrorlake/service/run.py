@@ -32,7 +32,7 @@ from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_se
 from mirrorlake.pipeline.signals import StopSignal
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
-from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.events import Events
 from mirrorlake.service.map_shards import with_settled_shards
@@ -43,6 +43,7 @@ from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
 from mirrorlake.service.supervisor import Supervisor, send_seconds_max
 from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.topic_creation import create_topics
 
 _log = structlog.get_logger("mirrorlake")
 

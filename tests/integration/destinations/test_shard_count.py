@@ -16,10 +16,11 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import MapWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.states import state_of
 from mirrorlake.service.targets import Target
+from mirrorlake.service.topic_creation import create_topics
 from support.copies import create_topic, log_end
 from support.leases import lease_plan, run_lease
 from support.map_copies import held_through_map

@@ -21,10 +21,11 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.verify_worker import work as verify_task
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
 from mirrorlake.service.targets import SHARDS_PER_MIRROR, Target, cluster_settings, shard_of
+from mirrorlake.service.topic_creation import create_topics
 from mirrorlake.service.verification import RecordVerification, Result
 from support.acls import Right, grant_exactly
 from support.copies import assert_same_records, create_topic, source_end

@@ -13,8 +13,9 @@ from mirrorlake.errors import SourceGapError, SourceTruncatedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import create_topics, find_targets
+from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.topic_creation import create_topics
 from support.copies import create_topic
 from support.records import settings_of, simple_records
 from support.topics import append, make_topic, topics_of

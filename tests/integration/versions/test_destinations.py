@@ -10,7 +10,7 @@ from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.owner_states import OwnerState, read_states
 from mirrorlake.destinations.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import SupersededError
+from mirrorlake.errors import SupersededError, UnsupportedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.planning import Action, PlanRow, read_plan
@@ -24,6 +24,7 @@ from support.topics import append, make_topic, topics_of
 
 pytestmark = pytest.mark.kafka
 
+AGES_MS = "1000000000000"
 NO_PRESERVE = (
     "cluster west cannot be a destination with `offsets: preserve`: DescribeTransactions version 0 is needed, and the "
     "broker at {address} does not know it. (use `offsets: map`, which does without; or upgrade the brokers: Apache "
@@ -110,6 +111,42 @@ def test_plan_lets_kafka_3_9_have_equal_offsets(
     (row,) = plan_of(configuration(tmp_path, source_kafka, kafka_3_9, topic_name), run_async)
 
     assert (row.action, row.error) == (Action.CREATE_AND_COPY, None)
+
+
+def test_settings_the_destination_does_not_know_are_all_named_by_plan_and_by_run(
+    source_kafka: EmbeddedKafka, kafka_2_8: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    east = source_kafka.bootstrap_servers
+    # Both came with Kafka 3.6; retention.ms is known since ever.
+    create_topic(
+        east,
+        topic_name,
+        retention_ms=AGES_MS,
+        message_timestamp_before_max_ms=AGES_MS,
+        message_timestamp_after_max_ms=AGES_MS,
+    )
+    append(east, topic_name, 0, simple_records(10))
+    config = configuration(tmp_path, source_kafka, kafka_2_8, topic_name)
+    config.write_text(config.read_text().replace("cluster: west}", "cluster: west, offsets: map}"))
+
+    (row,) = plan_of(config, run_async)
+    ended = mirrorlake("run", "--once", "-c", config)
+
+    named = (
+        f"destination topic {topic_name} cannot be made like the source: the brokers of cluster west do not know "
+        "message.timestamp.after.max.ms, message.timestamp.before.max.ms"
+    )
+    assert row.action is Action.REFUSE
+    assert isinstance(row.error, UnsupportedError)
+    assert row.error.message == named
+    assert ended.code == 3
+    assert named in ended.err
+    assert topic_name not in topics_of(kafka_2_8.bootstrap_servers)
+
+    # What the hint says.
+    create_topic(kafka_2_8.bootstrap_servers, topic_name, retention_ms=AGES_MS)
+    assert mirrorlake("run", "--once", "-c", config).code == 0
+    assert list(consume(kafka_2_8.bootstrap_servers, topic_name, 0).values()) == simple_records(10)
 
 
 def test_an_owner_on_kafka_2_8_finds_out_that_another_process_took_its_mirror(
