@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 class DescriptorFile(io.RawIOBase):
-    """A write-only file over a descriptor, which it closes; ``path`` is for messages."""
+    """A write-only file over a descriptor, which it closes; ``path`` is for messages.
+
+    Closed, it refuses everything: the number of its descriptor may be another file's, or a connection's, by then, and
+    a library's writer may end its file when it is freed, long after it was dropped (Parquet's does).
+    """
 
     def __init__(self, descriptor: int, path: Path) -> None:
         super().__init__()
@@ -26,6 +30,7 @@ class DescriptorFile(io.RawIOBase):
 
     def fileno(self) -> int:
         """Returns the descriptor."""
+        self._check_open()
         return self._descriptor
 
     def tell(self) -> int:
@@ -34,6 +39,7 @@ class DescriptorFile(io.RawIOBase):
 
     def write(self, data: "ReadableBuffer", /) -> int:
         """Writes all of ``data``."""
+        self._check_open()
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view):
@@ -46,6 +52,7 @@ class DescriptorFile(io.RawIOBase):
 
     def sync(self) -> None:
         """Makes what was written durable."""
+        self._check_open()
         with os_errors_as_ours(self._path):
             os.fsync(self._descriptor)
 
@@ -55,3 +62,7 @@ class DescriptorFile(io.RawIOBase):
             super().close()
             with os_errors_as_ours(self._path):
                 os.close(self._descriptor)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError(f"write to a closed file: {self._path}")
