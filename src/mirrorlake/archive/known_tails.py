@@ -12,7 +12,7 @@ from mirrorlake.errors import ChainBrokenError, PositionMovedError
 
 
 class KnownTails:
-    """Last segments, by archived partition; not for several threads at one time."""
+    """Last segments, by archived partition; several threads may look, at one partition one at a time."""
 
     def __init__(self) -> None:
         self._tails: dict[Hashable, Segment] = {}

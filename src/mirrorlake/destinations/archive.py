@@ -1,13 +1,15 @@
 """Archive destination: cuts segments of one partition inside one lease and publishes them.
 
 Order of effects for one segment: read the position from the listing, stage a file, encode as the records come,
-and once the end is known claim it, publish, delete the claim (``archive.publish``). Nothing unpublished is worth
-anything: at any trouble the staged file is dropped and the position is read again.
+and once the end is known and the segment before is published, claim it, publish, delete the claim
+(``archive.publish``). Nothing unpublished is worth anything: at any trouble the staged file is dropped and the position
+is read again.
 
 Decoding and writing happen in a thread: the libraries let go of the interpreter's lock there, and live partitions
-of the same lease go on meanwhile.
+of the same lease go on meanwhile. Publishing happens in others, while the encoder writes the next segment.
 """
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -18,11 +20,13 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.cut import Cut, CutRule
-from mirrorlake.destinations.cutting_sink import CuttingSink
+from mirrorlake.destinations.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.filling import filling_for
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.batches import Path
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -68,8 +72,9 @@ class ArchiveSink(CuttingSink):
     Args:
         settings: what and how.
         archived: the partition's archive.
-        read_end: lists its end and returns it checked; called in the executor's thread.
+        read_end: lists its end and returns it checked; called in a thread that looks at stores.
         executor: one thread, where the lease's encoding happens.
+        store_threads: where finished segments are published, and the archive is looked at.
         clock: times segments.
         may_begin: False once the lease should begin no further segment.
         changed: called when room, failure or the end changed.
@@ -85,6 +90,7 @@ class ArchiveSink(CuttingSink):
         archived: ArchivedPartition,
         read_end: Callable[[], Chain],
         executor: Executor,
+        store_threads: StoreThreads,
         clock: Clock,
         may_begin: Callable[[], bool],
         changed: Callable[[], None],
@@ -94,10 +100,12 @@ class ArchiveSink(CuttingSink):
         self._settings = settings
         self._archived = archived
         self._read_end = read_end
+        self._store_threads = store_threads
         self._clock = clock
         self._crash_point = crash_point
         self._filling = filling_for(archived.extension, compression=settings.compression)
         self._segment: OpenSegment | None = None
+        self._start_offset = 0
         self._truncated_end = 0
 
     async def open(self) -> None:
@@ -107,8 +115,11 @@ class ArchiveSink(CuttingSink):
             ChainBrokenError: the folder's files do not follow one another, or are not ours.
             MirrorlakeError: the store could not be read.
         """
-        chain, claim = await self._in_thread(self._read_tail)
-        self._next_offset = self.progress.position = chain
+        # What was on its way is published, or was not: the listing knows.
+        with contextlib.suppress(MirrorlakeError):
+            await self.settle()
+        chain, claim = await self._store_threads.look(self._read_tail)
+        self._next_offset = self._start_offset = self.progress.position = chain
         self._claimed_end = claim
         self._truncated_end = 0
         self._drop()
@@ -117,6 +128,11 @@ class ArchiveSink(CuttingSink):
             self.progress.start_offset = chain
         self.progress.claims += 1
         self._is_done = not self._may_begin() or self._nothing_left()
+
+    @property
+    def wanted_end(self) -> int:
+        """The end of what is due, or of another writer's claim."""
+        return max(self._settings.read_end_offset, self._claimed_end or 0)
 
     def _read_tail(self) -> tuple[int, int | None]:
         chain = self._read_end()
@@ -134,6 +150,7 @@ class ArchiveSink(CuttingSink):
         Raises:
             MirrorlakeError: the store refused.
         """
+        await self.settle()
         is_new = self.progress.position == 0 and self._segment is None
         if not (is_new or self._settings.skips_truncated):
             return False
@@ -187,7 +204,7 @@ class ArchiveSink(CuttingSink):
             lost = OffsetRange(start_offset=self._next_offset, end_offset=end)
             segment.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
             self._next_offset = end
-        if self._next_offset == self.progress.position:
+        if self._next_offset == self._start_offset:
             self._drop()
         elif self._claimed_end is None or self._next_offset == self._claimed_end:
             cut = Cut(stop_row=0, end_offset=self._next_offset, trigger=Trigger.TRUNCATED.value)
@@ -222,7 +239,7 @@ class ArchiveSink(CuttingSink):
         )
 
     def _begin(self) -> OpenSegment:
-        start = self.progress.position
+        start = self._start_offset
         self._segment = OpenSegment(
             self._archived,
             source=self._settings.source,
@@ -241,18 +258,29 @@ class ArchiveSink(CuttingSink):
         return self._segment
 
     def _publish(self, segment: OpenSegment, cut: Cut) -> None:
+        """Hands the segment over to be published, once the one before it is: no reader ever sees a hole."""
         self._check_wanted()
         segment.leader_epoch = self._leader_epoch
-        flush = segment.publish(end_offset=cut.end_offset, trigger=cut.trigger)
+        segment.finish(end_offset=cut.end_offset)
+        self._note_published()
+        self._check_wanted()
         self._segment = None
         self._claimed_end = None
-        self._next_offset = self.progress.position = cut.end_offset
-        self._note_flush(flush, segment.footer)
+        self._next_offset = self._start_offset = cut.end_offset
+        self._publishing = self._store_threads.publish(lambda: _published(segment, cut))
 
     def _nothing_left(self) -> bool:
-        return self._next_offset >= max(self._settings.read_end_offset, self._claimed_end or 0)
+        return self._next_offset >= self.wanted_end
 
     def _drop(self) -> None:
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.discard()
+
+
+def _published(segment: OpenSegment, cut: Cut) -> Published:
+    """Publishes a finished segment; what cannot be published is dropped."""
+    try:
+        return segment.publish(end_offset=cut.end_offset, trigger=cut.trigger), segment.footer
+    finally:
+        segment.discard()

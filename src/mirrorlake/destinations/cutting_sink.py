@@ -1,14 +1,15 @@
 """What the archive destinations have in common: files that are cut inside one lease, written in one thread.
 
 A subclass says what a file is and where it ends; here is how a sink lives: filled in the encoder's thread, and given up
-without anything unpublished staying behind.
+without anything unpublished staying behind. A finished file may be on its way to its store, in another thread, while
+the next one is written; it is one at most, so that files of a partition are published one after the other.
 """
 
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import ClassVar, TypeVar
 
 from mirrorlake.archive.envelope import SegmentFooter
@@ -16,6 +17,9 @@ from mirrorlake.destinations.interface import Delivery, Flush, Progress
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 
 T = TypeVar("T")
+
+Published = tuple[Flush, SegmentFooter]
+"""What comes of a publication: what to tell of it, and what the file says about itself."""
 
 
 class CuttingSink(ABC):
@@ -41,6 +45,7 @@ class CuttingSink(ABC):
         self._leader_epoch: int | None = None
         self._is_done = False
         self._is_abandoned = False
+        self._publishing: Future[Published] | None = None
 
     @property
     def next_offset(self) -> int:
@@ -56,6 +61,11 @@ class CuttingSink(ABC):
     def is_endless(self) -> bool:
         """Never: what is due has an end."""
         return False
+
+    @property
+    @abstractmethod
+    def wanted_end(self) -> int:
+        """The source offset (exclusive) up to which it wants to read, as far as it is known now."""
 
     @property
     def is_done(self) -> bool:
@@ -77,14 +87,44 @@ class CuttingSink(ABC):
             raise
         self._changed()
 
+    @property
+    def is_settled(self) -> bool:
+        """True where no finished file is on its way, or its outcome is known."""
+        return self._publishing is None
+
+    async def settle(self) -> None:
+        """Waits until the file on its way is published; without effect where there is none.
+
+        Raises:
+            MirrorlakeError: it was not; ``failure`` says so too.
+        """
+        if self._publishing is None:
+            return
+        over = asyncio.wrap_future(self._publishing)
+        # Looked at whoever still waits, so that the loop does not report it as lost.
+        over.add_done_callback(lambda over: over.cancelled() or over.exception())
+        # Waited for and not awaited: who gives up waiting does not cancel it.
+        await asyncio.wait([over])
+        try:
+            self._note_published()
+        except MirrorlakeError as error:
+            self.failure = self.failure or error
+            raise
+
+    async def end_encoding(self) -> None:
+        """Drops what was not cut: nothing is open for this sink any more."""
+        # In the thread, which may still be at work for a delivery that was cut short.
+        await self._in_thread(self._drop)
+
     async def finish(self) -> None:
-        """Drops what was not cut; everything published is safe already.
+        """Drops what was not cut, and waits until all that was cut is published.
 
         Raises:
             MirrorlakeError: an earlier failure.
         """
-        # In the thread, which may still be at work for a delivery that was cut short.
-        await self._in_thread(self._drop)
+        await self.end_encoding()
+        with contextlib.suppress(MirrorlakeError):
+            await self.settle()
         if self.failure is not None:
             raise self.failure
 
@@ -104,6 +144,18 @@ class CuttingSink(ABC):
             # Set before anybody can reuse the bytes the thread is reading: what it makes of them is not published.
             self._is_abandoned = True
             raise
+
+    def _note_published(self) -> None:
+        """Takes the outcome of the file on its way, waiting for it; called where nobody else looks at it meanwhile.
+
+        Raises:
+            MirrorlakeError: it was not published.
+        """
+        publishing, self._publishing = self._publishing, None
+        if publishing is not None:
+            flush, footer = publishing.result()
+            self.progress.position = flush.offsets.end_offset
+            self._note_flush(flush, footer)
 
     # --- in the thread ------------------------------------------------------------------------------------
 

@@ -74,24 +74,41 @@ class OpenSegment:
             # A format's first bytes are written here: on a full disk each try would leave a file behind.
             self._staged.discard()
             raise
-        self.footer: SegmentFooter | None = None
+        self._footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Records offsets that are missing for another reason than that no consumer could read them."""
         self._gaps.append(gap)
 
+    @property
+    def footer(self) -> SegmentFooter:
+        """What the finished segment says about itself."""
+        assert self._footer is not None, "a segment is finished before it is published"
+        return self._footer
+
+    def finish(self, *, end_offset: int) -> None:
+        """Writes what is left of ``[start, end_offset)``: the encoder is done with it, and nobody sees it yet.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
+        """
+        self._footer = self._writer.close(end_offset=end_offset, gaps=self._gaps, leader_epoch=self.leader_epoch)
+
     def publish(self, *, end_offset: int, trigger: str) -> Flush:
         """Claims ``[start, end_offset)``, describes it where its format cannot, publishes it, deletes the claim.
+
+        Finishes it first where that is not done; finished, it may be published in any thread.
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
             ChainBrokenError: a file of this range is there and is not what it should be.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
-        footer = self.footer = self._writer.close(
-            end_offset=end_offset, gaps=self._gaps, leader_epoch=self.leader_epoch
-        )
+        if self._footer is None:
+            self.finish(end_offset=end_offset)
+        footer = self.footer
+        assert footer.end_offset == end_offset, "a segment ends where it was finished"
         self._publication.claim_exactly(end_offset - 1, raw_bytes=footer.raw_bytes, whose="archive's")
         file_bytes = self._staged.file.tell()
         if footer.file is not None:

@@ -108,7 +108,7 @@ class SnapshotSink(CuttingSink):
         if not self.progress.claims:
             self.progress.start_offset = position
         self.progress.claims += 1
-        self._is_done = not self._may_begin() or position >= self._wanted_end()
+        self._is_done = not self._may_begin() or position >= self.wanted_end
 
     async def starts_at(self, log_start: int) -> bool:
         """Takes that the source's log begins above what was to be read next.
@@ -153,7 +153,9 @@ class SnapshotSink(CuttingSink):
     def _is_exact(self) -> bool:
         return self._state is not None and self._state.is_exact
 
-    def _wanted_end(self) -> int:
+    @property
+    def wanted_end(self) -> int:
+        """The end of what is due, or of another writer's claim."""
         return max(self._settings.read_end_offset, self._claimed_end or 0)
 
     # --- in the thread ------------------------------------------------------------------------------------
@@ -226,12 +228,12 @@ class SnapshotSink(CuttingSink):
             snapshot.write(columns.slice(0, cut.stop_row))
             self._publish(snapshot, cut)
             columns = columns.slice(cut.stop_row, len(columns))
-            if self._next_offset >= self._wanted_end() or not self._may_begin() or not self._may_go_on():
+            if self._next_offset >= self.wanted_end or not self._may_begin() or not self._may_go_on():
                 self._is_done = True
                 break
             if self._next_offset >= covered_end:
                 break
-        if self._next_offset >= self._wanted_end():
+        if self._next_offset >= self.wanted_end:
             self._is_done = True
 
     def _may_go_on(self) -> bool:
@@ -285,7 +287,7 @@ class SnapshotSink(CuttingSink):
             snapshot = self._snapshot or self._begin()
             snapshot.add_truncated(OffsetRange(start_offset=lost_from, end_offset=end))
             self._next_offset = end
-        if self._next_offset < self._wanted_end() and self._next_offset != self._claimed_end:
+        if self._next_offset < self.wanted_end and self._next_offset != self._claimed_end:
             return
         if self._snapshot is not None and (self._claimed_end is not None or self._settings.flushes_rest):
             self._publish(self._snapshot, Cut(stop_row=0, end_offset=end, trigger=self._cut_rule().end_trigger))

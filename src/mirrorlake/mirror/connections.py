@@ -10,6 +10,7 @@ from mirrorlake.destinations.gap_filler import GapFiller
 from mirrorlake.destinations.map_settings import MapSettings
 from mirrorlake.destinations.preserve_claim import ClaimReader
 from mirrorlake.destinations.shard_transaction import ShardTransaction
+from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.buffers import BufferPool
 from mirrorlake.kafka.cluster import ClusterClient
@@ -33,6 +34,7 @@ class WorkerCache:
         self.crash_point = crash_point
         self._clients: dict[str, ClusterClient] = {}
         self.encoder_thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        self.store_threads = StoreThreads()
         self.archive_tails = KnownTails()
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
@@ -42,11 +44,12 @@ class WorkerCache:
         return self._clients[settings.name]
 
     async def close(self) -> None:
-        """Closes every client, and waits for the encoder."""
+        """Closes every client; the encoder and what is being published end by themselves."""
         for client in self._clients.values():
             await client.close()
         self._clients.clear()
         self.encoder_thread.shutdown(wait=False, cancel_futures=True)
+        self.store_threads.close()
 
 
 class LeaseConnections:
@@ -92,8 +95,13 @@ class LeaseConnections:
         return self._cache.encoder_thread
 
     @property
+    def store_threads(self) -> StoreThreads:
+        """The worker's threads that wait for the stores of archives."""
+        return self._cache.store_threads
+
+    @property
     def archive_tails(self) -> KnownTails:
-        """Where the worker saw archives end; used in its encoder thread."""
+        """Where the worker saw archives end."""
         return self._cache.archive_tails
 
     def client(self, settings: ClusterSettings) -> ClusterClient:

@@ -28,6 +28,7 @@ from mirrorlake.kafka.cluster import EARLIEST, LATEST
 from mirrorlake.kafka.descriptions import ClusterMetadata, LogEnd, PartitionMetadata
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import LeaseConnections
+from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import BrokerReader
@@ -268,7 +269,7 @@ class PartitionJob:
                 self._errors.setdefault(id(sink), OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         except asyncio.CancelledError:
             for destination, sink in self._slots:
-                if not sink.is_done:
+                if not sink.is_done or (isinstance(sink, ENCODING_SINKS) and not sink.is_settled):
                     self._errors.setdefault(id(sink), self._cut_short(destination, sink))
             raise
         finally:
@@ -306,11 +307,13 @@ class PartitionJob:
         """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
         if not any(isinstance(sink, ENCODING_SINKS) for sink in sinks):
             await self._copy(sinks, is_live=True)
-        elif await self._lease.take_encoder():
+            return
+        turn = EncoderTurn(self._lease.take_encoder, self._lease.encoder.release)
+        if await turn.take():
             try:
-                await self._copy(sinks, is_live=False)
+                await self._copy(sinks, is_live=False, turn=turn)
             finally:
-                self._lease.encoder.release()
+                turn.give_back()
 
     async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
         client = self._lease.connections.client(self._work.cluster)
@@ -363,7 +366,7 @@ class PartitionJob:
         else:
             self._errors[id(sink)] = error
 
-    async def _copy(self, sinks: list[PartitionSink], *, is_live: bool) -> None:
+    async def _copy(self, sinks: list[PartitionSink], *, is_live: bool, turn: EncoderTurn | None = None) -> None:
         reader, leader_epoch = await self._lease.reader_for(self._work, is_live=is_live)
         copy = PartitionCopy(
             self._work.source,
@@ -373,6 +376,7 @@ class PartitionJob:
             changed=reader.changed,
             explain_out_of_range=self._explain_out_of_range,
             leader_epoch=leader_epoch,
+            turn=turn,
         )
         self._copies.append(copy)
         self._copy_of.update({id(sink): copy for sink in sinks})

@@ -1,9 +1,11 @@
 """Copies one source partition to the sinks that stand at the same position: one read serves them all."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from mirrorlake.destinations.cutting_sink import CuttingSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
 from mirrorlake.errors import (
     CorruptBatchError,
@@ -15,6 +17,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.batches import AbortedTransactions, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
 from mirrorlake.mirror.reader import PinnedAnswer
@@ -41,6 +44,7 @@ class PartitionCopy:
         leader_epoch: in which the source's leader must lead, −1 for any.
         changed: called when the reader may want to look again.
         explain_out_of_range: asks the source for its ends and returns what is wrong with a position.
+        turn: the encoder, held; given back when no sink needs it any more.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class PartitionCopy:
         changed: Callable[[], None],
         explain_out_of_range: Callable[[int], Awaitable[MirrorlakeError]],
         leader_epoch: int = UNKNOWN_EPOCH,
+        turn: EncoderTurn | None = None,
     ) -> None:
         self.source = source
         self.leader_epoch = leader_epoch
@@ -69,6 +74,8 @@ class PartitionCopy:
         self._quiet: OffsetRange | None = None
         self._is_busy = False
         self._is_handing_over = False
+        self._is_settling = False
+        self._turn = turn
         self._is_out_of_range = False
         self._unreadable: MirrorlakeError | None = None
         self._explain_out_of_range = explain_out_of_range
@@ -81,13 +88,13 @@ class PartitionCopy:
 
     @property
     def has_archive(self) -> bool:
-        """True where a sink is left that has an end."""
-        return any(not sink.is_endless and not sink.is_done for sink in self._sinks)
+        """True where a sink is left that has an end, or a file of it is on its way."""
+        return self._is_settling or any(not sink.is_endless and not sink.is_done for sink in self._sinks)
 
     @property
     def is_busy(self) -> bool:
-        """True while a delivery is being handed over."""
-        return self._is_handing_over
+        """True while a delivery is being handed over, or a file is on its way."""
+        return self._is_handing_over or self._is_settling
 
     @property
     def next_offset(self) -> int:
@@ -114,14 +121,21 @@ class PartitionCopy:
             and not self._inbox
             and not self._is_out_of_range
             and self._unreadable is None
-            and self._next_offset < self._end_offset
+            and self._next_offset < min(self._end_offset, self._wanted_end())
             and all(sink.has_room and sink.failure is None and not sink.is_done for sink in self._sinks)
         )
+
+    def _wanted_end(self) -> int:
+        """What lies further is no sink's: at the log's end such a fetch would hold up what comes behind it."""
+        ends = [sink.wanted_end if isinstance(sink, CuttingSink) else NO_LIMIT for sink in self._sinks]
+        return max(ends, default=NO_LIMIT)
 
     @property
     def is_over(self) -> bool:
         """True where no sink is left that wants anything, or the end is reached."""
-        return not self._is_busy and not self._inbox and (self._next_offset >= self._end_offset or not self._active())
+        if self._is_busy or self._inbox or self._unsettled():
+            return False  # what was not published is read again
+        return self._next_offset >= self._end_offset or not self._active()
 
     def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
         """Turns an answer into a delivery; answers to an offset no longer wanted are dropped."""
@@ -157,7 +171,38 @@ class PartitionCopy:
     # --- the partition's own task -------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Hands deliveries over until cancelled or over; failures of a sink end or restart that sink only."""
+        """Hands deliveries over until cancelled or over; failures of a sink end or restart that sink only.
+
+        When nothing more is wanted, the encoder is given back, and what is on its way is waited for; where it was not
+        published, as another writer was first, the encoder is taken again for what is to be read from there.
+        """
+        await self._hand_over_all()
+        while self._turn is not None and await self._fails_to_settle(self._turn):
+            await self._look_after_failures()
+            await self._hand_over_all()
+
+    async def _fails_to_settle(self, turn: EncoderTurn) -> bool:
+        """Waits for what is on its way; returns whether something failed that may be tried again now."""
+        unsettled = self._unsettled()
+        if not unsettled:
+            return False
+        turn.give_back()
+        await self._settle()
+        return any(sink.failure is not None for sink in unsettled) and await turn.take()
+
+    def _unsettled(self) -> list[CuttingSink]:
+        return [sink for sink in self._sinks if isinstance(sink, CuttingSink) and not sink.is_settled]
+
+    async def _settle(self) -> None:
+        self._is_settling = True
+        try:
+            for sink in self._unsettled():
+                with contextlib.suppress(MirrorlakeError):  # it is the sink's failure now
+                    await sink.settle()
+        finally:
+            self._is_settling = False
+
+    async def _hand_over_all(self) -> None:
         while self._active():
             if self._inbox:
                 self._is_busy = True
@@ -185,6 +230,12 @@ class PartitionCopy:
         """Hands over what was fetched, then waits until every sink has made it safe."""
         while self._inbox:
             await self._hand_over_next()
+        if self._turn is not None:
+            for sink in self._sinks:
+                if isinstance(sink, CuttingSink):
+                    await sink.end_encoding()
+            self._turn.give_back()
+            await self._settle()
         for sink in list(self._sinks):
             try:
                 await sink.finish()

@@ -106,6 +106,7 @@ def _archive_sink(
         archived=folder,
         read_end=read_end,
         executor=connections.encoder_thread,
+        store_threads=connections.store_threads,
         clock=clock,
         may_begin=may_begin,
         changed=changed,

@@ -1,4 +1,4 @@
-"""Many partitions due in one lease: one file open at a time, and memory that does not grow with their number."""
+"""Many partitions due in one lease: one file written at a time, and memory that does not grow with their number."""
 
 import json
 import subprocess
@@ -40,19 +40,20 @@ def assert_bounded(found: dict[str, Any], partitions: int, topic: str, root: Pat
     assert (found["errors"], found["done"]) == ([], partitions - 1)
     assert [archive_position(root, topic, number) for number in range(partitions)] == [RECORDS] * partitions
     assert found["looks"] > 10
-    assert 1 <= found["staged_max"] <= 2, "one partition's segment, and its claim while that is made"
+    # The segment that is written, and those being published, each with its claim while that is made.
+    assert 1 <= found["staged_max"] <= 1 + 2 * 4
     assert found["open_max"] < 60
     assert found["peak_bytes"] - found["peak_bytes_before"] < 64 * MIB
 
 
-def test_forty_partitions_due_at_once_take_one_file_at_a_time(
+def test_forty_partitions_due_at_once_take_few_files_at_a_time(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     assert_bounded(lease_over(source_kafka, topic_name, 40, tmp_path), 40, topic_name, tmp_path)
 
 
 @pytest.mark.soak
-def test_five_hundred_partitions_due_at_once_take_one_file_at_a_time(
+def test_five_hundred_partitions_due_at_once_take_few_files_at_a_time(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     assert_bounded(lease_over(source_kafka, topic_name, 500, tmp_path), 500, topic_name, tmp_path)

@@ -1,13 +1,26 @@
 """Handing deliveries to sinks while sinks, or the source, fail."""
 
 import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
-from mirrorlake.destinations.interface import Delivery, Progress
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError, PositionMovedError
+import pytest
+
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.destinations.cutting_sink import CuttingSink, Published
+from mirrorlake.destinations.interface import Delivery, Flush, Progress
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    MirrorlakeError,
+    OutcomeUnknownError,
+    PositionMovedError,
+    StoreUnusableError,
+)
 from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import PinnedAnswer
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from support.records import build_batch, simple_records
 from unit.kafka.old_messages import GZIP, Message, message, wrapper
 
@@ -185,3 +198,134 @@ def test_records_that_come_after_an_empty_answer_are_no_gap() -> None:
 
 def test_an_empty_log_is_no_gap() -> None:
     assert deliveries_of([(nothing_up_to(0), True), (nothing_up_to(0), True)]) == []
+
+
+class FilingSink(CuttingSink):
+    """An archive of offsets 0 to 9 that makes one file of a delivery; the given errors come of publishing it."""
+
+    _written = "file"
+    wanted_end = 10
+
+    def __init__(self, executor: Executor, *errors: MirrorlakeError) -> None:
+        super().__init__(executor=executor, may_begin=lambda: True, changed=lambda: None)
+        self._errors = list(errors)
+        self.on_its_way: Future[Published] = Future()
+
+    async def open(self) -> None:
+        self._next_offset, self._is_done, self.failure = 0, False, None
+        self.progress.claims += 1
+
+    async def starts_at(self, log_start: int) -> bool:
+        return False
+
+    def _take(self, delivery: Delivery) -> None:
+        self._publishing = self.on_its_way = Future()
+        self._next_offset, self._is_done = delivery.covered.end_offset, True
+
+    def _drop(self) -> None: ...
+
+    def _note_flush(self, flush: Flush, footer: SegmentFooter | None) -> None: ...
+
+    def publish(self) -> None:
+        """The file's publication ends: badly as long as there are errors."""
+        if self._errors:
+            self.on_its_way.set_exception(self._errors.pop(0))
+            return
+        flush = Flush(
+            key="0-9",
+            offsets=OffsetRange(start_offset=0, end_offset=10),
+            records=10,
+            raw_bytes=10,
+            file_bytes=10,
+            trigger="explicit",
+            elapsed_ms=1,
+        )
+        self.on_its_way.set_result((flush, None))  # type: ignore[arg-type]
+
+
+class Turns:
+    """Notes when the encoder was taken and given back."""
+
+    def __init__(self) -> None:
+        self.story: list[str] = []
+        self.turn = EncoderTurn(self._take, lambda: self.story.append("given back"))
+
+    async def _take(self) -> bool:
+        self.story.append("taken")
+        return True
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+async def hand_over_ten(copy: PartitionCopy, sink: FilingSink) -> None:
+    """The source's answer comes, and what was made of it is on its way."""
+    before = sink.on_its_way
+    assert (copy.wants_fetch, copy.fetch_offset) == (True, 0)
+    copy.fetched(ten_records(), PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
+    while sink.on_its_way is before:
+        assert not copy.wants_fetch, "what lies past the end of what is due is nobody's"
+        await asyncio.sleep(0.001)
+    while not sink.is_done:
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("lost_races", [0, 1, 2])
+def test_the_encoder_is_given_back_while_a_file_is_on_its_way_and_taken_again_where_another_was_first(
+    executor: ThreadPoolExecutor, lost_races: int
+) -> None:
+    async def body() -> None:
+        sink = FilingSink(executor, *[PositionMovedError("another writer was faster")] * lost_races)
+        turns = Turns()
+        copy = PartitionCopy(
+            SOURCE,
+            [sink],
+            end_offset=None,
+            changed=lambda: None,
+            explain_out_of_range=never_out_of_range,
+            turn=turns.turn,
+        )
+        await turns.turn.take()
+        running = asyncio.create_task(copy.run())
+        for number in range(lost_races + 1):
+            await hand_over_ten(copy, sink)
+            while turns.story[-1] != "given back":
+                await asyncio.sleep(0.001)
+            assert turns.story == ["taken", "given back"] * (number + 1)
+            assert (copy.is_over, copy.has_archive) == (False, True)
+            sink.publish()
+            while number < lost_races and not copy.wants_fetch:
+                await asyncio.sleep(0.001)
+        await asyncio.wait_for(running, 10)
+        assert (copy.is_over, copy.errors, sink.progress.position) == (True, {}, 10)
+
+    asyncio.run(body())
+
+
+def test_a_file_that_cannot_be_published_ends_its_sink_with_the_reason(executor: ThreadPoolExecutor) -> None:
+    async def body() -> None:
+        refusal = StoreUnusableError("the store is read-only")
+        sink = FilingSink(executor, refusal)
+        turns = Turns()
+        copy = PartitionCopy(
+            SOURCE,
+            [sink],
+            end_offset=None,
+            changed=lambda: None,
+            explain_out_of_range=never_out_of_range,
+            turn=turns.turn,
+        )
+        await turns.turn.take()
+        running = asyncio.create_task(copy.run())
+        await hand_over_ten(copy, sink)
+        sink.publish()
+        await asyncio.wait_for(running, 10)
+        assert list(copy.errors.values()) == [refusal]
+        assert sink.progress.position == 0
+        turns.turn.give_back()
+        assert turns.story.count("taken") == turns.story.count("given back")
+
+    asyncio.run(body())
