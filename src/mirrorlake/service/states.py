@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import structlog
+
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.formats.registry import extension_of, open_segment
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule, snapshot_rule
 from mirrorlake.config.resolved import (
     ArchiveDestination,
@@ -36,6 +39,8 @@ from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import Target, cluster_settings
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
+
+_log = structlog.get_logger("mirrorlake")
 
 LISTINGS_AT_ONCE = 8
 
@@ -282,6 +287,8 @@ def _read_position(
         elif chain.tail is not None and isinstance(state.work, ArchiveWork):
             settings = replace(state.work.settings, mirror_v3_end=chain.position)
             state.work = replace(state.work, settings=settings)
+            if writes:
+                _warn_of_lost_description(archived, chain.tail)
         elif state.has_view:
             state.view_records = 0
         state.position = state.first_position = chain.position
@@ -297,3 +304,16 @@ def _take_newest(state: PartitionState, footer: SegmentFooter, position: int) ->
         state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=position)
     if footer.snapshot is not None:
         state.view_records = footer.records
+
+
+def _warn_of_lost_description(archived: PartitionFolder, tail: Segment) -> None:
+    """Says so where a newest segment looks like mirror-v3's, and others of its folder are described."""
+    if archived.extension not in FORMATS_WITH_SIDECAR:
+        return
+    if next(iter(archived.store.list(sidecar_folder(archived.prefix))), None) is not None:
+        key = f"{archived.prefix}/{tail.name}"
+        _log.warning(
+            "the newest file has no description, and is taken for one of mirror-v3",
+            path=key,
+            hint=f"if mirrorlake wrote it, stop, and put {sidecar_key(key)} back from a copy",
+        )

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of
 from mirrorlake.service.targets import Target
@@ -16,8 +18,8 @@ mirrors: [{{name: orders, source: {{bootstrap-servers: "localhost:9092"}}, topic
 """
 
 
-def target_at(root: Path) -> Target:
-    config = parse_configuration(MIRROR_V3.format(root=root).encode(), file="mirror.yaml", environ={})
+def target_at(root: Path, text: str = MIRROR_V3) -> Target:
+    config = parse_configuration(text.format(root=root).encode(), file="mirror.yaml", environ={})
     (mirror,) = config.mirrors
     return Target(
         mirror=mirror,
@@ -56,3 +58,30 @@ def test_a_root_that_is_a_file_is_refused_by_name(tmp_path: Path, *, writes: boo
     read_archive_positions([(target, state)], writes=writes)
     assert state.is_parked
     assert str(tmp_path / "lake") in str(state.error)
+
+
+def test_a_newest_file_of_mirror_v3_is_noted_and_said_where_others_are_described(tmp_path: Path) -> None:
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}-{9:020}.ndjson").write_bytes(b"")
+    text = MIRROR_V3.replace("type: filesystem,", "type: filesystem, format: ndjson,")
+    target = target_at(tmp_path, text)
+
+    def ended_at() -> int | None:
+        state = state_of(target, writer="test")
+        read_archive_positions([(target, state)], writes=True)
+        assert (state.error, state.position) == (None, 10)
+        assert isinstance(state.work, ArchiveWork)
+        return state.work.settings.mirror_v3_end
+
+    with capture_logs() as quiet:
+        assert ended_at() == 10
+    assert quiet == []
+    described = tmp_path / "orders" / "_meta" / "0"
+    described.mkdir(parents=True)
+    (described / "another.json").write_bytes(b"")
+    with capture_logs() as said:
+        assert ended_at() == 10
+    (line,) = said
+    assert line["path"] == f"orders/0/{0:020}-{9:020}.ndjson"
+    assert f"put orders/_meta/0/{0:020}-{9:020}.ndjson.json back" in line["hint"]
