@@ -12,7 +12,7 @@ from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.destinations.map_progress import ProgressKey
 from mirrorlake.destinations.progress_store import ProgressTopics, read_offset_map
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.kafka.settings import ClusterSettings
@@ -25,10 +25,15 @@ from mirrorlake.stores.settings import StoreSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSide:
-    """A partition of a cluster."""
+    """A partition of a cluster.
+
+    A copy's log may start later than asked for, and has nothing before that: where the source begins with a gap, what
+    filled it was deleted, and retention may have come sooner here. A source has to hold all that is asked for.
+    """
 
     cluster: ClusterSettings
     partition: TopicPartition
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +105,21 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
         if isinstance(task.side, MappedSide):
             await _digest_mapped(client, task.side, task.offsets, collector)
         else:
-            async for columns in read_range(client, task.side.partition, task.offsets):
+            partition, offsets = task.side.partition, task.offsets
+            if task.side.is_copy:
+                offsets = await _what_is_left(client, partition, offsets)
+            async for columns in read_range(client, partition, offsets):
                 collector.add(columns)
     return collector.result()
+
+
+async def _what_is_left(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange) -> OffsetRange:
+    """Returns ``offsets`` without those before the log's start."""
+    log_start = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
+    if isinstance(log_start, MirrorlakeError):
+        raise log_start
+    start = min(max(offsets.start_offset, log_start), offsets.end_offset)
+    return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
 
 
 async def _digest_mapped(
@@ -114,7 +131,8 @@ async def _digest_mapped(
     if whole is None:
         return
     part = whole.within(offsets)
-    async for columns in read_range(client, side.partition, part.destination_range):
+    there = await _what_is_left(client, side.partition, part.destination_range)
+    async for columns in read_range(client, side.partition, there):
         sources = part.sources_of(columns.offsets)
         rows = np.flatnonzero(sources >= 0)
         collector.add(columns.relocated(rows, sources[rows]))

@@ -365,7 +365,8 @@ def _copy_side(row: StatusRow) -> Side:
             shard=row.target.map_shard,
         )
     if isinstance(destination, KafkaDestination):
-        return KafkaSide(cluster=cluster_settings(destination.cluster), partition=row.target.destination_partition)
+        where = row.target.destination_partition
+        return KafkaSide(cluster=cluster_settings(destination.cluster), partition=where, is_copy=True)
     assert isinstance(destination, ArchiveDestination)
     return ArchiveSide(
         store=store_settings(destination),

@@ -1,49 +1,15 @@
 """``verify`` of compacted topics: what the cleaner took on one side is no difference, anything else is."""
 
-import asyncio
-
 import pytest
 
-from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.verify_worker import work
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.status import read_rows
-from mirrorlake.service.verification import RecordVerification, Result, Verdict
+from mirrorlake.service.verification import Result
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic
 from support.topics import append
+from support.verdicts import verdict_of
 
 pytestmark = pytest.mark.kafka
-
-
-def verdict_of(source: str, destination: str, topic: str) -> Verdict:
-    config = parse_configuration(
-        f"""
-clusters:
-  east: {{bootstrap-servers: "{source}"}}
-  west: {{bootstrap-servers: "{destination}"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west}}]
-""".encode(),
-        file="test.yaml",
-        environ={},
-    )
-
-    async def ask() -> Verdict:
-        clients = WorkerCache()
-        try:
-            rows = await read_rows(await find_targets(config, clients), clients)
-        finally:
-            await clients.close()
-        run = RecordVerification(rows, run_task=lambda _name, plan, _what: work(plan), tasks_at_once=1).run
-        (verdict,) = await asyncio.to_thread(run)
-        return verdict
-
-    return asyncio.run(ask())
 
 
 def test_a_copy_of_what_is_cleaned_away_at_the_source_by_now_is_equal(

@@ -1,0 +1,39 @@
+"""What ``verify`` says of a copy, asked in this process."""
+
+import asyncio
+
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.mirror.verify_worker import work
+from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.status import read_rows
+from mirrorlake.service.verification import RecordVerification, Verdict
+
+
+def verdict_of(source: str, destination: str, topic: str) -> Verdict:
+    """What ``verify`` says of the only partition of a topic that is mirrored with equal offsets."""
+    config = parse_configuration(
+        f"""
+clusters:
+  east: {{bootstrap-servers: "{source}"}}
+  west: {{bootstrap-servers: "{destination}"}}
+mirrors:
+  - name: {topic}
+    source: {{cluster: east, topics: [{topic}]}}
+    destinations: [{{type: kafka, cluster: west}}]
+""".encode(),
+        file="test.yaml",
+        environ={},
+    )
+
+    async def ask() -> Verdict:
+        clients = WorkerCache()
+        try:
+            rows = await read_rows(await find_targets(config, clients), clients)
+        finally:
+            await clients.close()
+        run = RecordVerification(rows, run_task=lambda _name, plan, _what: work(plan), tasks_at_once=1).run
+        (verdict,) = await asyncio.to_thread(run)
+        return verdict
+
+    return asyncio.run(ask())
