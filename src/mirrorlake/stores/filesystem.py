@@ -142,11 +142,14 @@ class FilesystemStore:
     def probe(self) -> None:
         """Writes two files of one name into the root and removes them: the second must lose.
 
+        Files of probes that died before they removed theirs go first, once they are old enough to be nobody's.
+
         Raises:
             StoreUnusableError: the root is missing, not writable, or cannot hold hard links.
         """
         key = f"{PROBE_NAME}{uuid.uuid4()}"
         self._require_root()
+        self._sweep_probes()
         try:
             self.create(key, b"first")
             try:
@@ -159,6 +162,14 @@ class FilesystemStore:
                 raise self._unusable("changed a file that was there already")
         finally:
             self.delete(key)
+
+    def _sweep_probes(self) -> None:
+        """Removes what dead probes left, staged or published; never what a live one is writing."""
+        oldest_allowed = self._clock.now_seconds() - self._stale_after_seconds
+        for entry in self._scan("", after=os.fsencode(PROBE_NAME)):
+            if not entry.name.startswith(PROBE_NAME):
+                return
+            remove_if_abandoned(self._path(entry.name), written_before_seconds=oldest_allowed)
 
     def _unusable(self, what: str) -> StoreUnusableError:
         return StoreUnusableError(

@@ -22,6 +22,7 @@ from mirrorlake.errors import (
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectExistsError
 from mirrorlake.stores.os_errors import store_error
+from mirrorlake.stores.staged_file import STAGED_MARK
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
 
@@ -251,6 +252,29 @@ def test_a_young_staged_file_is_not_swept_even_if_nobody_holds_it(tmp_path: Path
     (tmp_path / "a.tmp.b").write_bytes(b"")
     assert FilesystemStore(tmp_path).sweep_staged("") == 0
     assert names(tmp_path) == ["a.tmp.b"]
+
+
+def test_what_a_probe_that_died_at_any_step_left_is_swept_by_a_later_one(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from mirrorlake.stores.filesystem import FilesystemStore\n"
+        "steps = []\n"
+        "def crash_point(step):\n"
+        "    steps.append(step)\n"
+        "    if len(steps) == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "FilesystemStore(Path(sys.argv[1]), crash_point=crash_point).probe()"
+    )
+    for step in range(1, 50):
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path), str(step)], check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    left = names(tmp_path)
+    assert {STAGED_MARK in name for name in left} == {True, False}, "neither staged files alone nor published ones"
+    (tmp_path / "_other").write_bytes(b"")
+    FilesystemStore(tmp_path).probe()
+    assert names(tmp_path) == sorted([*left, "_other"]), "they may be those of a probe that lives"
+    FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS)).probe()
+    assert names(tmp_path) == ["_other"]
 
 
 def test_only_files_with_the_mark_are_swept(tmp_path: Path) -> None:
