@@ -315,6 +315,19 @@ def test_a_view_that_took_long_to_read_is_built_anew_whatever_the_log_holds(benc
     assert set(bench.held()) == {b"kept", b"new"}
 
 
+def test_an_exact_view_that_is_brought_further_too_slowly_is_exact_no_more(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"2"))
+    bench.lease()
+    bench.log.append(record(b"new", b"3"), record(b"gone", None))
+    del bench.log.records[3], bench.log.records[0]  # gone between the two deliveries
+    read_slowly(bench, 50)
+    assert set(bench.held()) == {b"gone", b"kept", b"new"}
+    bench.log.append(record(b"new", b"4"))
+    sink = bench.lease()
+    assert [flush.trigger for flush in sink.progress.flushes] == ["rebuilt"]
+    assert set(bench.held()) == {b"kept", b"new"}
+
+
 def test_a_view_read_in_less_than_half_of_the_time_is_exact(bench: Bench) -> None:
     bench.log.append(record(b"a", b"1"), record(b"b", b"2"))
     read_slowly(bench, 49)
