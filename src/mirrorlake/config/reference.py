@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from inspect import cleandoc
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -116,7 +117,7 @@ def _section(title: str, model: type[BaseModel]) -> str:
         for name, field in model.model_fields.items()
     ]
     table = _table(("field", "kind", "default", "meaning"), rows)
-    return f"### {title}\n\n{(model.__doc__ or '').strip()}\n\n{table}"
+    return f"### {title}\n\n{cleandoc(model.__doc__ or '')}\n\n{table}"
 
 
 def _properties_table() -> str:
