@@ -64,8 +64,7 @@ def main() -> None:
     if "copy" in parts:
         _copy(arguments, found)
     if "stores" in parts:
-        found.stores = asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage))
-        print(results.stores_table(found.stores) + "\n", flush=True)
+        asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage, found.stores))
     if "fills" in parts:
         found.fills = asyncio.run(_run_fills())
         print(results.fill_table(found.fills) + "\n", flush=True)
@@ -161,17 +160,19 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
         )
 
 
-async def _run_stores(rounds: int, storage: Storage | None) -> list[Measured]:
+async def _run_stores(rounds: int, storage: Storage | None, found: list[Measured]) -> None:
     place = choose_place([STORES_INPUT], wanted=storage)
     async with _brokers({STORES_INPUT.name: STORES_INPUT.partitions}, place.folder) as brokers:
         filled = await asyncio.to_thread(fill, brokers.source.port, STORES_INPUT)
-        return await measure_stores(
+        async for run in measure_stores(
             source=brokers.source,
             destination=brokers.destination,
             filled=filled,
             folder=brokers.contender_folder,
             rounds=rounds,
-        )
+        ):
+            found.append(run)
+            print(results.stores_table(found) + "\n", flush=True)
 
 
 async def _run_fills() -> list[Fill]:

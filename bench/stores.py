@@ -5,6 +5,7 @@ slows all of them. Copying begins with the first published segment for all of th
 outside how far an upload is.
 """
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from bench.brokers import BenchKafka
@@ -17,9 +18,8 @@ STORES_INPUT = INPUTS["k1"].repeated(4)
 
 async def measure_stores(
     *, source: BenchKafka, destination: BenchKafka, filled: Filled, folder: Path, rounds: int
-) -> list[Measured]:
-    """Archives ``STORES_INPUT`` ``rounds`` times to each kind of store."""
-    found: list[Measured] = []
+) -> AsyncIterator[Measured]:
+    """Archives ``STORES_INPUT`` ``rounds`` times to each kind of store, and yields each run when it is over."""
     for round_number in range(rounds):
         for contender in (
             MirrorlakeFolder(),
@@ -29,18 +29,15 @@ async def measure_stores(
         ):
             own = folder / f"{round_number}-{contender.kind.name.lower()}"
             own.mkdir()
-            found.append(
-                await measure(
-                    contender,
-                    source=source,
-                    destination=destination,
-                    wanted=STORES_INPUT,
-                    filled=filled,
-                    folder=own,
-                )
+            yield await measure(
+                contender,
+                source=source,
+                destination=destination,
+                wanted=STORES_INPUT,
+                filled=filled,
+                folder=own,
             )
             _remove(own)
-    return found
 
 
 def _remove(folder: Path) -> None:
