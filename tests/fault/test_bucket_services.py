@@ -14,6 +14,7 @@ from support.copies import archive_position, wait_until
 from support.object_servers import ObjectServer, Versitygw
 from support.service_process import ServiceProcess
 from support.store_proxy import Fault, StoreProxy, StoreRequest
+from support.toxiproxy import Toxiproxy, ToxiproxyUnusableError, toxiproxy_server
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -142,3 +143,33 @@ def test_a_graceful_stop_flushes_what_was_in_its_back_off_once_the_store_is_well
         proxy.spoil = lambda request: None
         spoilt_scene.finish(service)
         assert "could not archive everything" not in service.said()
+
+
+def test_a_network_that_resets_falls_silent_and_cuts_answers_loses_and_doubles_nothing(
+    source_kafka: EmbeddedKafka, versitygw: ObjectServer, topic_name: str, tmp_path: Path
+) -> None:
+    try:
+        program = toxiproxy_server()
+    except ToxiproxyUnusableError as error:
+        pytest.skip(str(error))
+    with Toxiproxy(tmp_path, program) as network:
+        port = network.add("store", target_port=versitygw.port)
+        lake = versitygw.settings(endpoint=f"http://127.0.0.1:{port}")
+        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=lake)
+        scene.lake = versitygw.settings(prefix=lake.prefix)
+        with scene.load(), scene.run() as service:
+            scene.await_progress(service)
+            for kind, stream, attributes in (
+                ("limit_data", "downstream", {"bytes": 400}),
+                ("reset_peer", "upstream", {"timeout": 5}),
+                ("timeout", "downstream", {"timeout": 0}),
+                ("limit_data", "upstream", {"bytes": 3000}),
+            ):
+                network.spoil("store", kind, stream=stream, **attributes)
+                time.sleep(2.0)
+                network.heal("store")
+                await_everybody(scene, service)
+            service.signal(signal.SIGTERM)
+            assert service.exit_code() == 0, service.said()
+        assert "partition parked" not in service.said()
+        scene.complete()
