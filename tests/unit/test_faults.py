@@ -22,7 +22,7 @@ def test_every_attack_of_the_study_is_listed_once() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[2:50] for row in ROWS])
 def test_every_test_named_for_a_fault_exists(row: str) -> None:
-    named = re.findall(r"`(fault/[^`]+)::([^`]+)`", row)
+    named = re.findall(r"`([a-z]+/[^`]+)::([^`]+)`", row)
     assert named
     for path, test in named:
         found = function_decorators(TESTS / path)
