@@ -5,12 +5,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support import obeying_permissions
 from support.copies import archive_position, assert_equal_in_archive, wait_until
 from support.mirrors import write_config
 from support.places import small_disk
@@ -33,11 +34,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def archiving(source: EmbeddedKafka, topic: str, folder: Path, lake: Path) -> Iterator[ServiceProcess]:
+def archiving(
+    source: EmbeddedKafka, topic: str, folder: Path, lake: Path, *, through: Sequence[str] = ()
+) -> Iterator[ServiceProcess]:
     config = write_config(
         folder / "mirror.yaml", source=source.bootstrap_servers, topic=topic, lake=lake, max_time="1s"
     )
-    with ServiceProcess("run", "-c", str(config), folder=folder) as service:
+    with ServiceProcess("run", "-c", str(config), folder=folder, through=through) as service:
         yield service
 
 
@@ -86,6 +89,34 @@ def test_a_disk_that_becomes_read_only_stops_the_partition_and_a_restart_goes_on
         wait_until(lambda: archive_position(lake, topic_name) == 60, "the rest", log=service.said)
         end(service)
     assert assert_equal_in_archive(servers, lake, topic_name) == 60
+
+
+def test_a_folder_that_may_no_longer_be_written_stops_its_partition_and_the_other_goes_on(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, lake = source_kafka.bootstrap_servers, tmp_path / "lake"
+    make_topic(servers, topic_name, RECORDS[:20], RECORDS[:20])
+
+    def positions() -> list[int]:
+        return [archive_position(lake, topic_name, partition) for partition in (0, 1)]
+
+    with archiving(source_kafka, topic_name, tmp_path, lake, through=[obeying_permissions.__file__]) as service:
+        wait_until(lambda: positions() == [20, 20], "the first segments", log=service.said)
+        folder = lake / topic_name / "0"
+        folder.chmod(0o500)
+        append(servers, topic_name, 0, RECORDS[20:])
+        append(servers, topic_name, 1, RECORDS[20:])
+        service.await_words("partition parked")
+        assert "Permission denied (EACCES)" in service.said()
+        assert "reason=store-unusable" in service.said()
+        assert "give this user the right to read and write there" in service.said()
+        wait_until(lambda: positions() == [20, 60], "the other partition", log=service.said)
+        folder.chmod(0o700)
+        end(service)
+    assert len(list(folder.iterdir())) == 1
+    with ServiceProcess("run", "--once", "-c", str(tmp_path / "mirror.yaml"), folder=tmp_path) as service:
+        assert service.exit_code() == 0, service.said()
+    assert assert_equal_in_archive(servers, lake, topic_name, 2) == 120
 
 
 def remount(disk: Path, mode: str) -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,14 +25,17 @@ class ServiceProcess:
         arguments: of the command.
         folder: its stderr goes to a file in there.
         environ: added to the environment.
+        through: a Python program that becomes the command, and its arguments.
     """
 
-    def __init__(self, *arguments: str, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, folder: Path, environ: Mapping[str, str] | None = None, through: Sequence[str] = ()
+    ) -> None:
         self._mark = uuid.uuid4().hex
         self._log = folder / f"stderr-{self._mark[:8]}"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mirrorlake", *arguments],
+                [sys.executable, *through, "-m", "mirrorlake", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
