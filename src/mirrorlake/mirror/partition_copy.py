@@ -14,7 +14,7 @@ from mirrorlake.errors import (
     PermanentError,
     SourceTruncatedError,
 )
-from mirrorlake.kafka.batches import AbortedTransactions, BatchHeader, classify, verify_crc, walk
+from mirrorlake.kafka.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
@@ -375,24 +375,8 @@ class PartitionCopy:
         what = f"fetch of source {self.source} at offset {self._next_offset}"
         if answer.error_code:
             raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
-        aborted = AbortedTransactions(answer.aborted)
-        batches: list[ClassifiedBatch] = []
         position = self._tail_end(answer, is_quiet=is_quiet)
-        try:
-            for batch in walk(answer.records):
-                if _starts_at(batch.header, position) >= self._end_offset:
-                    position = self._end_offset  # nothing is left of the offsets between
-                    break
-                verify_crc(batch)
-                found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
-                if batch.header.last_offset < position:
-                    continue
-                batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
-                position = batch.header.next_offset
-        except PermanentError:
-            # What comes before it is right: it is delivered, and the next fetch begins with what is wrong.
-            if not batches:
-                raise
+        batches, position = self._classified(answer, position)
         return Delivery(
             covered=OffsetRange(start_offset=self._next_offset, end_offset=max(position, self._next_offset)),
             batches=batches,
@@ -400,3 +384,56 @@ class PartitionCopy:
             log_start_offset=answer.log_start_offset,
             end_offset=answer.last_stable_offset,
         )
+
+    def _classified(self, answer: FetchedPartition, position: int) -> tuple[list[ClassifiedBatch], int]:
+        """Returns the batches of an answer from ``position`` on, and the position after them.
+
+        Step by step for all of them, not batch by batch: reading 128 KiB for a checksum leaves little of what the
+        steps before and after it had in the processor's cache.
+
+        Raises:
+            MirrorlakeError: the first batch is not right. Those before one that is not are right: they are returned,
+                and the next fetch begins with it.
+        """
+        walked, trouble = _walk_and_verify(answer.records, self._end_offset)
+        aborted = AbortedTransactions(answer.aborted)
+        batches: list[ClassifiedBatch] = []
+        try:
+            for batch in walked:
+                header = batch.header
+                if _starts_at(header, position) >= self._end_offset:
+                    return batches, self._end_offset  # nothing is left of the offsets between
+                found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+                if header.last_offset < position:
+                    continue
+                batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
+                position = header.next_offset
+        except PermanentError as error:
+            trouble = error
+        if trouble is not None and not batches:
+            raise trouble
+        return batches, position
+
+
+def _walk_and_verify(records: memoryview, end_offset: int) -> tuple[list[Batch], PermanentError | None]:
+    """Returns the whole batches before the first that is not right, and what is wrong with that one.
+
+    The first that begins at ``end_offset`` or above is returned with its checksum not looked at; none after it.
+    """
+    walked: list[Batch] = []
+    trouble: PermanentError | None = None
+    try:
+        for batch in walk(records):
+            walked.append(batch)
+            if _starts_at(batch.header, 0) >= end_offset:
+                break
+    except PermanentError as error:
+        trouble = error
+    for number, batch in enumerate(walked):
+        if _starts_at(batch.header, 0) >= end_offset:
+            break
+        try:
+            verify_crc(batch)
+        except PermanentError as error:
+            return walked[:number], error
+    return walked, trouble

@@ -1,6 +1,7 @@
 """Handing deliveries to sinks while sinks, or the source, fail."""
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ from mirrorlake.destinations.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.interface import Delivery, Flush, Progress
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    CorruptBatchError,
     MirrorlakeError,
     OutcomeUnknownError,
     PositionMovedError,
@@ -329,3 +331,79 @@ def test_a_file_that_cannot_be_published_ends_its_sink_with_the_reason(executor:
         assert turns.story.count("taken") == turns.story.count("given back")
 
     asyncio.run(body())
+
+
+def three_batches(*, flipped: int | None = None, no_count: int | None = None, marker: int | None = None) -> bytearray:
+    """Offsets 0 to 29 in three equally long batches; of those named a record, the count or the kind is wrong."""
+    batches = []
+    for number in range(3):
+        batch = bytearray(build_batch(simple_records(10, start=10 + 10 * number)))
+        struct.pack_into(">q", batch, 0, 10 * number)
+        batch[-1] ^= number == flipped
+        if number == no_count:
+            struct.pack_into(">i", batch, 57, -5)
+        if number == marker:
+            batch[22] |= 0x20
+        batches.append(batch)
+    return bytearray().join(batches)
+
+
+def handed_over(records: bytearray, *, end_offset: int | None = None) -> tuple[list[tuple[int, int]], list[str]]:
+    """The ranges a sink is handed of an answer to offset 0, then of the rest of it; and what it ends with."""
+    handed: list[tuple[int, int]] = []
+
+    class Sink(RacingSink):
+        async def deliver(self, delivery: Delivery) -> None:
+            assert len(delivery.batches) * 10 == len(delivery.covered)
+            handed.append((delivery.covered.start_offset, delivery.covered.end_offset))
+            self.next_offset = delivery.covered.end_offset
+
+    async def body() -> PartitionCopy:
+        sink = Sink()
+        sink.failure = None
+        copy = PartitionCopy(
+            SOURCE, [sink], end_offset=end_offset, changed=lambda: None, explain_out_of_range=never_out_of_range
+        )
+        running = asyncio.create_task(copy.run())
+        for _ in range(2):
+            if not copy.wants_fetch:
+                break
+            rest = memoryview(records)[len(records) // 3 * (copy.fetch_offset // 10) :]
+            copy.fetched(ten_records()._replace(records=rest), PinnedAnswer(Frame()), is_quiet=False)  # type: ignore[arg-type]
+            for _ in range(5):
+                await asyncio.sleep(0)
+        running.cancel()
+        return copy
+
+    copy = asyncio.run(body())
+    for error in copy.errors.values():
+        assert isinstance(error, CorruptBatchError)
+    return handed, [f"{error.facts['offset']}: {error.message}" for error in copy.errors.values()]
+
+
+@pytest.mark.parametrize(
+    ("records", "handed", "offset", "why"),
+    [
+        pytest.param(three_batches(flipped=1), [(0, 10)], 10, "its checksum says", id="what is before it is delivered"),
+        pytest.param(three_batches(flipped=0), [], 0, "its checksum says", id="nothing is before it"),
+        pytest.param(three_batches(flipped=1, no_count=2), [(0, 10)], 10, "its checksum says", id="the first counts"),
+        pytest.param(three_batches(flipped=2, no_count=1), [(0, 10)], 10, "records do not fit", id="of whatever kind"),
+        pytest.param(three_batches(marker=1), [(0, 10)], 10, "its checksum says", id="checked before it is believed"),
+    ],
+)
+def test_a_batch_that_is_not_right_stops_the_partition_where_it_begins(
+    records: bytearray, handed: list[tuple[int, int]], offset: int, why: str
+) -> None:
+    delivered, (error,) = handed_over(records)
+    assert delivered == handed
+    assert error.startswith(f"{offset}: source orders-0: the record batch at offset {offset} is corrupt")
+    assert why in error
+
+
+@pytest.mark.parametrize("records", [three_batches(flipped=2), three_batches(flipped=2, marker=2)])
+def test_what_lies_past_the_end_need_not_be_right(records: bytearray) -> None:
+    assert handed_over(records, end_offset=20) == ([(0, 20)], [])
+
+
+def test_batches_that_are_right_come_all_at_once() -> None:
+    assert handed_over(three_batches()) == ([(0, 30)], [])
