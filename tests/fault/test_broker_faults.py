@@ -212,7 +212,7 @@ def test_a_source_that_falls_silent_does_not_hold_a_lease_with_other_partitions(
     run_async(produce(silent, where.topic, 0, list(in_batches(simple_records(50), 10))))
     # The archive is told to read more than there is, so that it still waits when its source falls silent.
     work = kafka_work(other, where) if kind == "kafka" else archive_work(tmp_path, where, end=80, records_max=25)
-    plan = lease_plan(silent, [(where, [work])], end=None, seconds=2.0, hard_seconds=600.0)
+    plan = lease_plan(silent, [(where, [work])], end=None, seconds=5.0, hard_seconds=600.0)
     (partition,) = plan.partitions
     patient = replace(partition.cluster, request_timeout_seconds=600.0)
     plan = replace(plan, partitions=(replace(partition, cluster=patient),))

@@ -129,8 +129,11 @@ class CuttingSink(ABC):
             raise self.failure
 
     def abandon(self) -> None:
-        """Drops everything; a thread still at work finds out before it publishes."""
+        """Drops everything but what is published already; a thread still at work finds out before it publishes."""
         self._is_abandoned = True
+        if self._publishing is not None and self._publishing.done():
+            with contextlib.suppress(MirrorlakeError):  # it is not published then, and the position is read again
+                self._note_published()
         # In the thread, behind what it is at: closed under its hands, a file's descriptor may belong to another file
         # or a connection by the time it writes. A thread that is shut down leaves the file to the sweep.
         with contextlib.suppress(RuntimeError):
