@@ -40,9 +40,10 @@ class Ended:
         return found[0]
 
     def troubles(self, mirror: str) -> list[str]:
-        """The log lines that say what is wrong with a mirror."""
+        """The log lines that say what is wrong with a mirror, without the one at the end that says that it was."""
         lines = [line for line in self.err.splitlines() if f" mirror={mirror} " in f"{line} "]
-        return [line for line in lines if "[error]" in line or "[warning]" in line]
+        troubles = [line for line in lines if "[error]" in line or "[warning]" in line]
+        return [line for line in troubles if "[error] mirror exited with error" not in line]
 
 
 def mirrorlake(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Ended:

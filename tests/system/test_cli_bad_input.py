@@ -1,5 +1,6 @@
 """Whatever is wrong, the command says where, what, and what to do; and all that is right goes on meanwhile."""
 
+import re
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -313,7 +314,9 @@ def test_a_full_store_is_tried_again_until_a_bounded_run_gives_up_and_keeps_what
         pytest.skip("a small file system cannot be mounted here: neither root nor sudo without password may")
 
     tries = outcome.run.troubles("full")
-    assert len(tries) == 6
+    # A segment that is on its way when the next one fills the disk may fail too: then it comes first in the next lease.
+    failures = [int(found[1]) for line in tries if (found := re.search(r" failures=(\d+) ", line))]
+    assert failures in ([1, 2, 3, 4, 5, 6], [1, 1, 2, 3, 4, 5, 6])
     assert all("[warning] partition failed, trying again" in line for line in tries)
     assert all("No space left on device (ENOSPC)" in line and "hint='free some space'" in line for line in tries)
     assert all(f"{disk}/{topic}/0/" in line for line in tries)

@@ -77,6 +77,7 @@ def test_what_was_there_at_the_daily_time_becomes_a_segment_also_where_nobody_ra
         archived.write(5, at=now)
         wait_until(lambda: archived.position == 42, "the daily time", log=service.said)
         assert datetime.now(UTC) >= daily, "before its time"
+        service.await_words("trigger=daily")
         assert service.said().count("trigger=daily") == 1
         archived.write(3, at=now)
         time.sleep(2.0)
@@ -105,7 +106,7 @@ def test_the_mirror_v3_form_makes_a_snapshot_at_the_daily_time(archived: Archive
     with ServiceProcess("run", "-c", str(config), folder=archived.folder, environ=environ) as service:
         folder = archived.root / archived.topic / "0"
         wait_until(lambda: (folder / segment_name(0, 29)).exists(), "the snapshot", log=service.said)
-        assert "trigger=daily" in service.said()
+        service.await_words("trigger=daily")  # said when its lease has ended
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
     assert sorted(path.name for path in folder.iterdir()) == [segment_name(0, 29), segment_name(30, 36)]

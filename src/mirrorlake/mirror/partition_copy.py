@@ -316,7 +316,11 @@ class PartitionCopy:
             while sink.failure is not None:
                 decision = within_lease(sink.failure, claims=sink.progress.claims)
                 if decision is not Decision.CLAIM_AGAIN or len(self._sinks) > 1:
-                    self._end(sink, sink.failure)
+                    failure = sink.failure
+                    if isinstance(sink, CuttingSink):
+                        with contextlib.suppress(MirrorlakeError):  # what came first, and where it is, counts
+                            await sink.settle()
+                    self._end(sink, failure)
                     break
                 self.drop()
                 # An answer still on its way belongs to the old position: taken, it would be delivered to the new one.

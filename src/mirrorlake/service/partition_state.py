@@ -182,7 +182,8 @@ class PartitionState:
             if self.first_position is None:
                 self.first_position = row.start_offset
         if row.source_end is not None:
-            self.source_start, self.source_end = row.source_start, row.source_end
+            # The source may have been looked at since the lease read it. An end that went back shows in the next look.
+            self.source_start, self.source_end = row.source_start, max(row.source_end, self.source_end or 0)
         for flush in row.flushes:
             name = parse_segment_name(flush.key)
             if flush.is_ours and name is not None:

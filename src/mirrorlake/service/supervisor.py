@@ -377,13 +377,17 @@ class Supervisor:
 
     def _is_backing_off(self, state: PartitionState, now: float) -> bool:
         """True where a failure keeps a partition back; a stop asks an archive once more, as the store may be well."""
-        if self._is_stopping and state.is_archive and not state.is_tried_at_stop:
+        if self._is_stopping and state.is_archive and not self._is_given_up(state):
             return False
         return now < state.retry_at_seconds
 
+    def _is_given_up(self, state: PartitionState) -> bool:
+        """True where a stopping run tries a partition no more: once more was enough, or all tries of a bounded run."""
+        return state.is_tried_at_stop or (self._once and state.gave_up)
+
     def _has_rest(self, state: PartitionState) -> bool:
         """True where a stopping run still has something to flush; one failure since then is enough to give it up."""
-        if state.is_parked or not state.is_archive or (state.failures and state.is_tried_at_stop):
+        if state.is_parked or not state.is_archive or (state.failures and self._is_given_up(state)):
             return False
         if state.position is None:
             return not state.is_tried_at_stop

@@ -296,6 +296,22 @@ def test_a_stop_flushes_what_waits_and_leaves_what_comes_later() -> None:
     assert finished(bench)
 
 
+def test_a_stop_flushes_up_to_the_end_it_saw_where_a_lease_under_way_had_read_an_earlier_one() -> None:
+    state = archive_state(0, position=0)
+    bench = Bench(state, lanes=1, once=False)
+    bench.observe(p0=100)
+    bench.supervisor.stop()
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, 60, end=60))
+    assert not finished(bench)
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, 100, end=100))
+    assert finished(bench)
+    assert not bench.supervisor.unflushed
+
+
 def fail_lease(bench: Bench, state: PartitionState, position: int | None) -> None:
     found = bench.next(0)
     assert found is not None
