@@ -296,7 +296,7 @@ def _dead_ports(count: int) -> list[int]:
     """Free ports below those that outgoing connections get: a dead node's must not be taken while it is dead."""
     ports: list[int] = []
     while len(ports) < count:
-        port = random.randrange(14_000, 32_000)
+        port = random.SystemRandom().randrange(14_000, 32_000)
         with socket.socket() as probe:
             if port not in ports and probe.connect_ex(("127.0.0.1", port)) != 0:
                 ports.append(port)

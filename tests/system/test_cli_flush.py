@@ -128,7 +128,7 @@ def test_what_the_source_deletes_was_archived_before(
         archived.write(39, at=written)
         there = consume(archived.source, archived.topic, 0)
         wait_until(lambda: archived.position == 40, "half of the retention", log=service.said)
-        assert "trigger=retention" in service.said()
+        service.await_words("trigger=retention")
         wait_until(lambda: not consume(archived.source, archived.topic, 0), "the deletion", log=service.said)
         assert datetime.now(UTC) >= written + timedelta(seconds=60)
         service.signal(signal.SIGTERM)

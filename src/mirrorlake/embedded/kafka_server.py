@@ -305,7 +305,8 @@ def free_port(*, besides: int | None = None) -> int:
         ServerUnusableError: none was found.
     """
     for _attempt in range(_PORT_ATTEMPTS):
-        port = random.choice(_PORTS)
+        # Not the module's own generator: what seeds that, as test tools do, would give processes the same ports.
+        port = random.SystemRandom().choice(_PORTS)
         if port != besides and _is_free(port):
             return port
     raise ServerUnusableError(f"no free port between {_PORTS.start} and {_PORTS.stop} after {_PORT_ATTEMPTS} tries")
