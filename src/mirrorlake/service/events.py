@@ -54,7 +54,10 @@ class Events:
         )
 
     def lease_ended(self, lane: int, state: PartitionState, row: LeaseRow | None, decision: Decision | None) -> None:
-        """A lease ended for one partition at one destination; ``decision`` is what its error means."""
+        """A lease ended for one partition at one destination; ``decision`` is what its error means.
+
+        None where there is no error, or the partition stands parked already, which was said then.
+        """
         facts = _facts(state)
         self._metrics.lease_ended(
             state,
@@ -78,7 +81,7 @@ class Events:
             )
         if row is not None and (lost := row.gap_offsets.get("truncated")):
             _log.warning("source has deleted records, going on at its log start", **facts, offsets=lost)
-        if state.error is None:
+        if state.error is None or decision is None:
             return
         facts |= _trouble(state.error)
         if decision is Decision.PARK:

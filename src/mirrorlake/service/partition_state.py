@@ -215,8 +215,8 @@ class PartitionState:
         return decision
 
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
-        if self.is_parked and error is None:
-            return None  # a look at the tail has found meanwhile what the lease did not see
+        if self.is_parked and (error is None or between_leases(error) is not Decision.END):
+            return None  # a look at the tail has found meanwhile what the lease did not see, or saw as well
         self.error = error
         self.needs_tail_check = error is not None
         if error is not None:

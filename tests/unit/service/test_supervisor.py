@@ -657,3 +657,18 @@ def test_what_sources_are_asked_for_comes_together_by_time_and_goes_to_whom_it_c
     bench.supervisor.answered("east", time_ms, {TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 0})
     due = [state.due_now(0.0, flush_all=False) for state in states]
     assert due == [Due(trigger=Trigger.RETENTION, end_offset=30), None, None]
+
+
+def test_what_a_lease_finds_of_a_partition_that_was_parked_meanwhile_is_no_further_news() -> None:
+    state = archive_state(0, position=0)
+    bench = Bench(state, lanes=1, once=False)
+    bench.observe(p0=100)
+    found = bench.next(0)
+    while found is None:
+        bench.clock.advance(60)
+        found = bench.next(0)
+    first, second = ChainBrokenError("by the look"), ChainBrokenError("by the lease")
+    bench.supervisor.drifted(state, first)
+    bench.end(0, found[0], row(state, 0, second, end=100))
+    assert state.is_parked
+    assert state.error is first
