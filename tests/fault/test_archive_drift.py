@@ -17,7 +17,7 @@ from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectStore
 from mirrorlake.stores.opening import open_store
 from support.command import write_yaml
-from support.copies import archive_position, create_topic, wait_until
+from support.copies import archive_position, create_topic, source_end, wait_until
 from support.load import Load
 from support.mirrors import store_section, write_config
 from support.object_servers import ObjectServer
@@ -155,7 +155,8 @@ def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_fi
             wait_until(lambda: all(len(segments(name)) >= 5 for name in FORMATS), "segments", log=service.said)
         assert "partition parked" not in service.said(), service.said()
         assert "trying again" not in service.said(), service.said()
-        wait_until(lambda: len({segments(name)[-1].partition(".")[0][21:] for name in FORMATS}) == 1, "equal ends")
+        last = f"{source_end(servers, topic_name) - 1:020}"
+        wait_until(lambda: {segments(name)[-1].partition(".")[0][21:] for name in FORMATS} == {last}, "equal ends")
         stores = {name: FilesystemStore(root) for name in FORMATS[:-1]} | {"bucket": open_store(bucket)}
         counted = {
             name: sum(footer_bytes(stores[name], f"{name}/0/{segment}") for segment in segments(name))
