@@ -201,8 +201,8 @@ class PartitionState:
         self._keep_waiting_clock(now_seconds)
         self.handed_on = row.handed_on
         self.source_mark = row.mark or self.source_mark
-        if self.is_parked and row.error is not None and between_leases(row.error) is not Decision.END:
-            return None  # a look at the tail has found it meanwhile, and it was said then
+        if self.is_parked and (row.error is None or between_leases(row.error) is not Decision.END):
+            return None  # a look at the tail has found meanwhile what the lease did not see, or saw as well
         return self._took_outcome(row.error, now_seconds, moved=moved)
 
     def saw_tail(self, tail: Segment) -> None:
@@ -217,8 +217,6 @@ class PartitionState:
         return decision
 
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
-        if self.is_parked and error is None:
-            return None  # a look at the tail has found meanwhile what the lease did not see
         self.error = error
         self.needs_tail_check = error is not None
         if error is not None:
