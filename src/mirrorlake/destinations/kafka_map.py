@@ -11,7 +11,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame, Progress
 from mirrorlake.destinations.map_progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map_settings import MapSettings
-from mirrorlake.destinations.neighbours import NOT_JOINED_BYTES_MIN, Neighbours, neighbours_joined
+from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, Neighbours, goes_untouched, neighbours_joined
 from mirrorlake.destinations.offset_map import OpenPage
 from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
 from mirrorlake.destinations.shard_transaction import ShardTransaction
@@ -23,12 +23,9 @@ from mirrorlake.errors import (
     TopicMissingError,
     TopicRecreatedError,
 )
-from mirrorlake.kafka.batches import DENSE, Batch, Path
+from mirrorlake.kafka.batches import Batch, Path
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
-
-RAW_DENSE = str(DENSE)
-"""For the counters: the batch went on as it was."""
 
 QUEUE_BYTES_MAX = 4 << 20
 """What one partition may hold back before the reader leaves it out."""
@@ -181,21 +178,16 @@ class MapSink:
     # --- taking -------------------------------------------------------------------------------------------
 
     def _take_untouched(self, delivery: Delivery) -> int:
-        """Queues the batches at the head that go on as they are, and returns how many; ``pieces_of`` takes longer."""
+        """Queues the batches at the head that go on as they are, and returns how many."""
         taken = 0
         for item in delivery.batches:
-            header = item.batch.header
-            if not (
-                item.path == DENSE.path
-                and item.reason == DENSE.reason
-                and header.base_offset == self._next_offset
-                and NOT_JOINED_BYTES_MIN <= header.batch_bytes <= self._settings.batch_bytes_max
-            ):
+            if not goes_untouched(item, self._next_offset, self._settings.batch_bytes_max):
                 break
+            header = item.batch.header
             if header.leader_epoch >= 0:
                 self._leader_epoch = header.leader_epoch
             offsets = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
-            self._queue(item.batch, offsets, (offsets,), header.max_timestamp, RAW_DENSE, delivery.frame)
+            self._queue(item.batch, offsets, (offsets,), header.max_timestamp, UNTOUCHED_REASON, delivery.frame)
             taken += 1
         return taken
 
