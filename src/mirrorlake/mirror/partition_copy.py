@@ -317,9 +317,7 @@ class PartitionCopy:
                 decision = within_lease(sink.failure, claims=sink.progress.claims)
                 if decision is not Decision.CLAIM_AGAIN or len(self._sinks) > 1:
                     failure = sink.failure
-                    if isinstance(sink, CuttingSink):
-                        with contextlib.suppress(MirrorlakeError):  # what came first, and where it is, counts
-                            await sink.settle()
+                    await self._settle()  # where what came before it is, counts
                     self._end(sink, failure)
                     break
                 self.drop()
