@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import Configuration
 from mirrorlake.stores.settings import S3Settings
 from support.copies import Lake
 
@@ -51,6 +53,20 @@ def write_config(
         + "\n"
     )
     return path
+
+
+def copying(source: str, destination: str, topic: str) -> Configuration:
+    """A mirror of one topic from one cluster to another, named like the topic, as the command would read it."""
+    text = f"""
+clusters:
+  east: {{bootstrap-servers: "{source}"}}
+  west: {{bootstrap-servers: "{destination}"}}
+mirrors:
+  - name: {topic}
+    source: {{cluster: east, topics: [{topic}]}}
+    destinations: [{{type: kafka, cluster: west}}]
+"""
+    return parse_configuration(text.encode(), file="test.yaml", environ={})
 
 
 def store_section(lake: Lake, folder: Path) -> str:

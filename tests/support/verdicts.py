@@ -2,29 +2,17 @@
 
 import asyncio
 
-from mirrorlake.config.loading import parse_configuration
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.verify_worker import work
 from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.status import read_rows
 from mirrorlake.service.verification import RecordVerification, Verdict
+from support.mirrors import copying
 
 
 def verdict_of(source: str, destination: str, topic: str) -> Verdict:
     """What ``verify`` says of the only partition of a topic that is mirrored with equal offsets."""
-    config = parse_configuration(
-        f"""
-clusters:
-  east: {{bootstrap-servers: "{source}"}}
-  west: {{bootstrap-servers: "{destination}"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west}}]
-""".encode(),
-        file="test.yaml",
-        environ={},
-    )
+    config = copying(source, destination, topic)
 
     async def ask() -> Verdict:
         clients = WorkerCache()

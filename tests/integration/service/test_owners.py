@@ -7,7 +7,6 @@ import pytest
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
-from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.owner_states import OwnerState, read_states
 from mirrorlake.destinations.ownership import Ownership
@@ -26,25 +25,14 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners import CHECK_SECONDS, Owners
 from mirrorlake.service.targets import Target, cluster_settings, shard_of
+from support.mirrors import copying
 from support.records import in_batches, produce, settings_of, simple_records
 
 pytestmark = pytest.mark.kafka
 
 
 def target_of(topic: str, source: EmbeddedKafka, destination: EmbeddedKafka) -> Target:
-    config = parse_configuration(
-        f"""
-clusters:
-  east: {{bootstrap-servers: "{source.bootstrap_servers}"}}
-  west: {{bootstrap-servers: "{destination.bootstrap_servers}"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west}}]
-""".encode(),
-        file="test.yaml",
-        environ={},
-    )
+    config = copying(source.bootstrap_servers, destination.bootstrap_servers, topic)
     mirror = config.mirrors[0]
     return Target(
         mirror=mirror,
