@@ -34,11 +34,10 @@ from mirrorlake.errors import (
     PositionMovedError,
     TopicMissingError,
 )
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import AppendState, ProducerIdentity, TransactionState
 from mirrorlake.kafka.error_codes import error_for
-from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.lone_append import append_alone
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -350,16 +349,7 @@ class GapFiller:
         partition = waits.gap.partition
         self._check_time()
         self._crash_point(FillStep.SEND_FILLER)
-        led = (await self._client.metadata([partition.topic])).partition(partition)
-        connection = await self._client.connection(led.leader if led else -1)
-        timeout = self._client.settings.request_timeout_seconds
-        body = encode_produce(
-            [(partition.topic, partition.partition, batch)],
-            timeout_ms=int(timeout * 1000),
-            transactional_id=self._transactional_id,
-        )
-        with await connection.request(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=timeout) as frame:
-            (answer,) = decode_produce(frame.view)
+        answer = await append_alone(self._client, partition, batch, transactional_id=self._transactional_id)
         what = f"append of {waits.records} fillers to destination {partition} at offset {waits.start}"
         if answer.error_code:
             raise error_for(

@@ -37,7 +37,7 @@ class LogStart:
         Raises:
             MirrorlakeError: it could not be read.
         """
-        return _known((await self._client.list_offsets([self._partition], timestamp=EARLIEST))[self._partition])
+        return await self._client.offset_at(self._partition, EARLIEST)
 
     async def delete_before(self, offset: int) -> None:
         """Deletes all below ``offset``; again changes nothing.

@@ -1,7 +1,6 @@
 """Where a partition without progress begins; asked of the source once, then written down."""
 
 from mirrorlake.destinations.map_settings import MapStart
-from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.offsets import StartKind, TopicPartition
 
@@ -24,15 +23,8 @@ async def find_start(client: ClusterClient, source: TopicPartition, start: MapSt
     if start.kind is StartKind.OFFSETS and start.offset is not None:
         return start.offset
     if start.kind is StartKind.LATEST:
-        return await _offset_at(client, source, LATEST)
+        return await client.offset_at(source, LATEST)
     if start.kind is StartKind.TIMESTAMP and start.timestamp_ms is not None:
-        found = await _offset_at(client, source, start.timestamp_ms)
-        return found if found >= 0 else await _offset_at(client, source, LATEST)
-    return await _offset_at(client, source, EARLIEST)
-
-
-async def _offset_at(client: ClusterClient, source: TopicPartition, timestamp: int) -> int:
-    found = (await client.list_offsets([source], timestamp=timestamp))[source]
-    if isinstance(found, MirrorlakeError):
-        raise found
-    return found
+        found = await client.offset_at(source, start.timestamp_ms)
+        return found if found >= 0 else await client.offset_at(source, LATEST)
+    return await client.offset_at(source, EARLIEST)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.destinations.transaction_fence import IS_OVER, TransactionFence
-from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError
-from mirrorlake.kafka.batches import Codec, walk
+from mirrorlake.destinations.transaction_fence import IS_OVER, TransactionFence, read_written_by
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
+from mirrorlake.kafka.batches import Codec
 from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
-from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns, decode_batches, encode_batch
+from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns, encode_batch
 from mirrorlake.kafka.descriptions import AppendState, ProducerIdentity, TransactionState
 from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.kafka.range_reader import read_range
@@ -27,9 +27,6 @@ STATE_TOPIC = "mirrorlake.state"
 STATE_PARTITION = TopicPartition(STATE_TOPIC, 0)
 STATE_FORMAT = 2
 """2 added producer ids, destinations, generations and the hold; records of format 1 are read as knowing none."""
-
-
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +154,10 @@ async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
 
 async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str, OwnerState]:
     """Reads up to the end that ``isolation_level`` gives; what is read is committed, whatever the end."""
-    bounds = []
-    for timestamp in (EARLIEST, LATEST):
-        asked = await client.list_offsets([STATE_PARTITION], timestamp=timestamp, isolation_level=isolation_level)
-        found = asked[STATE_PARTITION]
-        if isinstance(found, MirrorlakeError):
-            raise found
-        bounds.append(found)
+    start = await client.offset_at(STATE_PARTITION, EARLIEST, isolation_level=isolation_level)
+    end = await client.offset_at(STATE_PARTITION, LATEST, isolation_level=isolation_level)
     states: dict[str, OwnerState] = {}
-    offsets = OffsetRange(start_offset=bounds[0], end_offset=bounds[1])
-    async for columns in read_range(client, STATE_PARTITION, offsets):
+    async for columns in read_range(client, STATE_PARTITION, OffsetRange(start_offset=start, end_offset=end)):
         for value in columns.values.to_pylist():
             if value is not None:
                 state = decode_state(value)
@@ -181,16 +172,14 @@ async def _end_forgotten(client: ClusterClient) -> bool:
     says they did; where it does not say, InitProducerId came after it, as committed: who began them had become the
     owner. An owner that writes at the same moment finds its record committed, or has to write again.
     """
-    names = {
-        transactional_id(mirror)
-        for start in (await _open_from(client)).values()
-        for mirror in await _mirrors_from(client, start)
-    }
+    described = await client.describe_transactions(sorted({name for name, _ in await _open(client)}))
+    # Asked after the coordinators: what they call over and is still open has no marker on its way.
+    still_open = await _open(client)
     ended = False
-    for name, found in (await client.describe_transactions(sorted(names))).items():
+    for name, found in described.items():
         if not isinstance(found, TransactionState) or found.state not in IS_OVER:
             continue
-        if found.producer_id not in await _open_from(client):  # asked after the coordinator: no marker is on its way
+        if (name, found.producer_id) not in still_open:
             continue
         identity = ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
         committed = found.state != "CompleteAbort"
@@ -199,31 +188,15 @@ async def _end_forgotten(client: ClusterClient) -> bool:
     return ended
 
 
-async def _open_from(client: ClusterClient) -> dict[int, int]:
-    """Returns the first offsets of the transactions that stand open, by producer id; none where brokers cannot tell."""
+async def _open(client: ClusterClient) -> set[tuple[str, int]]:
+    """Returns transactional and producer ids of what stands open; none where brokers cannot tell (before Kafka 2.8)."""
     state = (await client.append_states([STATE_PARTITION]))[STATE_PARTITION]
     if not isinstance(state, AppendState):
-        return {}
-    return {
-        producer.producer_id: producer.transaction_start_offset
-        for producer in state.producers
-        if producer.transaction_start_offset is not None
-    }
-
-
-async def _mirrors_from(client: ClusterClient, start: int) -> set[str]:
-    """Returns the mirrors with a record at or past an offset, committed or not."""
-    mirrors: set[str] = set()
-    while True:
-        frame, answer = await client.fetch_once(
-            STATE_PARTITION, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
-        )
-        with frame:
-            batches = [batch for batch in walk(answer.records) if batch.header.last_offset >= start]
-            if not batches:
-                return mirrors
-            end = batches[-1].header.next_offset
-            data = [batch for batch in batches if not batch.header.is_control]
-            keys = decode_batches(data, start_offset=start, end_offset=end).keys.to_pylist()
-        mirrors |= {key.decode() for key in keys if key is not None}
-        start = end
+        return set()
+    found: set[tuple[str, int]] = set()
+    for producer in state.producers:
+        if (start := producer.transaction_start_offset) is not None:
+            undecided = OffsetRange(start_offset=start, end_offset=max(start, state.log_end.end_offset))
+            records = await read_written_by(client, STATE_PARTITION, producer.producer_id, undecided)
+            found |= {(transactional_id(key.decode()), producer.producer_id) for key, _ in records if key is not None}
+    return found

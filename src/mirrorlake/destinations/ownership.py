@@ -21,11 +21,10 @@ from mirrorlake.destinations.owner_states import (
 )
 from mirrorlake.destinations.transaction_fence import TransactionFence
 from mirrorlake.errors import MirrorlakeError, PositionMovedError, SupersededError, UnsupportedError
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.error_codes import INVALID_PRODUCER_ID_MAPPING, error_for
-from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.lone_append import append_alone
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Short: a state transaction left open holds up whoever reads the state."""
@@ -127,12 +126,7 @@ class Ownership:
 
     async def _append(self, name: str, identity: ProducerIdentity, state: OwnerState) -> None:
         batch = encode_state_batch(state, identity, sequence=self._next_sequence)
-        led = (await self._client.metadata([STATE_TOPIC])).partition(STATE_PARTITION)
-        connection = await self._client.connection(led.leader if led else -1)
-        timeout = self._client.settings.request_timeout_seconds
-        body = encode_produce([(STATE_TOPIC, 0, batch)], timeout_ms=int(timeout * 1000), transactional_id=name)
-        with await connection.request(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=timeout) as frame:
-            (answer,) = decode_produce(frame.view)
+        answer = await append_alone(self._client, STATE_PARTITION, batch, transactional_id=name)
         if answer.error_code:
             raise error_for(answer.error_code, what=f"append to {STATE_TOPIC}", topic=STATE_TOPIC)
 

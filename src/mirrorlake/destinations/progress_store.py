@@ -160,11 +160,6 @@ async def read_offset_map(
 
 
 async def _range_of(client: ClusterClient, partition: TopicPartition, end_offset: int | None) -> OffsetRange:
-    bounds = []
-    for timestamp in (EARLIEST, LATEST):
-        found = (await client.list_offsets([partition], timestamp=timestamp))[partition]
-        if isinstance(found, MirrorlakeError):
-            raise found
-        bounds.append(found)
-    start, end = bounds
+    start = await client.offset_at(partition, EARLIEST)
+    end = await client.offset_at(partition, LATEST)
     return OffsetRange(start_offset=start, end_offset=max(start, end if end_offset is None else end_offset))

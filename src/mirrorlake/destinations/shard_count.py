@@ -9,17 +9,18 @@ the first record of its partition 0; only then does anything else happen. After 
 it. Partitions that somebody adds to the topic later change nothing: what is written counts.
 """
 
+from typing import NamedTuple
+
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.map_progress import SHARDS_KEY, columns_of, decode_shards, encode_shards
 from mirrorlake.destinations.progress_store import ProgressTopics, make_progress_topic
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
+from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.batches import Codec, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import decode_batches, encode_batch
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import READ_COMMITTED
-from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.lone_append import append_alone
 from mirrorlake.offsets import TopicPartition
 
 SHARDS_UNWRITTEN = 16
@@ -39,12 +40,7 @@ async def find_shards(client: ClusterClient, mirror: str) -> int | None:
         DestinationForeignError: the number is not one this version understands.
         MirrorlakeError: the progress topic could not be read.
     """
-    progress = ProgressTopics(mirror=mirror, shards=SHARDS_MAX).progress
-    found = (await client.metadata([progress], refresh=True)).topics.get(progress)
-    if found is None:
-        return None
-    written = await _written(client, TopicPartition(progress, 0))
-    return min(len(found.partitions), SHARDS_UNWRITTEN) if written is None else written
+    return None if (begun := await _look(client, mirror)) is None else begun.shards
 
 
 async def settle_shards(client: ClusterClient, mirror: str, *, wanted: int, clock: Clock) -> int:
@@ -61,24 +57,40 @@ async def settle_shards(client: ClusterClient, mirror: str, *, wanted: int, cloc
     Raises:
         MirrorlakeError: the topic could be neither read nor made.
     """
-    if (known := await find_shards(client, mirror)) is None:
+    if (begun := await _look(client, mirror)) is None:
         await make_progress_topic(client, ProgressTopics(mirror=mirror, shards=min(wanted, SHARDS_MAX)))
-        known = await find_shards(client, mirror)
-    if known is None:
+        begun = await _look(client, mirror)
+    if begun is None:
         raise BrokerNotReadyError(f"the progress topic of mirror {mirror} was made just now, and is not seen yet")
-    where = ProgressTopics(mirror=mirror, shards=known).progress_of(0)
-    if known < SHARDS_UNWRITTEN and await _written(client, where) is None:
-        await _write(client, where, known, timestamp_ms=int(clock.now_seconds() * 1000))
-        # Another process may have been faster, and somebody may have added partitions between the two.
-        known = await _written(client, where) or known
-    return known
+    if begun.is_written or begun.shards >= SHARDS_UNWRITTEN:
+        return begun.shards
+    await _write(client, begun.where, begun.shards, timestamp_ms=int(clock.now_seconds() * 1000))
+    # Another process may have been faster, and somebody may have added partitions between the two.
+    return await _written(client, begun.where) or begun.shards
+
+
+class _Begun(NamedTuple):
+    """A mirror's number of shards: as its record says, or, where none was written, as its partitions do."""
+
+    where: TopicPartition
+    shards: int
+    is_written: bool
+
+
+async def _look(client: ClusterClient, mirror: str) -> _Begun | None:
+    """Returns what the progress topic says, None without one."""
+    where = ProgressTopics(mirror=mirror, shards=SHARDS_MAX).progress_of(0)
+    found = (await client.metadata([where.topic], refresh=True)).topics.get(where.topic)
+    if found is None:
+        return None
+    written = await _written(client, where)
+    shards = min(len(found.partitions), SHARDS_UNWRITTEN) if written is None else written
+    return _Begun(where, shards, is_written=written is not None)
 
 
 async def _written(client: ClusterClient, partition: TopicPartition) -> int | None:
     """Returns the number that the first record of a progress topic says; None where it says none."""
-    start = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
-    if isinstance(start, MirrorlakeError):
-        raise start
+    start = await client.offset_at(partition, EARLIEST)
     frame, answer = await client.fetch_once(partition, start, max_bytes=_FIRST_BYTES, isolation_level=READ_COMMITTED)
     with frame:
         first = next((batch for batch in walk(answer.records) if not batch.header.is_control), None)
@@ -92,13 +104,6 @@ async def _written(client: ClusterClient, partition: TopicPartition) -> int | No
 async def _write(client: ClusterClient, partition: TopicPartition, shards: int, *, timestamp_ms: int) -> None:
     """Appends the number; a lost answer matters not, as whoever comes next reads first."""
     batch = encode_batch(columns_of([(SHARDS_KEY, encode_shards(shards))], timestamp_ms), codec=Codec.NONE)
-    led = (await client.metadata([partition.topic])).partition(partition)
-    if led is None or led.leader < 0:
-        raise BrokerNotReadyError(f"{partition} has no leader at the moment")
-    connection = await client.connection(led.leader)
-    timeout = client.settings.request_timeout_seconds
-    body = encode_produce([(partition.topic, partition.partition, batch)], timeout_ms=int(timeout * 1000))
-    with await connection.request(Api.PRODUCE, PRODUCE_VERSION, body, timeout_seconds=timeout) as frame:
-        (answer,) = decode_produce(frame.view)
+    answer = await append_alone(client, partition, batch)
     if answer.error_code:
         raise error_for(answer.error_code, what=f"append to {partition}", topic=partition.topic)

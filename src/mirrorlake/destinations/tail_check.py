@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mirrorlake.destinations.source_bounds import destination_ahead
-from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
 from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
@@ -132,7 +132,8 @@ class TailCheck:
         if isinstance(end := ends[self._source], LogEnd) and end.end_offset < position:
             raise destination_ahead(self._source, position, end.end_offset)
         starts = await asyncio.gather(
-            _log_start(self._source_client, self._source), _log_start(self._destination_client, self._destination)
+            self._source_client.offset_at(self._source, EARLIEST),
+            self._destination_client.offset_at(self._destination, EARLIEST),
         )
         start = max(position - TAIL_OFFSETS, *starts)
         if start >= position:
@@ -158,13 +159,6 @@ class TailCheck:
                 position=position,
                 differing_offset=difference,
             )
-
-
-async def _log_start(client: ClusterClient, partition: TopicPartition) -> int:
-    found = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
-    if isinstance(found, MirrorlakeError):
-        raise found
-    return found
 
 
 async def _tail(

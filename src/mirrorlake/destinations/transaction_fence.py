@@ -20,7 +20,7 @@ from mirrorlake.kafka.cluster import LATEST, ClusterClient
 from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 30_000
 """What a writer that died may hold back readers of the destination, should nobody take over."""
@@ -199,31 +199,12 @@ class TransactionFence:
             MirrorlakeError: the partition could not be read.
         """
         end = (await self.look(identity, [partition]))[partition].end_offset
-        records: list[tuple[bytes, bytes]] = []
-        while start < end:
-            frame, answer = await self._client.fetch_once(
-                partition, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
-            )
-            with frame:
-                batches = [batch for batch in walk(answer.records) if batch.header.last_offset >= start]
-                if not batches:
-                    break  # not replicated yet: the broker gives no more of it out
-                ours = [
-                    each
-                    for each in batches
-                    if each.header.producer_id == identity.producer_id and not each.header.is_control
-                ]
-                columns = decode_batches(ours, start_offset=start, end_offset=end)
-                start = batches[-1].header.next_offset
-            records += zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True)
-        return records
+        offsets = OffsetRange(start_offset=start, end_offset=max(start, end))
+        return await read_written_by(self._client, partition, identity.producer_id, offsets)
 
     async def _is_committed(self, partition: TopicPartition, offset: int) -> bool:
         """Tells whether a reader of committed data sees the record at an offset."""
-        stable = (await self._client.list_offsets([partition], timestamp=LATEST))[partition]
-        if isinstance(stable, MirrorlakeError):
-            raise stable
-        if offset >= stable:
+        if offset >= await self._client.offset_at(partition, LATEST):
             return False
         try:
             frame, answer = await self._client.fetch_once(
@@ -251,3 +232,30 @@ def was_data_committed(known: Mapping[ProgressKey, MapProgress], destination: To
         and each.destination_end > open_from
         for key, each in known.items()
     )
+
+
+async def read_written_by(
+    client: ClusterClient, partition: TopicPartition, producer_id: int, offsets: OffsetRange
+) -> list[tuple[bytes, bytes]]:
+    """Returns key and value of every record that a producer id wrote in a range, committed or not.
+
+    What is not replicated yet is not among it.
+
+    Raises:
+        MirrorlakeError: the partition could not be read.
+    """
+    start, end = offsets.start_offset, offsets.end_offset
+    records: list[tuple[bytes, bytes]] = []
+    while start < end:
+        frame, answer = await client.fetch_once(
+            partition, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
+        )
+        with frame:
+            batches = [batch for batch in walk(answer.records) if batch.header.last_offset >= start]
+            if not batches:
+                break  # the broker gives no more of it out
+            found = [each for each in batches if each.header.producer_id == producer_id and not each.header.is_control]
+            columns = decode_batches(found, start_offset=start, end_offset=end)
+            start = batches[-1].header.next_offset
+        records += zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True)
+    return records

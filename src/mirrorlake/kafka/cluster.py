@@ -264,6 +264,20 @@ class ClusterClient:
 
         return await ask_one_kind(self._brokers, partitions, request, what="ListOffsets")
 
+    async def offset_at(
+        self, partition: TopicPartition, timestamp: int, *, isolation_level: int = READ_COMMITTED
+    ) -> int:
+        """Returns what `list_offsets` does, of one partition.
+
+        Raises:
+            MirrorlakeError: it could not be asked.
+        """
+        asked = await self.list_offsets([partition], timestamp=timestamp, isolation_level=isolation_level)
+        found = asked[partition]
+        if isinstance(found, MirrorlakeError):
+            raise found
+        return found
+
     async def append_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, AppendState | MirrorlakeError]:

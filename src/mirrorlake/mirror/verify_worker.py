@@ -115,9 +115,7 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
 
 async def _what_is_left(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange) -> OffsetRange:
     """Returns ``offsets`` without those before the log's start."""
-    log_start = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
-    if isinstance(log_start, MirrorlakeError):
-        raise log_start
+    log_start = await client.offset_at(partition, EARLIEST)
     start = min(max(offsets.start_offset, log_start), offsets.end_offset)
     return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
 
