@@ -25,7 +25,7 @@ from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measur
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
-from bench.storage import Place, Storage, choose_place
+from bench.storage import Place, Storage, bytes_of, choose_place
 from bench.stores import STORES_INPUT, measure_stores
 from mirrorlake.embedded.jars import kafka_libs
 
@@ -34,8 +34,8 @@ from mirrorlake.embedded.jars import kafka_libs
 # higher over three times the input than over one, and a comparison over one flatters us by as much.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mm2": (MirrorMaker, {"k1": 3, "b100": 3, "s100": 12}),
-    "mirrorlake": (Mirrorlake, {"k1": 7, "b100": 12, "s100": 12}),
-    "mirrorlake-map": (MirrorlakeMap, {"k1": 7}),
+    "mirrorlake": (Mirrorlake, {"k1": 9, "b100": 12, "s100": 12}),
+    "mirrorlake-map": (MirrorlakeMap, {"k1": 9}),
     "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
@@ -109,7 +109,8 @@ def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
         for contender in contenders
         if name in CONTENDERS[contender][1]
     }
-    place = choose_place(wanted.values(), wanted=arguments.storage)
+    needed_bytes = max((bytes_of(each, CONTENDERS[by][0]().kind) for (_, by), each in wanted.items()), default=0)
+    place = choose_place(needed_bytes, wanted=arguments.storage)
     found.copies_storage = place.storage
     print(f"the brokers' logs are kept in {place.storage} ({place.folder})\n", flush=True)
     for (_, contender), each in wanted.items():
@@ -148,7 +149,7 @@ def _summary(found: results.Results) -> str:
 
 async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measured:
     # Made on both sides, so that the watcher has something to ask for and nobody is charged for it.
-    async with _brokers({wanted.name: wanted.partitions}, place.folder) as brokers:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder, forgets=True) as brokers:
         filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
         return await measure(
             contender,
@@ -161,7 +162,7 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
 
 
 async def _run_stores(rounds: int, storage: Storage | None, found: list[Measured]) -> None:
-    place = choose_place([STORES_INPUT], wanted=storage)
+    place = choose_place(bytes_of(STORES_INPUT, Kind.PARQUET), wanted=storage)
     async with _brokers({STORES_INPUT.name: STORES_INPUT.partitions}, place.folder) as brokers:
         filled = await asyncio.to_thread(fill, brokers.source.port, STORES_INPUT)
         async for run in measure_stores(
@@ -199,15 +200,23 @@ async def _run_many(seconds: float) -> ManyMirrors:
 
 
 @asynccontextmanager
-async def _brokers(topics: dict[str, int], place: Path | None = None) -> AsyncIterator[_Brokers]:
-    """Starts two brokers with these topics (by name, with their partitions) on both; their logs are below ``place``."""
+async def _brokers(
+    topics: dict[str, int], place: Path | None = None, *, forgets: bool = False
+) -> AsyncIterator[_Brokers]:
+    """Starts two brokers with these topics (by name, with their partitions) on both; their logs are below ``place``.
+
+    Where ``forgets``, the destination keeps the newest of them only.
+    """
     libs = kafka_libs()
     with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-", dir=place) as name:
         folder = Path(name)
         new_broker = partial(BenchKafka, libs=libs)
         own = folder / "contender"
         own.mkdir()
-        with new_broker(folder / "source") as source, new_broker(folder / "destination") as destination:
+        with (
+            new_broker(folder / "source") as source,
+            new_broker(folder / "destination", forgets=forgets) as destination,
+        ):
             for server in (source, destination):
                 await _create_topics(server, topics)
             yield _Brokers(source=source, destination=destination, contender_folder=own)

@@ -35,6 +35,9 @@ class Kind(StrEnum):
     LOG = "log"
 
 
+KAFKA_KINDS = frozenset({Kind.KAFKA, Kind.KAFKA_MAPPED, Kind.KAFKA_TLS})
+
+
 class Contender(Protocol):
     """A mirror that can be started as a process."""
 

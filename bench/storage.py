@@ -1,18 +1,20 @@
 """Where the brokers keep their logs while copies are measured: one place for every contender of a run.
 
 A disk that cannot keep up makes every fast mirror as fast as the disk, and one that is throttled after some gigabytes
-changes the figures from run to run. So the logs are kept in memory where both copies of the largest input fit there.
+changes the figures from run to run. So the logs are kept in memory where the largest input and its copy fit there.
 """
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import psutil
 
+from bench.brokers import KEPT_BYTES_MAX
+from bench.contender import KAFKA_KINDS, Kind
 from bench.inputs import Input
 
 MEMORY_FOLDER = Path("/dev/shm")  # tmpfs: what is written to it is memory
@@ -36,26 +38,31 @@ class Place:
     folder: Path
 
 
+def bytes_of(wanted: Input, kind: Kind) -> int:
+    """Returns what an input and a copy of it take at most: of a copy in Kafka the newest is kept only."""
+    source = wanted.records * (wanted.record_bytes + _RECORD_FRAME_BYTES_MAX)
+    return source + (wanted.partitions * KEPT_BYTES_MAX if kind in KAFKA_KINDS else source)
+
+
 def choose_place(
-    inputs: Iterable[Input],
+    needed_bytes: int,
     *,
     wanted: Storage | None,
     memory_folder: Path = MEMORY_FOLDER,
     available_bytes: Callable[[], int] = lambda: psutil.virtual_memory().available,
 ) -> Place:
-    """Returns the place for all of these inputs, each of which is there twice while it is copied, one at a time.
+    """Returns the place for what is measured, one copy at a time.
 
     Args:
-        inputs: as large as they are measured.
+        needed_bytes: what the largest of the copies takes, both sides of it.
         wanted: None takes memory where there is enough of it.
         memory_folder: a tmpfs.
         available_bytes: memory that is free now.
     """
-    needed = max((2 * each.records * (each.record_bytes + _RECORD_FRAME_BYTES_MAX) for each in inputs), default=0)
     fits = (
         memory_folder.is_dir()
-        and needed <= shutil.disk_usage(memory_folder).free
-        and needed + BESIDE_BYTES <= available_bytes()
+        and needed_bytes <= shutil.disk_usage(memory_folder).free
+        and needed_bytes + BESIDE_BYTES <= available_bytes()
     )
     if wanted is Storage.MEMORY or (wanted is None and fits):
         return Place(storage=Storage.MEMORY, folder=memory_folder)

@@ -96,6 +96,8 @@ class PreserveSink:
     ) -> None:
         self.progress = Progress()
         self.failure: MirrorlakeError | None = None
+        self.topic = settings.destination.topic
+        self.partition = settings.destination.partition
         self._settings = settings
         self._claims = claims
         self._channel_to = channel_to
@@ -122,16 +124,6 @@ class PreserveSink:
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-
-    @property
-    def topic(self) -> str:
-        """The destination topic."""
-        return self._settings.destination.topic
-
-    @property
-    def partition(self) -> int:
-        """The destination partition, the source's number."""
-        return self._settings.destination.partition
 
     @property
     def next_offset(self) -> int:

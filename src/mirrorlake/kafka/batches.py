@@ -60,8 +60,7 @@ CHECKSUM_SHIFT_BYTES_MIN = 16 << 10
 """Batches from this size on get their new checksum from the old one and the header's change; below, reading all of the
 batch once more takes less time."""
 
-_LEADER_EPOCH = Struct(">i")
-_LEADER_EPOCH_AT = 12
+_UNCHECKED = Struct(">qiibI")  # base offset, length, leader epoch, magic, checksum: what the checksum leaves out
 _ATTRIBUTES = Struct(">h")
 _ATTRIBUTES_AT = 21
 _PRODUCER = Struct(">qhi")  # id, epoch, base sequence
@@ -142,8 +141,6 @@ def prepare_for_append(
     is_large = len(view) >= CHECKSUM_SHIFT_BYTES_MIN
     before = crc32c(view[CHECKED_FROM:HEADER_BYTES]) if is_large else 0
     attributes = header.attributes & ~_NOT_FOR_APPEND
-    PREFIX.pack_into(view, 0, 0, header.batch_bytes - PREFIX_BYTES)
-    _LEADER_EPOCH.pack_into(view, _LEADER_EPOCH_AT, NO_LEADER_EPOCH)
     _ATTRIBUTES.pack_into(view, _ATTRIBUTES_AT, attributes | TRANSACTIONAL_BIT if is_transactional else attributes)
     _PRODUCER.pack_into(view, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     if is_large:
@@ -151,7 +148,7 @@ def prepare_for_append(
         crc ^= _shifted()(before ^ crc32c(view[CHECKED_FROM:HEADER_BYTES]), len(view) - HEADER_BYTES)
     else:
         crc = crc32c(view[CHECKED_FROM:])
-    CRC.pack_into(view, CRC_AT, crc)
+    _UNCHECKED.pack_into(view, 0, 0, header.batch_bytes - PREFIX_BYTES, NO_LEADER_EPOCH, 2, crc)
 
 
 @cache

@@ -36,6 +36,10 @@ from mirrorlake.kafka.tls_errors import tls_error
 
 RECEIVE_BYTES_PER_TURN: Final = 1 << 20
 """How much one connection reads before the others have their turn."""
+WAKE_BYTES_MAX: Final = 512 << 10
+"""How much of a large frame may gather in the kernel before we are woken for it; it comes in many small pieces."""
+WAKE_BYTES_MIN: Final = 64 << 10
+"""For less than this we are woken at the first byte: to say otherwise costs a system call, and one to take it back."""
 LOOP_STOOD_STILL_SECONDS: Final = 0.5
 """A timer later than this means that the loop was kept busy (a kernel being compiled) or the machine slept."""
 PARTS_PER_SEND: Final = 1024
@@ -152,6 +156,7 @@ class Connection:
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._reader = FrameReader(buffers, deliver=self._deliver, refuse=self._refuse_frame, resume=self._resume)
         self._paused_at = 0.0
+        self._wakes_at_bytes = 1
         self._loop.add_reader(sock, self._on_readable)
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -391,18 +396,33 @@ class Connection:
                     self._loop.remove_reader(self._sock)
                     return
                 if is_drained:
-                    return  # the socket is empty; asking again would cost a system call to hear so
+                    break  # the socket is empty; asking again would cost a system call to hear so
                 budget -= got
-            self._go_on_soon()
+            else:
+                self._go_on_soon()
+            self._wake_for(reader.missing_bytes)
         except (BlockingIOError, InterruptedError):
-            return
+            self._wake_for(reader.missing_bytes)
         except OSError as error:
             self._broken(error)
+
+    def _wake_for(self, missing_bytes: int) -> None:
+        """Asks the kernel to wake us not before so much is there, at most ``WAKE_BYTES_MAX``, of a frame under way.
+
+        Linux wakes us earlier where its buffers cannot hold that much (``tcp_epollin_ready`` in net/tcp.h), at an error
+        and at the end. With TLS it is not known how many bytes on the wire are missing.
+        """
+        bytes_min = min(missing_bytes, WAKE_BYTES_MAX) if missing_bytes >= WAKE_BYTES_MIN else 1
+        if bytes_min == self._wakes_at_bytes or isinstance(self._sock, TlsSocket) or self._close_reason is not None:
+            return
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, bytes_min)
+        self._wakes_at_bytes = bytes_min
 
     def _resume(self) -> None:
         paused_seconds = self._loop.time() - self._paused_at
         for pending in self._pending:
             pending.deadline += paused_seconds
+        self._wake_for(self._reader.missing_bytes)
         self._loop.add_reader(self._sock, self._on_readable)
         self._go_on_soon()
 

@@ -76,6 +76,11 @@ class FrameReader:
         """Whether a frame waits for a buffer: nothing may be received until ``resume`` is called."""
         return self._ticket is not None
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of a frame that did not fit into the head is still to come; 0 between such frames."""
+        return 0 if self._frame is None else self._frame_bytes - self._received_bytes
+
     def room(self) -> memoryview:
         """Returns where the next bytes go; never empty, never beyond the end of a large frame. Good for one filling."""
         if self._frame_view is not None:

@@ -441,6 +441,49 @@ def test_closing_fails_every_waiting_request(source_kafka: EmbeddedKafka, topic_
     run_async(scenario())
 
 
+# -- a peer that sends as it likes -----------------------------------------------------------------------------
+
+ANSWER_BYTES = [300_000, 20, 900_000, 4_090, 70_000, 3, 64_000, 1_000_000, 12, 900_000, 70_000]
+"""Around every size at which the kernel is asked to wake us for more, or for the first byte again."""
+
+
+@pytest.mark.parametrize("buffers_bytes", [1 * MIB, 64 * MIB])
+@pytest.mark.parametrize("piece_bytes", [7_001, 65_536, 4 * MIB])
+def test_answers_come_at_once_in_whatever_pieces_they_are_sent(
+    piece_bytes: int, buffers_bytes: int, run_async: RunAsync
+) -> None:
+    bodies = [bytes([number]) * size for number, size in enumerate(ANSWER_BYTES)]
+    hung_up = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for body in [struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1), *bodies]:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            correlation = (await reader.readexactly(size))[4:8]
+            data = struct.pack(">i", 4 + len(body)) + correlation + body
+            for start in range(0, len(data), piece_bytes):
+                writer.write(data[start : start + piece_bytes])
+                await writer.drain()
+                await asyncio.sleep(0)
+        await reader.read()
+        writer.close()
+        hung_up.set()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            pool = BufferPool(buffers_bytes, MIB)
+            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=pool)
+            answers = [connection.send(Api.METADATA, 1, (), timeout_seconds=10) for _ in bodies]
+            for waiting, body in zip(answers, bodies, strict=True):
+                with await asyncio.wait_for(waiting, timeout=5) as frame:
+                    assert frame.view == body
+            connection.close("the test is over")
+            await hung_up.wait()
+
+    run_async(scenario())
+
+
 # -- addresses where no broker is ------------------------------------------------------------------------------
 
 Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -68,6 +68,19 @@ def test_frames_of_all_sizes_come_out_as_they_went_in(seed: int | None) -> None:
     assert (pool.in_use_bytes, pool.lost_buffers) == (0, 0)
 
 
+def test_what_is_missing_is_told_of_frames_that_do_not_fit_into_the_head() -> None:
+    received = Received(BufferPool(1 << 20, 1 << 17))
+    missing = [received.reader.missing_bytes]
+    whole = frame(1, bytes(90_000)) + frame(2, b"small")
+
+    for start, stop in [(0, 2), (2, HEAD_BYTES), (HEAD_BYTES, 50_000), (50_000, 90_008), (90_008, len(whole))]:
+        received.feed(whole[start:stop])
+        missing.append(received.reader.missing_bytes)
+
+    assert missing == [0, 0, 90_008 - HEAD_BYTES, 40_008, 0, 0]
+    assert [number for number, _ in received.frames] == [1, 2]
+
+
 def test_a_large_frame_waits_for_a_buffer_and_goes_on_with_it() -> None:
     pool = BufferPool(100_000, 100_000)
     received = Received(pool, keeps=True)

@@ -114,6 +114,56 @@ def test_an_answer_is_read_whole() -> None:
     ]
 
 
+WELL = answer(("größe", [partition(3), partition(0)]))
+
+
+def test_an_answer_without_a_word_about_one_topic_is_read_whole() -> None:
+    assert decode_produce(memoryview(WELL)) == [
+        ProducedPartition("größe", 3, 0, 1003, -1, 7, None),
+        ProducedPartition("größe", 0, 0, 1000, -1, 7, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (partition(0, code=45), ProducedPartition("größe", 0, 45, -1, -1, -1, None)),
+        (partition(0, message="why"), ProducedPartition("größe", 0, 0, 1000, -1, 7, "why")),
+        (partition(0, message=""), ProducedPartition("größe", 0, 0, 1000, -1, 7, None)),
+        (partition(0, refused=[(4, "old")]), ProducedPartition("größe", 0, 0, 1000, -1, 7, "record 4: old")),
+        # As long as two partitions without a word: a message of 36 bytes and its length.
+        (partition(0, code=9, message="x" * 36), ProducedPartition("größe", 0, 9, -1, -1, -1, "x" * 36)),
+    ],
+)
+def test_a_word_about_one_batch_is_read_beside_one_that_was_taken(last: object, expected: ProducedPartition) -> None:
+    body = answer(("größe", [partition(3), last]))
+
+    assert decode_produce(memoryview(body)) == [ProducedPartition("größe", 3, 0, 1003, -1, 7, None), expected]
+
+
+@pytest.mark.parametrize("length", range(len(WELL)))
+def test_a_cut_answer_without_a_word_is_corrupt(length: int) -> None:
+    with pytest.raises(CorruptBatchError, match="could not be understood"):
+        decode_produce(memoryview(WELL)[:length])
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 0x7FFF_FFFF])
+def test_a_count_that_is_not_what_follows_is_corrupt(count: int) -> None:
+    broken = bytearray(WELL)
+    struct.pack_into(">i", broken, 6 + len("größe".encode()), count)
+
+    with pytest.raises(CorruptBatchError):
+        decode_produce(memoryview(broken))
+
+
+def test_a_name_that_is_not_text_is_corrupt() -> None:
+    broken = bytearray(WELL)
+    broken[6] = 0xFF
+
+    with pytest.raises(CorruptBatchError):
+        decode_produce(memoryview(broken))
+
+
 @pytest.mark.parametrize("length", range(len(SAMPLE)))
 def test_a_cut_answer_is_corrupt(length: int) -> None:
     with pytest.raises(CorruptBatchError, match="could not be understood"):
@@ -136,8 +186,8 @@ def test_an_impossible_count_is_corrupt(at: int) -> None:
 
 def test_flipped_bits_are_refused_or_read_as_something_else() -> None:
     rng = random.Random(8)
-    for _ in range(20_000):
-        broken = bytearray(SAMPLE)
+    for number in range(20_000):
+        broken = bytearray(SAMPLE if number % 2 else WELL)
         for _ in range(rng.randint(1, 4)):
             broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
         read_or_refused(bytes(broken))
