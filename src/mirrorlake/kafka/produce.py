@@ -6,7 +6,6 @@ before compact encodings; it knows zstd (since 7) and says which records were re
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mirrorlake.errors import CorruptBatchError
@@ -21,9 +20,6 @@ _INT = struct.Struct(">i")
 _TWO_INTS = struct.Struct(">ii")
 _ACKS_TIMEOUT_TOPICS = struct.Struct(">hii")
 _PARTITION = struct.Struct(">ihqqqi")
-_ONE_TOPIC = struct.Struct(">ih")  # how many, and the length of its name
-_WELL_BYTES = _ONE_TOPIC.size + 4 + 4  # how many partitions, and the throttle time
-_WELL_PARTITION_BYTES = _PARTITION.size + 2  # no refused record, and no message
 
 Batch = tuple[str, int, bytes | bytearray | memoryview]
 """Topic, partition, and one whole record batch."""
@@ -100,33 +96,6 @@ def decode_produce(view: memoryview) -> list[ProducedPartition]:
 
 
 def _decode(view: memoryview) -> list[ProducedPartition]:
-    return _decode_well(view) or _decode_any(view)
-
-
-def _decode_well(view: memoryview) -> list[ProducedPartition] | None:
-    """Returns the answer of one topic whose batches were all taken without a word, None for any other.
-
-    Nearly all answers are such, and they come at the rate of the batches: `_decode_any` takes three times as long.
-    """
-    if len(view) < _ONE_TOPIC.size:
-        return None
-    topics, name_bytes = _ONE_TOPIC.unpack_from(view)
-    partitions, rest = divmod(len(view) - _WELL_BYTES - name_bytes, _WELL_PARTITION_BYTES)
-    if topics != 1 or name_bytes < 0 or partitions < 1 or rest:
-        return None
-    _, _, name, count, *fields, _ = _well(name_bytes, partitions).unpack(view)
-    if count != partitions or any(fields[1::7]) or any(fields[5::7]) or fields[6::7] != [-1] * partitions:
-        return None
-    topic = str(name, "utf-8")
-    return [ProducedPartition._make((topic, *fields[at : at + 5], None)) for at in range(0, len(fields), 7)]
-
-
-@lru_cache(maxsize=256)
-def _well(name_bytes: int, partitions: int) -> struct.Struct:
-    return struct.Struct(f">ih{name_bytes}si" + "ihqqqih" * partitions + "i")
-
-
-def _decode_any(view: memoryview) -> list[ProducedPartition]:
     produced: list[ProducedPartition] = []
     topics, at = _count(view, 0, 6)
     for _ in range(topics):
