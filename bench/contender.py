@@ -16,7 +16,8 @@ from bench.inputs import Filled, Input
 from bench.process_tree import ProcessTree
 from bench.watches import Watch
 
-_LOOK_SECONDS = 0.05
+_START_LOOK_SECONDS = 0.05
+_COPY_LOOK_SECONDS = 0.1  # a look takes some 8 ms of the two cores from whoever copies
 _MEMORY_LOOK_SECONDS = 1.0  # adding up PSS costs the measured processes a little time
 _PATIENCE_SECONDS = 600.0
 
@@ -174,4 +175,4 @@ async def _observe(tree: ProcessTree, watch: Watch, records: int, *, began: floa
         if began + look.wall_seconds - memory_looked > _MEMORY_LOOK_SECONDS:
             memory_bytes_max = max(memory_bytes_max, tree.memory_bytes())
             memory_looked = began + look.wall_seconds
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_START_LOOK_SECONDS if first is None else _COPY_LOOK_SECONDS)
