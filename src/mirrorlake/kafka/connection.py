@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -410,10 +411,12 @@ class Connection:
         """Asks the kernel to wake us not before so much is there, at most ``WAKE_BYTES_MAX``, of a frame under way.
 
         Linux wakes us earlier where its buffers cannot hold that much (``tcp_epollin_ready`` in net/tcp.h), at an error
-        and at the end. With TLS it is not known how many bytes on the wire are missing.
+        and at the end; of other systems we do not know. With TLS it is not known how much is missing on the wire.
         """
         bytes_min = min(missing_bytes, WAKE_BYTES_MAX) if missing_bytes >= WAKE_BYTES_MIN else 1
-        if bytes_min == self._wakes_at_bytes or isinstance(self._sock, TlsSocket) or self._close_reason is not None:
+        if bytes_min == self._wakes_at_bytes or self._close_reason is not None:
+            return
+        if sys.platform != "linux" or isinstance(self._sock, TlsSocket):
             return
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, bytes_min)
         self._wakes_at_bytes = bytes_min
