@@ -218,11 +218,12 @@ async def _brokers(
             new_broker(folder / "destination", forgets=forgets) as destination,
         ):
             for server in (source, destination):
-                await _create_topics(server, topics)
+                await create_topics(server, topics)
             yield _Brokers(source=source, destination=destination, contender_folder=own)
 
 
-async def _create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
+async def create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
+    """Makes topics, by name with their partitions, and waits until each partition has its leader."""
     admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     await admin.start()
     try:

@@ -1,5 +1,6 @@
 """mirrorlake itself, as a user runs it: ``mirrorlake run`` with a configuration and nothing else set."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,16 +17,22 @@ _STOP_SECONDS = 30.0
 
 
 class Mirrorlake:
-    """Kafka to Kafka with equal offsets, exactly once, until stopped."""
+    """Kafka to Kafka with equal offsets, exactly once, until stopped.
 
-    def __init__(self) -> None:
+    Args:
+        package_folder: where the package is taken from; None takes the installed one.
+    """
+
+    def __init__(self, *, package_folder: Path | None = None) -> None:
         self.name = f"mirrorlake {__version__}"
         self.kind = Kind.KAFKA
+        self._package_folder = package_folder
         self._process: GuardedProcess | None = None
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
-        self._process = start_mirrorlake(kafka_configuration(source, destination, wanted.name), folder)
+        text = kafka_configuration(source, destination, wanted.name)
+        self._process = start_mirrorlake(text, folder, package_folder=self._package_folder)
         return self._process.pid
 
     def stop(self) -> None:
@@ -43,15 +50,15 @@ class Mirrorlake:
 class MirrorlakeMap(Mirrorlake):
     """Kafka to Kafka with offsets mapped, every batch in a transaction with its progress and map."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, package_folder: Path | None = None) -> None:
+        super().__init__(package_folder=package_folder)
         self.name = f"mirrorlake {__version__}, offsets mapped"
         self.kind = Kind.KAFKA_MAPPED
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
         text = kafka_configuration(source, destination, wanted.name, offsets="map")
-        self._process = start_mirrorlake(text, folder)
+        self._process = start_mirrorlake(text, folder, package_folder=self._package_folder)
         return self._process.pid
 
 
@@ -140,12 +147,15 @@ class MirrorlakeS3(MirrorlakeFolder):
             self._gateway = None
 
 
-def start_mirrorlake(configuration: str, folder: Path, *options: str) -> GuardedProcess:
+def start_mirrorlake(
+    configuration: str, folder: Path, *options: str, package_folder: Path | None = None
+) -> GuardedProcess:
     """Starts ``mirrorlake run`` of this very Python; its log is ``mirrorlake.log`` in ``folder``."""
     file = folder / "mirrorlake.yaml"
     file.write_text(configuration, encoding="utf-8")
     command: Sequence[str] = (sys.executable, "-m", "mirrorlake", "run", "-c", str(file), *options)
-    return GuardedProcess(command, log_path=folder / "mirrorlake.log")
+    environ = {**os.environ, "PYTHONPATH": str(package_folder)} if package_folder else None
+    return GuardedProcess(command, log_path=folder / "mirrorlake.log", environ=environ)
 
 
 def kafka_configuration(source: BenchKafka, destination: BenchKafka, topic: str, *, offsets: str = "preserve") -> str:
