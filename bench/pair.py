@@ -1,4 +1,4 @@
-"""Two versions of mirrorlake copy the same topic at the same moment: ``python -m bench.pair OTHER``.
+"""Two versions of mirrorlake, or two of its modes, copy the same topic at the same moment: ``python -m bench.pair``.
 
 On a machine that others use too, figures of runs one after the other differ by a tenth and more for the same code. What
 disturbs one of two copies that go on together disturbs the other as much: their ratio stays within some hundredths.
@@ -21,16 +21,18 @@ from bench.storage import bytes_of, choose_place
 from mirrorlake.embedded.jars import kafka_libs
 
 HERE = Path(__file__).parents[1] / "src"
+MODES: dict[str, type[Mirrorlake]] = {"preserve": Mirrorlake, "map": MirrorlakeMap}
 
 
 def main() -> None:
     """Measures the other version and this one, round by round, and prints the CPU time of both and the ratio."""
     parser = argparse.ArgumentParser(prog="python -m bench.pair", description=__doc__)
-    parser.add_argument("other", type=Path, help="the folder src of the other version")
+    parser.add_argument("other", type=Path, nargs="?", default=HERE, help="the folder src of the other version")
     parser.add_argument("--input", choices=[*INPUTS], default="k1")
     parser.add_argument("--times", type=int, default=4, help="how often the input is repeated")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--offsets", choices=["preserve", "map"], default="preserve")
+    parser.add_argument("--offsets", choices=[*MODES], default="preserve")
+    parser.add_argument("--other-offsets", choices=[*MODES], default="preserve")
     arguments = parser.parse_args()
     if not (arguments.other / "mirrorlake").is_dir():
         parser.error(f"{arguments.other} has no folder mirrorlake: name the folder src of a checkout")
@@ -39,8 +41,10 @@ def main() -> None:
 
 async def _measure_rounds(arguments: argparse.Namespace) -> None:
     wanted = INPUTS[arguments.input].repeated(arguments.times)
-    contender = MirrorlakeMap if arguments.offsets == "map" else Mirrorlake
-    versions = (contender(package_folder=arguments.other.resolve()), contender(package_folder=HERE))
+    versions = (
+        MODES[arguments.other_offsets](package_folder=arguments.other.resolve()),
+        MODES[arguments.offsets](package_folder=HERE),
+    )
     place = choose_place(2 * bytes_of(wanted, versions[0].kind), wanted=None)
     ratios: list[float] = []
     with (
@@ -54,7 +58,7 @@ async def _measure_rounds(arguments: argparse.Namespace) -> None:
                 other, ours = await _measure_both(versions, source, wanted, filled, Path(round_folder))
             ratios.append(_seconds_per_gigabyte(ours) / _seconds_per_gigabyte(other))
             print(_row(number, other, ours, ratios[-1]), flush=True)
-    print(f"\nCPU of this version, × the other's, in the median: {median(ratios):.3f}")
+    print(f"\nCPU-seconds per byte of this one, × the other's, in the median: {median(ratios):.3f}")
 
 
 async def _measure_both(
