@@ -1,5 +1,6 @@
 """A batch that is appended by itself, with nothing before or behind it on the way."""
 
+from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.produce import ProducedPartition, decode_produce, encode_produce
@@ -12,11 +13,13 @@ async def append_alone(
     """Sends a batch to its partition's leader and returns the answer, which may be a refusal.
 
     Raises:
-        OutcomeUnknownError: it was sent, and the answer was lost.
-        MirrorlakeError: there is no leader, or it cannot be reached.
+        BrokerNotReadyError: the partition has no leader at the moment; nothing was sent.
+        MirrorlakeError: the leader could not be reached, or its answer was lost: the batch may be there.
     """
     led = (await client.metadata([partition.topic])).partition(partition)
-    connection = await client.connection(led.leader if led else -1)
+    if led is None or led.leader < 0:
+        raise BrokerNotReadyError(f"{partition} has no leader at the moment")
+    connection = await client.connection(led.leader)
     timeout = client.settings.request_timeout_seconds
     body = encode_produce(
         [(partition.topic, partition.partition, batch)],
