@@ -224,20 +224,17 @@ def answers_by_append(
     answers: Sequence[ProducedPartition], appenders: Sequence[Appender]
 ) -> Sequence[ProducedPartition | None]:
     """Returns the answer for each appender, None where the broker left it out; a broker may answer in another order."""
-    if len(answers) == len(appenders):
-        for answer, appender in zip(answers, appenders, strict=True):
-            if answer.partition != appender.partition or answer.topic != appender.topic:
-                break
-        else:
-            return answers
+    if len(answers) == len(appenders) and all(
+        answer.partition == appender.partition and answer.topic == appender.topic
+        for answer, appender in zip(answers, appenders, strict=True)
+    ):
+        return answers
     by_name = {(answer.topic, answer.partition): answer for answer in answers}
     return [by_name.get((appender.topic, appender.partition)) for appender in appenders]
 
 
 def _by_transaction(appends: list[tuple[Appender, Append]]) -> Iterable[list[tuple[Appender, Append]]]:
     """Groups appends by transaction, order kept: a request belongs to one, or to none."""
-    if len({append.transactional_id for _, append in appends}) == 1:
-        return (appends,)
     groups: dict[str | None, list[tuple[Appender, Append]]] = {}
     for appender, append in appends:
         groups.setdefault(append.transactional_id, []).append((appender, append))

@@ -148,7 +148,7 @@ def prepare_for_append(
         crc ^= _shifted()(before ^ crc32c(view[CHECKED_FROM:HEADER_BYTES]), len(view) - HEADER_BYTES)
     else:
         crc = crc32c(view[CHECKED_FROM:])
-    _UNCHECKED.pack_into(view, 0, 0, header.batch_bytes - PREFIX_BYTES, NO_LEADER_EPOCH, 2, crc)
+    _UNCHECKED.pack_into(view, 0, 0, header.batch_bytes - PREFIX_BYTES, NO_LEADER_EPOCH, header.magic, crc)
 
 
 @cache

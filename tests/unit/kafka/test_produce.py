@@ -131,7 +131,6 @@ def test_an_answer_without_a_word_about_one_topic_is_read_whole() -> None:
         (partition(0, message="why"), ProducedPartition("größe", 0, 0, 1000, -1, 7, "why")),
         (partition(0, message=""), ProducedPartition("größe", 0, 0, 1000, -1, 7, None)),
         (partition(0, refused=[(4, "old")]), ProducedPartition("größe", 0, 0, 1000, -1, 7, "record 4: old")),
-        # As long as two partitions without a word: a message of 36 bytes and its length.
         (partition(0, code=9, message="x" * 36), ProducedPartition("größe", 0, 9, -1, -1, -1, "x" * 36)),
     ],
 )
