@@ -55,7 +55,7 @@ def write_config(
     return path
 
 
-def copying(source: str, destination: str, topic: str) -> Configuration:
+def copying(source: str, destination: str, topic: str, *, timestamp_mode: str = "source") -> Configuration:
     """A mirror of one topic from one cluster to another, named like the topic, as the command would read it."""
     text = f"""
 clusters:
@@ -64,7 +64,7 @@ clusters:
 mirrors:
   - name: {topic}
     source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west}}]
+    destinations: [{{type: kafka, cluster: west, timestamp-mode: {timestamp_mode}}}]
 """
     return parse_configuration(text.encode(), file="test.yaml", environ={})
 

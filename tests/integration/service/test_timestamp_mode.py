@@ -7,7 +7,6 @@ from typing import TypeVar
 import pytest
 
 from conftest import NewKafka
-from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import UnsupportedError
@@ -23,25 +22,13 @@ from mirrorlake.service.topic_creation import create_topics
 from mirrorlake.service.verification import RecordVerification, Result
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
+from support.mirrors import copying
 from support.records import Record, consume, simple_records
 from support.topics import append, make_topic
 
 pytestmark = pytest.mark.kafka
 
 T = TypeVar("T")
-
-
-def configuration(source: EmbeddedKafka, destination: EmbeddedKafka, topic: str, mode: str) -> Configuration:
-    text = f"""
-clusters:
-  east: {{bootstrap-servers: "{source.bootstrap_servers}"}}
-  west: {{bootstrap-servers: "{destination.bootstrap_servers}"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west, timestamp-mode: {mode}}}]
-"""
-    return parse_configuration(text.encode(), file="test.yaml", environ={})
 
 
 def with_clients(ask: Callable[[WorkerCache], Awaitable[T]]) -> T:
@@ -72,7 +59,9 @@ def test_a_topic_of_its_own_times_is_made_filled_and_proved_equal_but_for_the_ti
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     make_topic(east, topic_name, simple_records(30))
-    config = configuration(source_kafka, destination_kafka, topic_name, "destination")
+    config = copying(
+        source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name, timestamp_mode="destination"
+    )
     target = only_target(config)
     assert target.error is None
     assert target.creation is not None
@@ -99,7 +88,7 @@ def test_a_topic_keeps_the_sources_times_on_a_cluster_whose_topics_have_their_ow
     destination = new_kafka(log_message_timestamp_type="LogAppendTime")
     records = simple_records(5)
     make_topic(source_kafka.bootstrap_servers, topic_name, records)
-    config = configuration(source_kafka, destination, topic_name, "source")
+    config = copying(source_kafka.bootstrap_servers, destination.bootstrap_servers, topic_name, timestamp_mode="source")
     missing = only_target(config)
     assert with_clients(lambda clients: create_topics([missing], clients)) == {}
 
@@ -122,7 +111,8 @@ def test_a_topic_with_the_other_clock_is_refused_with_both_remedies(
 ) -> None:
     make_topic(source_kafka.bootstrap_servers, topic_name, simple_records(1))
     create_topic(destination_kafka.bootstrap_servers, topic_name, message_timestamp_type=held)
-    error = only_target(configuration(source_kafka, destination_kafka, topic_name, mode)).error
+    servers = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    error = only_target(copying(*servers, topic_name, timestamp_mode=mode)).error
     assert isinstance(error, UnsupportedError)
     assert f"message.timestamp.type={held}" in error.message
     other = "destination" if mode == "source" else "source"
