@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-
 from bench import goals, results
-from bench.brokers import BenchKafka
+from bench.brokers import BenchKafka, create_topics
 from bench.contender import Contender, Kind, Measured, measure
 from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
 from bench.help_time import measure_help
@@ -220,23 +217,6 @@ async def _brokers(
             for server in (source, destination):
                 await create_topics(server, topics)
             yield _Brokers(source=source, destination=destination, contender_folder=own)
-
-
-async def create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
-    """Makes topics, by name with their partitions, and waits until each partition has its leader."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
-    await admin.start()
-    try:
-        await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
-    finally:
-        await admin.close()
-    # Created is not yet led: asking for the ends, again and again until it is, waits for that.
-    consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, request_timeout_ms=60_000)
-    await consumer.start()
-    try:
-        await consumer.end_offsets([TopicPartition(name, n) for name, count in topics.items() for n in range(count)])
-    finally:
-        await consumer.stop()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import datetime
 import ipaddress
 from pathlib import Path
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -71,6 +73,23 @@ class BenchKafka(EmbeddedKafka):
             properties[name] += f",TLS://{self.tls_servers}"
         properties["listener.security.protocol.map"] += ",TLS:SSL"
         return properties | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._bundle)}
+
+
+async def create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
+    """Makes topics, by name with their partitions, and waits until each partition has its leader."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
+    finally:
+        await admin.close()
+    # Created is not yet led: asking for the ends, again and again until it is, waits for that.
+    consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, request_timeout_ms=60_000)
+    await consumer.start()
+    try:
+        await consumer.end_offsets([TopicPartition(name, n) for name, count in topics.items() for n in range(count)])
+    finally:
+        await consumer.stop()
 
 
 def make_certificate(certificate_file: Path, bundle_file: Path, *, is_authority: bool = True) -> None:

@@ -31,9 +31,12 @@ class Mirrorlake:
 
     def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
         """See `bench.contender.Contender`."""
-        text = kafka_configuration(source, destination, wanted.name)
+        text = self._configuration(source, destination, wanted.name)
         self._process = start_mirrorlake(text, folder, package_folder=self._package_folder)
         return self._process.pid
+
+    def _configuration(self, source: BenchKafka, destination: BenchKafka, topic: str) -> str:
+        return kafka_configuration(source, destination, topic)
 
     def stop(self) -> None:
         """See `bench.contender.Contender`."""
@@ -55,11 +58,8 @@ class MirrorlakeMap(Mirrorlake):
         self.name = f"mirrorlake {__version__}, offsets mapped"
         self.kind = Kind.KAFKA_MAPPED
 
-    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
-        """See `bench.contender.Contender`."""
-        text = kafka_configuration(source, destination, wanted.name, offsets="map")
-        self._process = start_mirrorlake(text, folder, package_folder=self._package_folder)
-        return self._process.pid
+    def _configuration(self, source: BenchKafka, destination: BenchKafka, topic: str) -> str:
+        return kafka_configuration(source, destination, topic, offsets="map")
 
 
 class MirrorlakeTls(Mirrorlake):
@@ -70,10 +70,8 @@ class MirrorlakeTls(Mirrorlake):
         self.name = f"mirrorlake {__version__} over TLS"
         self.kind = Kind.KAFKA_TLS
 
-    def start(self, source: BenchKafka, destination: BenchKafka, wanted: Input, folder: Path) -> int:
-        """See `bench.contender.Contender`."""
-        self._process = start_mirrorlake(tls_configuration(source, destination, wanted.name), folder)
-        return self._process.pid
+    def _configuration(self, source: BenchKafka, destination: BenchKafka, topic: str) -> str:
+        return tls_configuration(source, destination, topic)
 
 
 class MirrorlakeArchive:

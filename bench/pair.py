@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench.__main__ import create_topics
-from bench.brokers import BenchKafka
+from bench.brokers import BenchKafka, create_topics
 from bench.contender import Measured, measure
 from bench.inputs import INPUTS, Filled, Input, fill
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeMap
@@ -45,7 +44,7 @@ async def _measure_rounds(arguments: argparse.Namespace) -> None:
         MODES[arguments.other_offsets](package_folder=arguments.other.resolve()),
         MODES[arguments.offsets](package_folder=HERE),
     )
-    place = choose_place(2 * bytes_of(wanted, versions[0].kind), wanted=None)
+    place = choose_place(bytes_of(wanted, versions[0].kind, copies=len(versions)), wanted=None)
     ratios: list[float] = []
     with (
         tempfile.TemporaryDirectory(prefix="mirrorlake-pair-", dir=place.folder) as name,
@@ -57,7 +56,7 @@ async def _measure_rounds(arguments: argparse.Namespace) -> None:
             with tempfile.TemporaryDirectory(dir=name) as round_folder:
                 other, ours = await _measure_both(versions, source, wanted, filled, Path(round_folder))
             ratios.append(_seconds_per_gigabyte(ours) / _seconds_per_gigabyte(other))
-            print(_row(number, other, ours, ratios[-1]), flush=True)
+            print(_table(number, other, ours, ratios[-1]), flush=True)
     print(f"\nCPU-seconds per byte of this one, × the other's, in the median: {median(ratios):.3f}")
 
 
@@ -82,7 +81,7 @@ def _seconds_per_gigabyte(run: Measured) -> float:
     return 1e3 / run.megabytes_per_cpu_second
 
 
-def _row(number: int, other: Measured, ours: Measured, ratio: float) -> str:
+def _table(number: int, other: Measured, ours: Measured, ratio: float) -> str:
     rows = [("round", "version", "copy s", "CPU s/GB", "× CPU")]
     for name, run, figure in (("other", other, ""), ("this", ours, f"{ratio:.3f}")):
         seconds = _seconds_per_gigabyte(run)

@@ -38,10 +38,10 @@ class Place:
     folder: Path
 
 
-def bytes_of(wanted: Input, kind: Kind) -> int:
-    """Returns what an input and a copy of it take at most: of a copy in Kafka the newest is kept only."""
+def bytes_of(wanted: Input, kind: Kind, *, copies: int = 1) -> int:
+    """Returns what an input and its copies take at most: of a copy in Kafka the newest is kept only."""
     source = wanted.records * (wanted.record_bytes + _RECORD_FRAME_BYTES_MAX)
-    return source + (wanted.partitions * KEPT_BYTES_MAX if kind in KAFKA_KINDS else source)
+    return source + copies * (wanted.partitions * KEPT_BYTES_MAX if kind in KAFKA_KINDS else source)
 
 
 def choose_place(

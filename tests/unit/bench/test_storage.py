@@ -20,6 +20,7 @@ def test_an_archive_takes_as_much_as_its_source() -> None:
 @pytest.mark.parametrize("kind", [Kind.KAFKA, Kind.KAFKA_MAPPED, Kind.KAFKA_TLS])
 def test_of_a_copy_in_kafka_the_newest_is_kept_only(kind: Kind) -> None:
     assert bytes_of(LARGE, kind) == LARGE_BYTES + 3 * KEPT_BYTES_MAX
+    assert bytes_of(LARGE, kind, copies=2) == LARGE_BYTES + 2 * 3 * KEPT_BYTES_MAX
 
 
 @pytest.mark.parametrize(("spare_bytes", "expected"), [(LARGE_BYTES, Storage.MEMORY), (LARGE_BYTES - 1, Storage.DISK)])
