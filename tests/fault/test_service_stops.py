@@ -14,7 +14,9 @@ from support.copies import (
     archive_position,
     archived_records,
     assert_equal_in_archive,
+    assert_equal_in_kafka,
     create_topic,
+    log_end,
     source_end,
     wait_until,
 )
@@ -192,3 +194,22 @@ def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
     assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 42
+
+
+def test_a_graceful_stop_does_not_wait_for_a_long_lease_to_run_its_time(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    create_topic(source, topic_name)
+    run_async(produce(source, topic_name, 0, in_batches(simple_records(200), 20)))
+    # A stop that waited for the lease would give up after a minute, with exit code 1.
+    config = write_config(
+        tmp_path / "mirror.yaml", source=source, topic=topic_name, destination=destination, lease="10m"
+    )
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+        wait_until(lambda: log_end(destination, topic_name) == 200, "the copy")
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+    assert assert_equal_in_kafka(source, destination, topic_name) == 200
+    assert "trying again" not in service.said()

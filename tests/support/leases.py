@@ -132,6 +132,7 @@ def lease_plan(
         lease=1,
         lane=0,
         live_seconds=seconds,
+        unbroken_seconds=seconds,
         send_seconds=seconds + 0.5 if hard_seconds is None else hard_seconds,
         hard_seconds=seconds + 0.5 if hard_seconds is None else hard_seconds,
         memory_bytes_max=64 << 20,

@@ -271,7 +271,9 @@ class EngineForm(Section):
     """How much of the machine is used."""
 
     lanes: LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
-    lease: LeaseTime = option(5.0, "Longest time one lease runs.", shown="5s")
+    lease: LeaseTime = option(
+        5.0, "Longest time one lease runs; four times that where its partitions are that far behind.", shown="5s"
+    )
     discovery: DiscoveryTime = option(
         30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
     )

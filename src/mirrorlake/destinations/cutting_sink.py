@@ -128,6 +128,9 @@ class CuttingSink(ABC):
         if self.failure is not None:
             raise self.failure
 
+    def drop_unsent(self) -> None:  # noqa: B027  nothing to do is the answer of every archive
+        """Keeps everything: what is not cut is dropped by ``finish``."""
+
     def abandon(self) -> None:
         """Drops everything but what is published already; a thread still at work finds out before it publishes."""
         self._is_abandoned = True

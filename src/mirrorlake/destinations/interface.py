@@ -177,6 +177,10 @@ class PartitionSink(Protocol):
         """
         ...
 
+    def drop_unsent(self) -> None:
+        """Forgets what was taken and not sent yet, where a sink can: the lease is over, the next one reads it again."""
+        ...
+
     async def finish(self) -> None:
         """Waits until all that was taken is safe, or raises; then lets go of everything."""
         ...

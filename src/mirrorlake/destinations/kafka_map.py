@@ -170,6 +170,9 @@ class MapSink:
         if self.failure is not None:
             raise self.failure
 
+    def drop_unsent(self) -> None:
+        """Keeps everything: it is part of the shard's transaction."""
+
     def abandon(self) -> None:
         """Drops what was not sent; what is in the open transaction is committed or not with the others'."""
         if self._seat is not None:

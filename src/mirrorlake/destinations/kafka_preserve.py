@@ -142,7 +142,7 @@ class PreserveSink:
 
     @property
     def is_done(self) -> bool:
-        """Where the lease's time ended inside a gap; else never: a live destination takes whatever comes."""
+        """Where the lease's time ended before all was sent or filled; else a live destination takes whatever comes."""
         return self._is_over
 
     async def open(self) -> None:
@@ -347,6 +347,18 @@ class PreserveSink:
             raise self.failure
         if (identity := self._filler.handed_on) is not None:
             self.progress.handed_on = HandedOn(identity=identity)
+
+    def drop_unsent(self) -> None:
+        """Forgets the batches and gaps that wait; what is in flight, or being filled, is still waited for."""
+        if self.failure is not None or not self._queue:
+            return
+        in_work = self._queue.popleft() if self._filling is not None else None
+        self._drop_queue()
+        if isinstance(in_work, _Fill):
+            self._queue.append(in_work)
+            self._fills_queued = 1
+        self._is_over = True
+        self._after_answer()
 
     def abandon(self) -> None:
         """Drops what is queued; what is in flight is unknown."""

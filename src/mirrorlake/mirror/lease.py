@@ -9,6 +9,7 @@ import contextlib
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from mirrorlake.clock import Clock
@@ -42,10 +43,22 @@ DRAIN_SECONDS = 0.4
 LIVE_END_SECONDS = 0.5
 """After the live time: answers that are outstanding then are unknown, whatever archives the lease goes on with."""
 
+OPEN_TOGETHER_SECONDS = 1.0
+"""So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
+
+SEND_ON_SECONDS = 0.2
+"""After the live time: what was read and is not sent by then is left to the next lease."""
+
 STALL_SECONDS = 3.0
 """An archive that got nothing from its source for so long, after the live time, does not hold the lease any more."""
 
 LOOK_AGAIN_SECONDS = 0.05
+
+RECALL_LOOK_SECONDS = 0.25
+"""How often a lease looks whether it should end before its time."""
+
+RECALLED_SECONDS_MIN = 1.0
+"""A lease that is recalled runs so long all the same: one cut short while it reads its positions has only errors."""
 
 ENCODING_SINKS = (ArchiveSink, SnapshotSink)
 """Sinks that take the encoder for what they write."""
@@ -67,7 +80,10 @@ class LeaseWork:
         self._plan = plan
         self._clock = clock
         self._started = clock.elapsed_seconds()
+        self._live_until = self._started + plan.live_seconds
+        self.recalled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.encoder = asyncio.Semaphore(1)
+        self._waiting: set[asyncio.Timeout] = set()  # for the encoder
         self._readers: dict[tuple[str, int, bool, int], BrokerReader] = {}
         self._uses: Counter[tuple[str, TopicPartition, bool]] = Counter()
         self._metadata: dict[str, asyncio.Future[ClusterMetadata]] = {}
@@ -76,8 +92,8 @@ class LeaseWork:
 
     @property
     def live_until(self) -> float:
-        """Reading of the clock at which live reading ends."""
-        return self._started + self._plan.live_seconds
+        """Reading of the clock at which live reading ends; it comes nearer when the lease is recalled."""
+        return self._live_until
 
     @property
     def hard_until(self) -> float:
@@ -88,8 +104,7 @@ class LeaseWork:
         """Returns one row per partition and destination of the plan; never raises an error of ours."""
         tasks = {asyncio.create_task(job.run()): job for job in self._jobs.values()}
         if tasks:
-            live_end = min(self.hard_until, self.live_until + LIVE_END_SECONDS)
-            _, late = await asyncio.wait(tasks, timeout=max(0.0, live_end - self._clock.elapsed_seconds()))
+            late = await self._until_live_end(tasks)
             await self._await_archives({task: job for task, job in tasks.items() if task in late})
         asking = [task for task in self._metadata.values() if task.cancel() or task.cancelled() or task.exception()]
         await asyncio.gather(*asking, return_exceptions=True)
@@ -100,6 +115,43 @@ class LeaseWork:
         rows = [row for job in self._jobs.values() for row in job.rows()]
         await self.connections.end_lease()
         return rows
+
+    async def _until_live_end(self, tasks: "Iterable[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":
+        """Waits until everything has ended, or the live time has, and returns what goes on."""
+        pending = set(tasks)
+        all_of_them = len(pending)
+        while pending:
+            now = self._clock.elapsed_seconds()
+            if now < self._live_until and self._is_recalled(now, is_whole=len(pending) == all_of_them):
+                self._end_live(now)
+            if now >= (sends_until := self._live_until + SEND_ON_SECONDS):
+                self._drop_unsent()
+            end = min(self.hard_until, self._live_until + LIVE_END_SECONDS)
+            if now >= end:
+                break
+            next_look = min(now + RECALL_LOOK_SECONDS, sends_until if now < sends_until else end, end)
+            _, pending = await asyncio.wait(pending, timeout=next_look - now)
+        return pending
+
+    def _drop_unsent(self) -> None:
+        for job in self._jobs.values():
+            job.drop_unsent()
+
+    def _is_recalled(self, now: float, *, is_whole: bool) -> bool:
+        if not is_whole and now >= self._started + self._plan.unbroken_seconds:
+            return True
+        file = self._plan.recall_file
+        return bool(file) and now >= self._started + RECALLED_SECONDS_MIN and Path(file).exists()
+
+    def _end_live(self, now: float) -> None:
+        self._live_until = now
+        self.recalled.set_result(None)
+        for patience in self._waiting:
+            if not patience.expired():
+                patience.reschedule(asyncio.get_running_loop().time())
+        for (_, _, is_live, _), reader in self._readers.items():
+            if is_live:
+                reader.end_reading()
 
     async def _await_archives(self, late: "Mapping[asyncio.Task[None], PartitionJob]") -> None:
         """Waits for archives that get on, at most until the hard end; everything else is cancelled now.
@@ -126,14 +178,23 @@ class LeaseWork:
     async def take_encoder(self) -> bool:
         """Waits for the encoder as long as a segment may be begun; returns whether it was taken."""
         try:
-            async with asyncio.timeout(max(0.0, self.live_until - self._clock.elapsed_seconds())):
-                await self.encoder.acquire()
+            async with asyncio.timeout(max(0.0, self.live_until - self._clock.elapsed_seconds())) as patience:
+                self._waiting.add(patience)
+                try:
+                    await self.encoder.acquire()
+                finally:
+                    self._waiting.discard(patience)
         except TimeoutError:
             return False
         if not self.may_begin():
             self.encoder.release()
             return False
         return True
+
+    @property
+    def live_is_over(self) -> bool:
+        """True once live reading has ended."""
+        return self._clock.elapsed_seconds() >= self.live_until
 
     def live_seconds_left(self) -> float:
         """Seconds until live reading ends; afterwards a short while, to look again."""
@@ -237,6 +298,7 @@ class PartitionJob:
         self._copies: list[PartitionCopy] = []
         self._errors: dict[int, MirrorlakeError] = {}
         self._opened: set[int] = set()
+        self._served: set[int] = set()  # to the end: what another one is waited for says nothing of these
         self._copy_of: dict[int, PartitionCopy] = {}
         self._epoch_ends: dict[int, LogEnd] = {}
         self._is_asking_source = False
@@ -250,6 +312,11 @@ class PartitionJob:
     def is_encoding(self) -> bool:
         """True while records are being written to an archive's segment."""
         return any(copy.is_busy for copy in self._copies if copy.has_archive)
+
+    def drop_unsent(self) -> None:
+        """Leaves to the next lease what was read and not sent."""
+        for copy in self._copies:
+            copy.drop_unsent()
 
     def sink_changed(self) -> None:
         """Passes on that a sink has room again, or failed."""
@@ -269,7 +336,8 @@ class PartitionJob:
                 self._errors.setdefault(id(sink), OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         except asyncio.CancelledError:
             for destination, sink in self._slots:
-                if not sink.is_done or (isinstance(sink, ENCODING_SINKS) and not sink.is_settled):
+                is_open_still = not sink.is_done or (isinstance(sink, ENCODING_SINKS) and not sink.is_settled)
+                if is_open_still and id(sink) not in self._served:
                     self._errors.setdefault(id(sink), self._cut_short(destination, sink))
             raise
         finally:
@@ -299,12 +367,32 @@ class PartitionJob:
         self._is_asking_source = True
         await self._look_at_epochs()
         self._is_asking_source = False
-        await asyncio.gather(*(self._open(sink) for _, sink in self._slots))
-        ready = [sink for _, sink in self._slots if id(sink) in self._opened]
-        await asyncio.gather(*(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)))
+        opening = {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
+        try:
+            opened, late = await asyncio.wait(opening, timeout=OPEN_TOGETHER_SECONDS)
+            for task in opened:
+                task.result()  # raises what no sink should
+            ready = [sink for sink in opening.values() if id(sink) in self._opened]
+            await asyncio.gather(
+                *(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)),
+                *(self._serve_late(task, opening[task]) for task in late),
+            )
+        finally:
+            for task in opening:
+                task.cancel()
+
+    async def _serve_late(self, opening: "asyncio.Task[None]", sink: PartitionSink) -> None:
+        """Serves alone what opened after the others had begun."""
+        await opening
+        if id(sink) in self._opened:
+            await asyncio.gather(*(self._serve(sinks) for sinks in _together([sink], self._lease.encoder)))
 
     async def _serve(self, sinks: list[PartitionSink]) -> None:
         """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
+        await self._read_for(sinks)
+        self._served.update(map(id, sinks))
+
+    async def _read_for(self, sinks: list[PartitionSink]) -> None:
         if not any(isinstance(sink, ENCODING_SINKS) for sink in sinks):
             await self._copy(sinks, is_live=True)
             return
@@ -395,11 +483,11 @@ class PartitionJob:
 
     async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]", over: "asyncio.Task[bool]") -> None:
         """Waits for the copy or its reader to end; a live sink read along with an archive ends with the live time."""
-        while True:
-            done, _ = await asyncio.wait(
-                {running, over}, timeout=self._lease.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED
-            )
-            if done or copy.is_live_only:
+        ends: set[asyncio.Future[Any]] = {running, over, self._lease.recalled}
+        while not running.done() and not over.done():
+            await asyncio.wait(ends, timeout=self._lease.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+            ends.discard(self._lease.recalled)  # now or never, and from now on it is looked at again and again
+            if self._lease.live_is_over and copy.is_live_only:
                 return
 
     def rows(self) -> Iterable[LeaseRow]:

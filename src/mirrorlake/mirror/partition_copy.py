@@ -242,6 +242,12 @@ class PartitionCopy:
             except MirrorlakeError as error:
                 self._end(sink, error)
 
+    def drop_unsent(self) -> None:
+        """Forgets what live sinks did not send yet; call when reading has ended."""
+        if self.is_live_only:
+            for sink in self._sinks:
+                sink.drop_unsent()
+
     def drop(self) -> None:
         """Forgets what was fetched and not handed over."""
         while self._inbox:

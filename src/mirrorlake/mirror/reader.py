@@ -158,6 +158,7 @@ class BrokerReader:
         self._partitions: list[ReadPartition] = []
         self._changed = asyncio.Event()
         self._turn = 0
+        self._answer: asyncio.Future[Frame] | None = None
         self.over = asyncio.Event()
 
     @property
@@ -173,6 +174,13 @@ class BrokerReader:
     def changed(self) -> None:
         """Says that a partition may want something again."""
         self._changed.set()
+
+    def end_reading(self) -> None:
+        """Ends reading now: an answer that is still on its way is given up."""
+        self._until = min(self._until, self._clock.elapsed_seconds())
+        self._changed.set()
+        if self._answer is not None:
+            self._answer.cancel()
 
     async def run(self) -> None:
         """Fetches and hands out until there is nothing more to do; errors go to the partitions."""
@@ -220,9 +228,9 @@ class BrokerReader:
         if len(wanted) < len(self._partitions):
             wait_ms = min(wait_ms, BUSY_WAIT_MS)
         body = self._limits.body(rotated, wait_ms=wait_ms)
-        frame = await connection.request(
-            Api.FETCH, FETCH_VERSION, [body], timeout_seconds=wait_ms / 1000 + self._timeout
-        )
+        frame = await self._ask(connection, body, wait_ms / 1000 + self._timeout)
+        if frame is None:
+            return
         pinned = PinnedAnswer(frame)
         try:
             _hand_out(frame, pinned, rotated)
@@ -230,6 +238,19 @@ class BrokerReader:
             pinned.unpin()
         # Let the partitions take what they were given, so that the next request can ask for all of them again.
         await asyncio.sleep(0)
+
+    async def _ask(self, connection: Connection, body: bytes, timeout_seconds: float) -> Frame | None:
+        """Returns the answer, None where reading ended before it came."""
+        self._answer = connection.send(Api.FETCH, FETCH_VERSION, [body], timeout_seconds=timeout_seconds)
+        try:
+            return await self._answer
+        except asyncio.CancelledError:
+            reading = asyncio.current_task()
+            if reading is not None and reading.cancelling():
+                raise
+            return None
+        finally:
+            self._answer = None
 
 
 def _hand_out(frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition]) -> None:

@@ -72,15 +72,20 @@ class LeasePlan:
     Live destinations are served for ``live_seconds``; archive destinations until what is due is published. Nothing is
     sent to Kafka after ``send_seconds``. At ``hard_seconds``, which may be much later for a snapshot, everything still
     open is abandoned, its outcome unknown.
+
+    The live time ends earlier when the file ``recall_file`` appears (empty: none will), and, from ``unbroken_seconds``
+    on, when a partition has ended, for whatever reason: it must not wait long for its next lease.
     """
 
     lease: int
     lane: int
     live_seconds: float
+    unbroken_seconds: float
     send_seconds: float
     hard_seconds: float
     memory_bytes_max: int
     partitions: tuple[PartitionWork, ...]
+    recall_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

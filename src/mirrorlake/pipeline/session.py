@@ -18,6 +18,7 @@ from mirrorlake.java import find_java
 from mirrorlake.pipeline import class_archive
 from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
+from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.run_folder import RunFolder
 
 # One collector thread and the quick compiler, because the cores belong to the lanes and no bulk data passes
@@ -79,11 +80,13 @@ class EngineSession:
     Attributes:
         spark: the ``SparkSession``.
         jvm: the process under it.
+        recalls: asks leases of this session to end before their time.
     """
 
-    def __init__(self, spark: Any, jvm: Jvm, folder: RunFolder) -> None:
+    def __init__(self, spark: Any, jvm: Jvm, folder: RunFolder, recalls: Recalls) -> None:
         self.spark = spark
         self.jvm = jvm
+        self.recalls = recalls
         self._folder = folder
 
     def is_alive(self) -> bool:
@@ -148,7 +151,7 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         _forget_gateway()
         folder.close()
         raise
-    return EngineSession(spark, jvm, folder)
+    return EngineSession(spark, jvm, folder, Recalls(folder.path if settings.is_local else None))
 
 
 def archive_for(settings: SessionSettings, java: Path) -> Path:

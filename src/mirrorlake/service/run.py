@@ -27,6 +27,7 @@ from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientErro
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.lanes import LanePool, spark_lanes
 from mirrorlake.pipeline.lease_job import warm_up
+from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.restart import restart_process
 from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
@@ -41,7 +42,7 @@ from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
-from mirrorlake.service.supervisor import Supervisor, send_seconds_max
+from mirrorlake.service.supervisor import Supervisor, lease_seconds_max, send_seconds_max
 from mirrorlake.service.targets import Target, cluster_settings
 from mirrorlake.service.topic_creation import create_topics
 
@@ -156,7 +157,7 @@ class _Service:
                     # lanes find out for themselves, and know what to do.
                     with contextlib.suppress(MirrorlakeError):
                         warm_up(session.spark)
-                    supervisor = self._supervisor(found.result(), control)
+                    supervisor = self._supervisor(found.result(), control, session.recalls)
                     return self._serve(supervisor, session, control, stop)
                 finally:
                     control.call(self._clients.close(), timeout_seconds=10.0)
@@ -180,7 +181,7 @@ class _Service:
 
     # --- what there is to do ------------------------------------------------------------------------------
 
-    def _supervisor(self, targets: Sequence[Target], control: ControlLoop) -> Supervisor:
+    def _supervisor(self, targets: Sequence[Target], control: ControlLoop, recalls: Recalls) -> Supervisor:
         states = self._states(targets, control)
         return Supervisor(
             states,
@@ -192,6 +193,7 @@ class _Service:
             clock=self._clock,
             events=self._events,
             holding=self._owners.holding,
+            recalls=recalls,
             changed=self._wake.set,
         )
 
@@ -328,6 +330,7 @@ class _Service:
             if self._must_exit(supervisor):
                 return
             pool.wake()
+            supervisor.recall_waited_for()
             now = self._clock.elapsed_seconds()
             if heartbeat is not None and now >= next_beat:
                 self._events.heartbeat(supervisor.states)
@@ -378,7 +381,8 @@ def _send_seconds_max(config: Configuration) -> float:
     destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
     archives = [d for d in destinations if isinstance(d, ArchiveDestination) and d.compaction is not Compaction.LOG]
     return send_seconds_max(
-        config.engine.lease_seconds, max((archive.flush.bytes_max for archive in archives), default=None)
+        lease_seconds_max(config.engine.lease_seconds),
+        max((archive.flush.bytes_max for archive in archives), default=None),
     )
 
 

@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
@@ -24,6 +24,7 @@ from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, Leas
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
+from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
 from mirrorlake.service.events import Events
 from mirrorlake.service.holding import HoldingOf, owned_for_ever
@@ -43,11 +44,17 @@ SNAPSHOT_SECONDS_MAX = 1800.0
 """A snapshot may take this long beyond all else: its view is written whole, and the log may be read from its start.
 What is sent to Kafka by the same lease does not wait for it, nor may it be as late."""
 
+LEASE_SECONDS_MIN = 0.1
+"""Of a lease whose pace is told; a shorter one tells none."""
+
 NOT_IN_THIS_LEASE_SECONDS = 3600.0
 """Longer than any lease."""
 
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
+
+CATCH_UP_FACTOR = 4.0
+"""A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""
 
 DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
@@ -64,6 +71,22 @@ def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
     return seconds
 
 
+def lease_seconds_max(lease_seconds: float) -> float:
+    """Returns how long a lease may be live where the usual one is ``lease_seconds``."""
+    return CATCH_UP_FACTOR * lease_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """A lease that runs: readings of the driver's clock, and what it serves."""
+
+    number: int
+    lane: int
+    began: float
+    sends_until: float
+    states: Sequence[PartitionState]
+
+
 class Supervisor:
     """Holds the state of every partition at every destination and turns it into leases.
 
@@ -71,12 +94,13 @@ class Supervisor:
         states: one per source partition and destination.
         source_clusters: the source's settings, by mirror.
         lanes: how many lanes there are.
-        lease_seconds: how long a live lease runs.
+        lease_seconds: how long a live lease runs; up to `lease_seconds_max` where it can be recalled.
         memory_bytes_max: bound of the receive buffers of all lanes together.
         once: stop at each state's ``once_end``, flushing whatever the triggers say.
         clock: the driver's clock.
         events: told what happens; logs and metrics hang there.
         holding: what this process holds of a shard at a Kafka destination.
+        recalls: ends leases before their time.
         changed: called when somebody waiting for the end should look again.
     """
 
@@ -93,6 +117,7 @@ class Supervisor:
         events: Events,
         changed: Callable[[], None],
         holding: HoldingOf = owned_for_ever,
+        recalls: Recalls | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._states = list(states)
@@ -105,9 +130,11 @@ class Supervisor:
         self._events = events
         self._changed = changed
         self._holding = holding
+        self._recalls = recalls or Recalls(None)
         self._is_stopping = False
         self._leases = 0
-        self._leased: dict[bytes, tuple[float, float, list[PartitionState]]] = {}
+        self._running: dict[bytes, _Running] = {}
+        self._offsets_per_second: dict[int, float] = {}  # of a lane's last lease
         self._lane_of = spread((state.shard for state in states), lanes)
         self._balanced_at = clock.elapsed_seconds()
         self._end: MirrorlakeError | None = None
@@ -217,6 +244,7 @@ class Supervisor:
         """Takes that another process owns a mirror now: no further lease begins."""
         with self._lock:
             self._end = error
+            self._recall_all()
         self._changed()
 
     def stop(self) -> None:
@@ -229,7 +257,25 @@ class Supervisor:
             for state in self._states:
                 if state.is_archive and state.once_end is None:
                     state.once_end = state.source_end
+            self._recall_all()
         self._changed()
+
+    def recall_waited_for(self) -> None:
+        """Recalls leases that run longer than usual where something waits for their end."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            for running in self._running.values():
+                if now >= running.began + self._lease_seconds and self._is_waited_for(running, now):
+                    self._recalls.recall(running.number)
+
+    def _is_waited_for(self, running: _Running, now: float) -> bool:
+        """Returns whether partitions wait for the lane, or leave it."""
+        leave = any(state.is_ending or self._lane_of[state.shard] != running.lane for state in running.states)
+        return leave or bool(self._choose(running.lane, now))
+
+    def _recall_all(self) -> None:
+        for running in self._running.values():
+            self._recalls.recall(running.number)
 
     def observed(self, cluster: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Takes log start and last stable offset of partitions of the source cluster of that name."""
@@ -276,6 +322,8 @@ class Supervisor:
         """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease."""
         if now - self._balanced_at < BALANCE_SECONDS:
             return
+        if any(running.began < self._balanced_at for running in self._running.values()):
+            return  # what the last move did is not known yet
         self._balanced_at = now
         backlog: dict[str, int] = defaultdict(int)
         for state in self._states:
@@ -304,7 +352,13 @@ class Supervisor:
                 description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
                 seconds=plan.hard_seconds,
             )
-            self._leased[lease.plan] = (now, now + plan.send_seconds, [state for state, _ in chosen])
+            self._running[lease.plan] = _Running(
+                number=plan.lease,
+                lane=lane_index,
+                began=now,
+                sends_until=now + plan.send_seconds,
+                states=[state for state, _ in chosen],
+            )
             for state, _ in chosen:
                 state.is_leased = True
                 state.is_tried_at_stop = self._is_stopping
@@ -315,18 +369,21 @@ class Supervisor:
         rows, unknown = _split(outcome)
         now = self._clock.elapsed_seconds()
         with self._lock:
-            began, sends_until, states = self._leased.pop(lease.plan, (now, now, []))
-            self._events.lease_took(lane_index, now - began)
-            for state in states:
+            ended = self._running.pop(lease.plan)
+            self._recalls.forget(ended.number)
+            self._events.lease_took(lane_index, now - ended.began)
+            self._offsets_per_second[lane_index] = _offsets(rows.values()) / max(now - ended.began, LEASE_SECONDS_MIN)
+            for state in ended.states:
                 state.is_leased = False
                 row = rows.get((state.mirror, state.source, state.destination))
                 if row is None:
-                    state.unknown_until_seconds = began + lease.seconds if state.is_archive else sends_until
+                    until = ended.began + lease.seconds if state.is_archive else ended.sends_until
+                    state.unknown_until_seconds = until
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                 self._events.lease_ended(lane_index, state, row, decision)
                 if decision is Decision.END:
                     self._end = state.error
-            self._share_handed_on(states, rows)
+            self._share_handed_on(ended.states, rows)
         self._changed()
 
     def _share_handed_on(
@@ -404,11 +461,13 @@ class Supervisor:
                 has_snapshot = True
             elif state.rule is not None:
                 segment_bytes = max(segment_bytes or 0, state.rule.bytes_max)
-        send_seconds = send_seconds_max(self._lease_seconds, segment_bytes)
+        live_seconds = self._live_seconds(lane, [state for group in by_source.values() for state, _ in group])
+        send_seconds = send_seconds_max(live_seconds, segment_bytes)
         return LeasePlan(
             lease=self._leases,
             lane=lane,
-            live_seconds=self._lease_seconds,
+            live_seconds=live_seconds,
+            unbroken_seconds=self._lease_seconds,
             send_seconds=send_seconds,
             hard_seconds=send_seconds + (SNAPSHOT_SECONDS_MAX if has_snapshot else 0.0),
             memory_bytes_max=self._memory_bytes_max // self._lanes,
@@ -424,7 +483,21 @@ class Supervisor:
                 )
                 for (mirror, source), group in by_source.items()
             ),
+            recall_file=self._recalls.file_of(self._leases),
         )
+
+    def _live_seconds(self, lane: int, chosen: Sequence[PartitionState]) -> float:
+        """Returns how long a lease is live: longer where it copies to Kafka only, and is far behind.
+
+        As long as the lane needs to catch up, by what it did in its last lease. What is not behind stays a short
+        lease: its position is told when it ends.
+        """
+        pace = self._offsets_per_second.get(lane, 0.0)
+        is_plain = all(not state.is_archive and not state.failures and state.lag is not None for state in chosen)
+        if not (pace and is_plain and self._recalls.reach_workers):
+            return self._lease_seconds
+        seconds = sum(state.lag or 0 for state in chosen) / pace
+        return min(max(seconds, self._lease_seconds), lease_seconds_max(self._lease_seconds))
 
     def _with_orders(self, state: PartitionState, due: Due | None) -> DestinationWork:
         """Returns the state's work with what only this lease needs to know."""
@@ -459,6 +532,11 @@ class Supervisor:
             fill_wait_seconds=wait,
             not_owner_because=str(holding.refusal or ""),
         )
+
+
+def _offsets(rows: Iterable[LeaseRow]) -> int:
+    """Returns how many offsets a lease brought its destinations further."""
+    return sum(max(0, row.position - row.start_offset) for row in rows if row.position is not None)
 
 
 def _split(

@@ -32,6 +32,7 @@ from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
+from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.events import Events
 from mirrorlake.service.holding import Holding
 from mirrorlake.service.metrics import Metrics
@@ -86,7 +87,12 @@ class Bench:
     """A supervisor on a clock that stands still."""
 
     def __init__(
-        self, *states: PartitionState, lanes: int = 2, once: bool = False, holding: Holding = HELD_FOR_EVER
+        self,
+        *states: PartitionState,
+        lanes: int = 2,
+        once: bool = False,
+        holding: Holding = HELD_FOR_EVER,
+        recalls: Recalls | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.states = states
@@ -101,6 +107,7 @@ class Bench:
             events=Events(Metrics(), self.clock, {"m": "west"}),
             changed=lambda: None,
             holding=lambda mirror, cluster, shard: holding,
+            recalls=recalls,
         )
 
     def observe(self, **ends: int) -> None:
@@ -672,3 +679,138 @@ def test_what_a_lease_finds_of_a_partition_that_was_parked_meanwhile_is_no_furth
     bench.end(0, found[0], row(state, 0, second, end=100))
     assert state.is_parked
     assert state.error is first
+
+
+# --- catching up, and recalls ---------------------------------------------------------------------------------
+
+
+def behind(bench: Bench, *, position: int, end: int, seconds: float = 5.0) -> LeasePlan:
+    """Returns the plan of lane 0's lease after one that brought partition 0 from 0 to ``position`` in ``seconds``."""
+    bench.observe(p0=end)
+    lease, _ = found(bench, 0)
+    bench.clock.advance(seconds)
+    bench.end(0, lease, row(bench.states[0], position, end=end))
+    return found(bench, 0)[1]
+
+
+@pytest.mark.parametrize(
+    ("end", "live_seconds"),
+    [
+        (1000, 5.0),  # caught up: a short lease tells its position soon
+        (1999, 5.0),  # a lease's worth is left
+        (3000, 10.0),
+        (4500, 17.5),
+        (100_000, 20.0),  # never longer than four
+    ],
+)
+def test_a_lane_that_is_behind_takes_a_lease_as_long_as_it_needs_to_catch_up(
+    tmp_path: Path, end: int, live_seconds: float
+) -> None:
+    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    plan = behind(bench, position=1000, end=end)
+    assert plan.live_seconds == live_seconds
+    assert (plan.unbroken_seconds, plan.send_seconds) == (5.0, live_seconds + 0.5)
+
+
+def test_the_first_lease_of_a_lane_is_a_short_one(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    bench.observe(p0=100_000)
+    assert found(bench, 0)[1].live_seconds == 5.0
+
+
+def test_a_lease_that_nobody_could_recall_is_a_short_one() -> None:
+    plan = behind(Bench(kafka_state(0), lanes=1), position=1000, end=100_000)
+    assert (plan.live_seconds, plan.recall_file) == (5.0, "")
+
+
+def test_a_lease_with_a_partition_that_failed_before_is_a_short_one(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), kafka_state(1), lanes=1, recalls=Recalls(tmp_path))
+    bench.observe(p0=100_000, p1=100_000)
+    lease, _ = found(bench, 0)
+    bench.clock.advance(5.0)
+    gone = BrokerUnreachableError("gone")
+    bench.end(0, lease, row(bench.states[0], 1000, end=100_000), row(bench.states[1], 900, gone, end=100_000))
+    assert found(bench, 0)[1].live_seconds == 20.0  # the other waits for its second try
+    bench.clock.advance(10.0)
+    assert found(bench, 0)[1].live_seconds == 5.0
+
+
+def test_a_lease_with_something_due_for_an_archive_is_a_short_one(tmp_path: Path) -> None:
+    archive = archive_state(1)
+    archive.retry_at_seconds = 4.0  # so it is not in the first lease
+    bench = Bench(kafka_state(0), archive, lanes=1, recalls=Recalls(tmp_path))
+    bench.observe(p1=100)
+    plan = behind(bench, position=1000, end=100_000)
+    assert (len(plan.partitions), plan.live_seconds) == (2, 5.0)
+
+
+def test_a_stop_recalls_every_lease_and_a_lease_that_ended_leaves_no_file(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), kafka_state(1), recalls=Recalls(tmp_path))
+    leases = [found(bench, lane) for lane in range(2)]
+    assert list(tmp_path.iterdir()) == []
+    bench.supervisor.stop()
+    assert {str(file) for file in tmp_path.iterdir()} == {plan.recall_file for _, plan in leases}
+    for lane, (lease, _) in enumerate(leases):
+        bench.end(lane, lease, row(bench.states[lane], 5))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_was_superseded_recalls_its_leases(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), recalls=Recalls(tmp_path))
+    _, plan = found(bench, 0)
+    bench.supervisor.superseded(SupersededError("another process"))
+    assert Path(plan.recall_file).exists()
+
+
+def recalled_after(bench: Bench, plan: LeasePlan, seconds: float) -> bool:
+    bench.clock.advance(seconds)
+    bench.supervisor.recall_waited_for()
+    return Path(plan.recall_file).exists()
+
+
+def test_a_long_lease_is_recalled_when_something_waits_for_its_lane_but_not_before_a_usual_ones_end(
+    tmp_path: Path,
+) -> None:
+    archive = archive_state(0)
+    bench = Bench(kafka_state(0), archive, lanes=1, recalls=Recalls(tmp_path))
+    archive.retry_at_seconds = 1e9  # not now
+    plan = behind(bench, position=1000, end=100_000)
+    assert plan.live_seconds == 20.0
+    assert not recalled_after(bench, plan, 4.9)
+    archive.retry_at_seconds = 0.0
+    assert not recalled_after(bench, plan, 0.0)
+    assert recalled_after(bench, plan, 0.2)
+
+
+def test_a_long_lease_that_nothing_waits_for_goes_on(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    assert not recalled_after(bench, behind(bench, position=1000, end=100_000), 19.0)
+
+
+def test_a_long_lease_is_recalled_when_one_of_its_partitions_is_to_be_replaced(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    plan = behind(bench, position=1000, end=100_000)
+    assert not bench.supervisor.retire(bench.states)
+    assert recalled_after(bench, plan, 5.0)
+
+
+def test_a_shard_that_moves_is_recalled_from_its_long_lease_and_no_other_moves_meanwhile(tmp_path: Path) -> None:
+    states = [kafka_state(number) for number in range(4)]  # 0 and 2 on lane 0, 1 and 3 on lane 1
+    bench = Bench(*states, recalls=Recalls(tmp_path))
+    ends = {"p0": 200_000, "p1": 100, "p2": 150_000, "p3": 100}
+    bench.observe(**ends)
+    (lease, _), (other, _) = found(bench, 0), found(bench, 1)
+    bench.clock.advance(5.0)
+    bench.end(0, lease, row(states[0], 1000, end=200_000), row(states[2], 1000, end=150_000))
+    bench.end(1, other, row(states[1], 100), row(states[3], 100))
+    lease, plan = found(bench, 0)
+    assert (len(plan.partitions), plan.live_seconds) == (2, 20.0)
+    bench.clock.advance(11.0)
+    bench.observe(**ends)  # a shard moves to lane 1
+    bench.supervisor.recall_waited_for()
+    assert Path(plan.recall_file).exists()
+    bench.clock.advance(16.0)
+    ends |= {"p0": 100_000_000, "p1": 1_000_000}
+    bench.observe(**ends)  # looks as if the shard should go back; the lease with its old position still runs
+    bench.end(0, lease, row(states[0], 90_000, end=100_000_000), row(states[2], 90_000, end=150_000))
+    assert [len(found(bench, lane)[1].partitions) for lane in range(2)] == [1, 3]
