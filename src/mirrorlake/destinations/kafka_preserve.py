@@ -45,8 +45,8 @@ from mirrorlake.kafka.produce import ProducedPartition
 from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
-QUEUE_BYTES_MAX = 4 << 20
-"""What one partition may hold back before the reader leaves it out: enough to keep five large batches coming."""
+QUEUE_BYTES_MAX = 8 << 20
+"""What one partition may hold back before the reader leaves it out: a whole answer of the source."""
 
 STATE_AGE_MS_MAX = 12 * 3600 * 1000
 """Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*

@@ -19,7 +19,7 @@ from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
-RECEIVE_BUFFER_BYTES = 5 << 20
+RECEIVE_BUFFER_BYTES = 9 << 20
 """Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
 
 

@@ -19,8 +19,8 @@ from mirrorlake.kafka.frame import Frame
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
-FETCH_BYTES_MAX = 4 << 20
-"""Bytes asked for in one answer: small enough that they are still in the cache when they are sent on."""
+FETCH_BYTES_MAX = 8 << 20
+"""Bytes asked for in one answer. Half as many cost a tenth more CPU, twice as many gain nothing (decision 0117)."""
 
 PARTITION_BYTES_MAX = 1 << 20
 """Bytes asked for of one partition, or its share of the answer where that is more: a few partitions fill it too. A
