@@ -7,6 +7,8 @@ nothing but the time to connect again.
 import asyncio
 import pickle
 
+import uvloop
+
 from mirrorlake.clock import SystemClock
 from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
@@ -22,7 +24,9 @@ class Worker:
     """
 
     def __init__(self, crash_point: CrashPoint = no_crash) -> None:
-        self._loop = asyncio.new_event_loop()
+        # Python's own costs a copy 6 % more (decision 0118). The clock of this one counts whole milliseconds: what must
+        # be exact, as until when anything may be sent, asks ``self._clock``.
+        self._loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._cache = WorkerCache(crash_point)
         self._clock = SystemClock()
 
