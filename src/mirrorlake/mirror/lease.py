@@ -5,33 +5,21 @@ leaves: it becomes part of its row (law 6). At the hard end everything is droppe
 """
 
 import asyncio
-import contextlib
-import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.snapshot_sink import SnapshotSink
-from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import (
     BrokerNotReadyError,
-    MirrorlakeError,
-    OutcomeUnknownError,
-    RequestTimeoutError,
     TopicMissingError,
     TopicRecreatedError,
 )
-from mirrorlake.kafka.cluster import EARLIEST, LATEST
-from mirrorlake.kafka.descriptions import ClusterMetadata, LogEnd, PartitionMetadata
+from mirrorlake.kafka.descriptions import ClusterMetadata, PartitionMetadata
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import LeaseConnections
-from mirrorlake.mirror.encoder_turn import EncoderTurn
-from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
-from mirrorlake.mirror.partition_copy import PartitionCopy
+from mirrorlake.mirror.partition_job import PartitionJob, gone
 from mirrorlake.mirror.reader import BrokerReader
 from mirrorlake.mirror.sinks import make_sink
 from mirrorlake.mirror.work import DestinationWork, LeasePlan, LeaseRow, PartitionWork
@@ -42,9 +30,6 @@ DRAIN_SECONDS = 0.4
 
 LIVE_END_SECONDS = 0.5
 """After the live time: answers that are outstanding then are unknown, whatever archives the lease goes on with."""
-
-OPEN_TOGETHER_SECONDS = 1.0
-"""So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
 
 SEND_ON_SECONDS = 0.2
 """After the live time: what was read and is not sent by then is left to the next lease."""
@@ -59,11 +44,6 @@ RECALL_LOOK_SECONDS = 0.25
 
 RECALLED_SECONDS_MIN = 1.0
 """A lease that is recalled runs so long all the same: one cut short while it reads its positions has only errors."""
-
-ENCODING_SINKS = (ArchiveSink, SnapshotSink)
-"""Sinks that take the encoder for what they write."""
-
-Slot = tuple[DestinationWork, PartitionSink]
 
 
 class LeaseWork:
@@ -111,7 +91,7 @@ class LeaseWork:
         # Nobody is left who would take an answer, and a source that is silent would hold the lease past its end.
         for reading in self._reader_tasks:
             reading.cancel()
-        await _gone([*tasks, *self._reader_tasks])
+        await gone([*tasks, *self._reader_tasks])
         rows = [row for job in self._jobs.values() for row in job.rows()]
         await self.connections.end_lease()
         return rows
@@ -286,272 +266,3 @@ def check_topic_id(work: PartitionWork, found: str) -> None:
             expected=work.topic_id,
             found=found,
         )
-
-
-class PartitionJob:
-    """One partition's part of a lease: opens its sinks, groups them by position, copies, and reports."""
-
-    def __init__(self, work: PartitionWork, lease: LeaseWork) -> None:
-        self._work = work
-        self._lease = lease
-        self._slots: list[Slot] = []
-        self._copies: list[PartitionCopy] = []
-        self._errors: dict[int, MirrorlakeError] = {}
-        self._opened: set[int] = set()
-        self._served: set[int] = set()  # to the end: what another one is waited for says nothing of these
-        self._copy_of: dict[int, PartitionCopy] = {}
-        self._epoch_ends: dict[int, LogEnd] = {}
-        self._is_asking_source = False
-
-    @property
-    def archive_steps(self) -> int:
-        """Grows while an archive gets on; 0 where none is being read for."""
-        return sum(1 + copy.steps for copy in self._copies if copy.has_archive)
-
-    @property
-    def is_encoding(self) -> bool:
-        """True while records are being written to an archive's segment."""
-        return any(copy.is_busy for copy in self._copies if copy.has_archive)
-
-    def drop_unsent(self) -> None:
-        """Leaves to the next lease what was read and not sent."""
-        for copy in self._copies:
-            copy.drop_unsent()
-
-    def sink_changed(self) -> None:
-        """Passes on that a sink has room again, or failed."""
-        for copy in self._copies:
-            copy.sink_changed()
-
-    async def run(self) -> None:
-        """Copies until nothing is left to do or the lease is over."""
-        try:
-            await self._run()
-        except MirrorlakeError as error:
-            for _, sink in self._slots:
-                self._errors.setdefault(id(sink), error)
-        except Exception as error:  # noqa: BLE001 - a bug of ours ends this partition's part, not the others' (law 6)
-            traceback.print_exc()
-            for _, sink in self._slots:
-                self._errors.setdefault(id(sink), OutcomeUnknownError(f"internal error: {error!r}; please report it"))
-        except asyncio.CancelledError:
-            for destination, sink in self._slots:
-                is_open_still = not sink.is_done or (isinstance(sink, ENCODING_SINKS) and not sink.is_settled)
-                if is_open_still and id(sink) not in self._served:
-                    self._errors.setdefault(id(sink), self._cut_short(destination, sink))
-            raise
-        finally:
-            for copy in self._copies:
-                copy.drop()
-                self._errors.update(copy.errors)
-            for _, sink in self._slots:
-                sink.abandon()
-
-    def _cut_short(self, destination: DestinationWork, sink: PartitionSink) -> MirrorlakeError:
-        """Returns what it means that the lease ended here: who did not answer, or an unknown outcome."""
-        if id(sink) not in self._opened and not self._is_asking_source:
-            return RequestTimeoutError(
-                f"destination {destination.destination} of source {self._work.source} did not answer within the lease"
-            )
-        if not self._copies:
-            return RequestTimeoutError(
-                f"cluster {self._work.cluster.name} did not answer for source {self._work.source} within the lease"
-            )
-        return OutcomeUnknownError(
-            f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
-            f"{destination.destination}"
-        )
-
-    async def _run(self) -> None:
-        self._slots = [(d, self._lease.make_sink(self._work, d)) for d in self._work.destinations]
-        self._is_asking_source = True
-        await self._look_at_epochs()
-        self._is_asking_source = False
-        opening = {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
-        try:
-            opened, late = await asyncio.wait(opening, timeout=OPEN_TOGETHER_SECONDS)
-            for task in opened:
-                task.result()  # raises what no sink should
-            ready = [sink for sink in opening.values() if id(sink) in self._opened]
-            await asyncio.gather(
-                *(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)),
-                *(self._serve_late(task, opening[task]) for task in late),
-            )
-        finally:
-            for task in opening:
-                task.cancel()
-
-    async def _serve_late(self, opening: "asyncio.Task[None]", sink: PartitionSink) -> None:
-        """Serves alone what opened after the others had begun."""
-        await opening
-        if id(sink) in self._opened:
-            await asyncio.gather(*(self._serve(sinks) for sinks in _together([sink], self._lease.encoder)))
-
-    async def _serve(self, sinks: list[PartitionSink]) -> None:
-        """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
-        await self._read_for(sinks)
-        self._served.update(map(id, sinks))
-
-    async def _read_for(self, sinks: list[PartitionSink]) -> None:
-        if not any(isinstance(sink, ENCODING_SINKS) for sink in sinks):
-            await self._copy(sinks, is_live=True)
-            return
-        turn = EncoderTurn(self._lease.take_encoder, self._lease.encoder.release)
-        if await turn.take():
-            try:
-                await self._copy(sinks, is_live=False, turn=turn)
-            finally:
-                turn.give_back()
-
-    async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
-        client = self._lease.connections.client(self._work.cluster)
-        source = self._work.source
-        try:
-            log_starts = await client.list_offsets([source], timestamp=EARLIEST)
-            log_ends = await client.list_offsets([source], timestamp=LATEST)
-        except MirrorlakeError as error:
-            return error
-        return explain_out_of_range(source, position, log_starts[source], log_ends[source])
-
-    async def _look_at_epochs(self) -> None:
-        """Asks where the epochs of the marks end at the source, if another leader leads it than when they were made.
-
-        Raises:
-            MirrorlakeError: the source could not be asked; nothing is copied then.
-        """
-        if not any(self._work.marks):
-            return
-        leader_epoch = (await self._lease.leader_of(self._work)).leader_epoch
-        client = self._lease.connections.client(self._work.cluster)
-        for epoch in sorted({mark.epoch for mark in self._work.marks if mark and mark.leader_epoch != leader_epoch}):
-            end = (await client.epoch_ends({self._work.source: epoch}))[self._work.source]
-            if isinstance(end, MirrorlakeError):
-                raise end
-            self._epoch_ends[epoch] = end
-
-    def _mark_of(self, sink: PartitionSink) -> SourceMark | None:
-        index = next(n for n, (_, each) in enumerate(self._slots) if each is sink)
-        return self._work.marks[index] if index < len(self._work.marks) else None
-
-    def _divergence(self, sink: PartitionSink, position: int) -> MirrorlakeError | None:
-        mark = self._mark_of(sink)
-        if mark is None or mark.epoch not in self._epoch_ends:
-            return None
-        destination = next(d.destination for d, each in self._slots if each is sink)
-        end = self._epoch_ends[mark.epoch]
-        return divergence(self._work.source, mark, end, position, destination=destination)
-
-    async def _open(self, sink: PartitionSink) -> None:
-        try:
-            await sink.open()
-            error = self._divergence(sink, sink.progress.position)
-        except MirrorlakeError as refusal:
-            # A copy of a log that was lost differs from the one there is: that says more than that it differs.
-            position = refusal.facts.get("position")
-            error = (self._divergence(sink, position) if isinstance(position, int) else None) or refusal
-        if error is None:
-            self._opened.add(id(sink))
-        else:
-            self._errors[id(sink)] = error
-
-    async def _copy(self, sinks: list[PartitionSink], *, is_live: bool, turn: EncoderTurn | None = None) -> None:
-        reader, leader_epoch = await self._lease.reader_for(self._work, is_live=is_live)
-        copy = PartitionCopy(
-            self._work.source,
-            sinks,
-            # An archive ends by its own orders, or where a rival's claim says, which may be further.
-            end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
-            changed=reader.changed,
-            explain_out_of_range=self._explain_out_of_range,
-            leader_epoch=leader_epoch,
-            turn=turn,
-        )
-        self._copies.append(copy)
-        self._copy_of.update({id(sink): copy for sink in sinks})
-        reader.add(copy)
-        running = asyncio.create_task(copy.run())
-        over = asyncio.create_task(reader.over.wait())
-        try:
-            await self._until_over(copy, running, over)
-        finally:
-            copy.end_reading()
-            reader.changed()
-            running.cancel()
-            over.cancel()
-            await _gone([running, over])
-        await copy.drain()
-
-    async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]", over: "asyncio.Task[bool]") -> None:
-        """Waits for the copy or its reader to end; a live sink read along with an archive ends with the live time."""
-        ends: set[asyncio.Future[Any]] = {running, over, self._lease.recalled}
-        while not running.done() and not over.done():
-            await asyncio.wait(ends, timeout=self._lease.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED)
-            ends.discard(self._lease.recalled)  # now or never, and from now on it is looked at again and again
-            if self._lease.live_is_over and copy.is_live_only:
-                return
-
-    def rows(self) -> Iterable[LeaseRow]:
-        """Yields one row per destination; call when ``run`` is over."""
-        start = next((c.source_start for c in self._copies if c.source_start is not None), None)
-        end = next((c.source_end for c in self._copies if c.source_end is not None), None)
-        for destination, sink in self._slots:
-            progress = sink.progress
-            yield LeaseRow(
-                mirror=self._work.mirror,
-                source=self._work.source,
-                destination=destination.destination,
-                start_offset=progress.start_offset,
-                position=progress.position if id(sink) in self._opened else None,
-                source_start=start,
-                source_end=end,
-                records=progress.records,
-                raw_bytes=progress.raw_bytes,
-                batches=dict(progress.batches),
-                gap_offsets=dict(progress.gap_offsets),
-                first_timestamp_ms=progress.first_timestamp_ms,
-                last_timestamp_ms=progress.last_timestamp_ms,
-                flushes=tuple(progress.flushes),
-                latencies=dict(progress.latencies),
-                latency_seconds_sum=progress.latency_seconds_sum,
-                handed_on=progress.handed_on,
-                mark=self._mark_after(sink),
-                error=self._errors.get(id(sink)),
-            )
-
-    def _mark_after(self, sink: PartitionSink) -> SourceMark | None:
-        before, copy = self._mark_of(sink), self._copy_of.get(id(sink))
-        if copy is None:
-            return before
-        return read_on(before, epoch=copy.epoch_read, offset=copy.next_offset, leader_epoch=copy.leader_epoch)
-
-
-def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> list[list[PartitionSink]]:
-    """Groups sinks that stand at the same position, archives first: they decode before a header is rewritten in place.
-
-    At most one Kafka destination is in a group, because each rewrites the headers for itself. While another
-    partition's archive holds the encoder nobody waits for it: a live sink then reads for itself. A snapshot is made
-    alone: nobody waits until its view is written.
-    """
-    together: list[list[PartitionSink]] = []
-    open_groups: dict[int, list[PartitionSink]] = {}
-    for sink in sorted(sinks, key=lambda s: not isinstance(s, ENCODING_SINKS)):
-        if sink.is_done:
-            continue
-        if isinstance(sink, SnapshotSink):
-            together.append([sink])
-            continue
-        group = open_groups.get(sink.next_offset)
-        if group is None or encoder.locked():
-            open_groups[sink.next_offset] = group = []
-            together.append(group)
-        group.append(sink)
-        if sink.is_endless:
-            del open_groups[sink.next_offset]
-    return together
-
-
-async def _gone(tasks: Iterable["asyncio.Task[Any]"]) -> None:
-    """Waits until cancelled or ended tasks are really over."""
-    for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
