@@ -42,7 +42,9 @@ class Brokers:
         self._is_stale = False
         self._refresh_lock = asyncio.Lock()
         self._wanted: dict[str, None] | None = {}
-        self._refresh_started = self._refresh_settled = float("-inf")
+        self._refresh_started = float("-inf")
+        # Numbers, not times: a loop's clock may stand still between a request and a call that came after it.
+        self._refreshes_begun = self._refresh_settled = 0
         self._refresh_failure: MirrorlakeError | None = None
 
     def close(self) -> None:
@@ -55,13 +57,13 @@ class Brokers:
 
     async def metadata(self, topics: Sequence[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
         """See `ClusterClient.metadata`."""
-        called = asyncio.get_running_loop().time()
+        begun_before = self._refreshes_begun
         if not refresh and not self._is_stale and (known := self._cache.view(topics)) is not None:
             return known
         self._want(topics)
         async with self._refresh_lock:
             # Whoever waited for the lock takes what was asked for after its own call began, its topics among it.
-            if self._refresh_settled < called:
+            if self._refresh_settled <= begun_before:
                 await self._refresh()
             elif self._refresh_failure is not None:
                 raise copy(self._refresh_failure)
@@ -79,18 +81,19 @@ class Brokers:
         if self._cache.known.brokers:
             await asyncio.sleep(max(0.0, self._refresh_started + REFRESH_SECONDS_MIN - loop.time()))
         self._refresh_started = loop.time()
+        self._refreshes_begun += 1
         topics = None if self._wanted is None else list(self._wanted)
         self._wanted, self._refresh_failure = {}, None
         try:
             answer = await self.ask_any(metadata_request(topics))
         except MirrorlakeError as error:
             self._refresh_failure = copy(error)
-            self._refresh_settled = self._refresh_started
+            self._refresh_settled = self._refreshes_begun
             raise
         except asyncio.CancelledError:
             self._want(topics)  # others may be waiting for them
             raise
-        self._refresh_settled = self._refresh_started
+        self._refresh_settled = self._refreshes_begun
         self._cache.merge(answer, topics)
         self._is_stale = False
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
+import uvloop
 from crc32c import crc32c
 
 from conftest import NewKafka, RunAsync
@@ -107,6 +108,27 @@ def test_topics_asked_for_at_the_same_time_are_all_asked_anew(
         return {topic.topic_id for topic in (await client.metadata(names, refresh=True)).topics.values()}
 
     run_async(story())
+
+
+def test_a_topic_asked_for_while_another_question_is_on_its_way_is_asked_for_also_by_a_clock_that_stands_still(
+    source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    first, second = f"{topic_name}-1", f"{topic_name}-2"
+
+    async def body() -> None:
+        for name in (first, second):
+            async with client_of(source_kafka) as client:
+                await client.create_topic(name, partitions=1, replication_factor=1)
+        for _ in range(50):
+            async with client_of(source_kafka) as client:
+                asking = asyncio.create_task(client.metadata([first], refresh=True))
+                await asyncio.sleep(0)  # the question is on its way
+                later = await client.metadata([second], refresh=True)
+                assert second in later.topics
+                assert first in (await asking).topics
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # its clock counts whole milliseconds
+        runner.run(body())
 
 
 def test_metadata_names_brokers_topics_and_partitions(
