@@ -31,8 +31,8 @@ from mirrorlake.embedded.jars import kafka_libs
 # higher over three times the input than over one, and a comparison over one flatters us by as much.
 CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mm2": (MirrorMaker, {"k1": 3, "b100": 3, "s100": 12}),
-    "mirrorlake": (Mirrorlake, {"k1": 12, "b100": 17, "s100": 12}),
-    "mirrorlake-map": (MirrorlakeMap, {"k1": 12}),
+    "mirrorlake": (Mirrorlake, {"k1": 11, "b100": 17, "s100": 12}),
+    "mirrorlake-map": (MirrorlakeMap, {"k1": 11}),
     "mirrorlake-tls": (MirrorlakeTls, {"k1": 7}),
     "mirrorlake-archive": (MirrorlakeArchive, {"k1": 5, "b100": 12, "s100": 12}),
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
