@@ -17,9 +17,10 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.reader import FETCH_BYTES_MAX
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
-RECEIVE_BUFFER_BYTES = 9 << 20
+RECEIVE_BUFFER_BYTES = FETCH_BYTES_MAX + (1 << 20)
 """Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
 
 

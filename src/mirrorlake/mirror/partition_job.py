@@ -126,8 +126,8 @@ class PartitionJob:
     async def _serve_late(self, opening: "asyncio.Task[None]", sink: PartitionSink) -> None:
         """Serves alone what opened after the others had begun."""
         await opening
-        if id(sink) in self._opened:
-            await asyncio.gather(*(self._serve(sinks) for sinks in _together([sink], self._lease.encoder)))
+        if id(sink) in self._opened and not sink.is_done:
+            await self._serve([sink])
 
     async def _serve(self, sinks: list[PartitionSink]) -> None:
         """Reads once for sinks at one position; archives take turns, one open encoder a task (law 8)."""
