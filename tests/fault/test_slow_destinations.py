@@ -1,5 +1,6 @@
 """A destination that takes less than the source gives, or nothing: leases end in time, and what they did is known."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,3 +87,23 @@ def test_a_destination_that_hangs_does_not_hold_up_another_one_of_the_same_parti
     assert [(rows[0, name].error, rows[0, name].position) for name in ("west", "lake")] == [(None, 100), (None, 100)]
     assert assert_equal_in_kafka(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name) == 100
     assert assert_equal_in_archive(source_kafka.bootstrap_servers, tmp_path, topic_name) == 100
+
+
+def test_a_destination_that_answers_late_is_copied_to_in_the_same_lease(
+    source_kafka: EmbeddedKafka, proxy: Proxy, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    source, records = TopicPartition(topic_name, 0), RECORDS[:100]
+    for servers in (source_kafka.bootstrap_servers, proxy.address):
+        create_topic(servers, topic_name)
+    run_async(produce(source_kafka.bootstrap_servers, topic_name, 0, in_batches(records, 10)))
+    works: list[DestinationWork] = [kafka_work(proxy.address, source), archive_work(tmp_path, source, end=len(records))]
+    proxy.fall_silent()
+    waking = threading.Timer(3.0, proxy.wake)
+    waking.start()
+    try:
+        rows = run_lease(lease_plan(source_kafka.bootstrap_servers, [(source, works)], end=None, seconds=12.0))
+    finally:
+        waking.cancel()
+
+    assert [(rows[0, name].error, rows[0, name].position) for name in ("west", "lake")] == [(None, 100), (None, 100)]
+    assert assert_equal_in_kafka(source_kafka.bootstrap_servers, proxy.address, topic_name) == 100
