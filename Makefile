@@ -19,7 +19,7 @@ help:
 	@echo "make test    everything that must pass: style, types, tests against real brokers"
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
-	@echo "make soak    the long hunt for rare failures; wants Go once; SOAK='--seed 7 --minutes 20' chooses"
+	@echo "make soak    the long hunt for rare failures; wants Go once, and javac; SOAK='--seed 7 --minutes 20' chooses"
 	@echo "make setup   the virtual environment in $(VENV), and nothing else"
 	@echo "make clean   removes $(VENV) and every cache inside this folder"
 
@@ -45,12 +45,16 @@ lint: setup
 	$(BIN)/mypy
 
 # A worker has brokers and a Spark session of its own, about 2 GB, and waits for them a third of its time: one more than
-# cores keeps two cores busy. The tests of a file stay together, for what its fixtures set up; files begin in the order
-# of their names, so that the long ones are not left for the end.
+# cores keeps two cores busy. The tests of a file stay together, for what its fixtures set up, and so do files that share
+# servers (tests/support/scheduling.py); files begin in the order of their names, so that the long ones are not left for
+# the end.
 TEST_WORKERS ?= 3
 
+# The brokers of the tests start in little more than half the CPU time from an archive of their classes, made once.
+# Every process of them would compile anew what it imports, where somebody asked for no byte code.
 test: lint
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	-@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 demo: setup
 	$(BIN)/mirrorlake demo

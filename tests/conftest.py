@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import uuid
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -20,14 +21,21 @@ from support.kafka_nodes import KafkaNodes
 from support.object_servers import Minio, Moto, ObjectServer, Versitygw
 
 if TYPE_CHECKING:
+    from support.scheduling import SharedServerScheduling
     from support.secured_kafka import SecuredKafka
+    from support.tiered_kafka import TieredKafka
 
 # A busy machine is no failure: nothing here asserts how long something takes.
 settings.register_profile("mirrorlake", deadline=None)
 settings.load_profile("mirrorlake")
 
+# `make test &` in a script leaves SIGINT ignored, for this process and all that it starts, which would hear none of the
+# interrupts that tests send: what is handled here has its default in a child.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Result = TypeVar("Result")
-EAGER_CLEANER = {"log.cleaner.backoff.ms": "250"}  # by default it looks every 15 s whether there is something to do
+EAGER_CLEANER = {"log.cleaner.backoff.ms": "500"}  # by default it looks every 15 s whether there is something to do
 COROUTINE_TIMEOUT_SECONDS = 300.0  # far longer than any test; keeps a hanging one from holding the suite
 
 
@@ -91,6 +99,19 @@ def secured_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) ->
     ):
         server.add_scram_users()
         yield server
+
+
+@pytest.fixture(scope="session")
+def tiered_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[TieredKafka]":
+    """A broker with a remote tier, shared; its pace is a test's own. Without a Java compiler it is skipped."""
+    from support.tiered_kafka import NoCompilerError, TieredKafka
+
+    try:
+        tiered = TieredKafka(tmp_path_factory.mktemp("tiered-kafka"), libs=kafka_libs)
+    except NoCompilerError as error:
+        pytest.skip(str(error))
+    with tiered:
+        yield tiered
 
 
 @pytest.fixture
@@ -178,6 +199,16 @@ def run_async() -> RunAsync:
         return asyncio.run(bounded())
 
     return run
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "SharedServerScheduling | None":
+    """Keeps files together that share servers which are long in starting."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from support.scheduling import SharedServerScheduling
+
+    return SharedServerScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

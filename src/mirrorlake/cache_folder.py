@@ -1,4 +1,4 @@
-"""Where this user's caches lie: compiled kernels, Kafka's jars, Spark's class archives. One place for all of them."""
+"""Where this user's caches lie: compiled kernels, Kafka's jars, class archives. One place for all of them."""
 
 import os
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Clocks, passed in wherever time matters, so that tests can own the time."""
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -14,6 +15,11 @@ class Clock(Protocol):
     def elapsed_seconds(self) -> float:
         """Returns a reading that only grows and goes on while the machine sleeps; only differences mean something."""
         ...
+
+
+def utc_text(time_ms: int) -> str:
+    """Returns a wall clock time, in milliseconds since the epoch, as logs write it: ISO 8601 in UTC, whole seconds."""
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class SystemClock:

@@ -5,9 +5,11 @@ MirrorlakeError
 │   ├── BrokerUnreachableError   no connection, or it broke
 │   ├── RequestTimeoutError      no answer before the deadline
 │   ├── BrokerNotReadyError      the broker asks for patience (leader moves, coordinator loads, too few replicas)
+│   ├── RemoteTierError          the remote tier of a log does not give out what it holds
 │   ├── PositionMovedError       another writer moved the position first: read it again
 │   ├── StoreUnavailableError    the archive's store does not answer, or is full
 │   ├── TokenUnavailableError    the token endpoint does not answer
+│   ├── ClaimAheadError          a claim in an archive lies past the source's end, as it may for a moment
 │   ├── NotOwnerError            what only the owner of a mirror may do waits for the ownership
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
@@ -18,15 +20,21 @@ MirrorlakeError
 │   ├── TopicMissingError        no such topic or partition
 │   ├── PermissionDeniedError    the cluster or the store says no
 │   ├── CorruptBatchError        bytes that are not what they claim to be
+│   ├── BatchTooLargeError       a batch decompresses to more than is allowed
 │   ├── SourceGapError           the source has no record where the destination needs one
 │   ├── SourceTruncatedError     the source no longer has what the destination needs next
 │   ├── SourceDivergedError      the source has other records below the position than those copied
 │   ├── TopicRecreatedError      the source topic was deleted and made again
 │   ├── DestinationForeignError  the destination holds what this mirror did not write
 │   │   ├── MisalignedError      records landed at other offsets than they have at the source
+│   │   ├── WrongTimestampsError  records got other times than `timestamp-mode` says
 │   │   ├── OtherSourceError     it was filled from another source cluster
 │   │   └── OtherMirrorError     another mirror fills it
 │   ├── DestinationAheadError    the destination is past the source's end
+│   ├── CollisionError           two mirrors would write one place
+│   ├── LoopError                records would come back to where they were read
+│   ├── LostTailError            the destination no longer holds what was written there last
+│   ├── LostProgressError        what a mirror with mapped offsets must know of itself is gone
 │   ├── PartitionCountError      source and destination differ in their number of partitions
 │   ├── RecordTooLargeError      the destination refuses the size
 │   ├── RecordRefusedError       the destination refuses the record for another reason
@@ -86,6 +94,10 @@ class BrokerNotReadyError(TransientError):
     """A broker answered that it cannot serve the request at the moment."""
 
 
+class RemoteTierError(TransientError):
+    """A partition gives nothing at an offset that only its remote tier holds: slower than its broker waits for it."""
+
+
 class PositionMovedError(TransientError):
     """Another writer moved the destination's position; nothing of ours was appended in its place."""
 
@@ -96,6 +108,10 @@ class StoreUnavailableError(TransientError):
 
 class TokenUnavailableError(TransientError):
     """The token endpoint does not answer, or has no token at the moment; no connection can be opened meanwhile."""
+
+
+class ClaimAheadError(TransientError):
+    """A claim reaches past the source's end. Its writer may have seen an end this process does not see yet."""
 
 
 class NotOwnerError(TransientError):
@@ -143,6 +159,10 @@ class CorruptBatchError(PermanentError):
     """
 
 
+class BatchTooLargeError(PermanentError):
+    """A record batch decompresses to more bytes than are allowed; nothing is wrong with it."""
+
+
 class SourceGapError(PermanentError):
     """The source has no record at offsets which a destination with equal offsets needs filled."""
 
@@ -167,6 +187,10 @@ class MisalignedError(DestinationForeignError):
     """Records of this mirror stand at other offsets of the destination than they have at the source."""
 
 
+class WrongTimestampsError(DestinationForeignError):
+    """Records of this mirror have other times at the destination than ``timestamp-mode`` says."""
+
+
 class OtherSourceError(DestinationForeignError):
     """The destination was filled from another source cluster than the one configured."""
 
@@ -177,6 +201,22 @@ class OtherMirrorError(DestinationForeignError):
 
 class DestinationAheadError(PermanentError):
     """The destination's position is past the source's end."""
+
+
+class CollisionError(PermanentError):
+    """Two mirrors, or two topics of one, would write one destination partition or one archive's folder."""
+
+
+class LoopError(PermanentError):
+    """A topic's records came from where the mirror would bring them."""
+
+
+class LostTailError(PermanentError):
+    """The destination's log was cut: records that are known to have been written there are gone."""
+
+
+class LostProgressError(PermanentError):
+    """The progress or the offset maps of a mirror are gone, or older than its copy: it would copy twice."""
 
 
 class PartitionCountError(PermanentError):

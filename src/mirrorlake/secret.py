@@ -1,5 +1,6 @@
 """Values that must never be shown."""
 
+import os
 from pathlib import Path
 
 from mirrorlake.errors import ConfigurationError
@@ -11,20 +12,27 @@ class Secret:
     Args:
         value: the secret itself, where it came from the environment; None where a file holds it.
         file: the file that holds it, read at every ``reveal`` so that a rotated secret is picked up.
+        variable: the environment variable whose whole content ``value`` is; empty where it was put together.
     """
 
-    __slots__ = ("_file", "_value")
+    __slots__ = ("_file", "_value", "_variable")
 
-    def __init__(self, value: str | None = None, *, file: Path | None = None) -> None:
+    def __init__(self, value: str | None = None, *, file: Path | None = None, variable: str = "") -> None:
         if (value is None) == (file is None):
             raise ValueError("a secret has either a value or a file")
         self._value = value
         self._file = file
+        self._variable = variable if value is not None else ""
 
     @property
     def is_file(self) -> bool:
         """Whether a file holds it, which may change or not be there yet."""
         return self._file is not None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable it can be read from again by a process with this one's environment; else empty."""
+        return self._variable if self._variable and os.environ.get(self._variable) == self._value else ""
 
     def reveal(self) -> str:
         """Returns the secret in clear; one trailing line break of a file does not belong to it.

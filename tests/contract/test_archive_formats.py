@@ -51,8 +51,9 @@ def segment_of(
     for gap in gaps:
         begun.add_gap(gap)
     data = encode_batch(columns_of(records), codec=Codec.ZSTD, base_offset=records[0].offset)
-    filling.take(list(walk(memoryview(bytes(data)))), start_offset=start)
-    filling.write(None)
+    batches = list(walk(memoryview(bytes(data))))
+    for _ in filling.take(batches, start_offset=start, covered_end=batches[-1].header.next_offset):
+        filling.write(None)
     return begun
 
 

@@ -4,9 +4,11 @@ A root is a folder, or the address of an S3 store with ``#`` and a prefix.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, log_batch
 from mirrorlake.archive.formats.registry import LOG, record_writer
 from mirrorlake.archive.formats.same_range import confirm_same_range
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
 from mirrorlake.archive.sidecar import create_sidecar
@@ -25,7 +28,7 @@ from mirrorlake.kafka.batches import Codec, walk
 from mirrorlake.kafka.codec import encode_batch
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.bucket_store import BucketStore
-from mirrorlake.stores.crash_points import CrashPoint
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectStore, StagedObject
 from mirrorlake.stores.settings import S3Settings
@@ -45,6 +48,9 @@ def source_records(start_offset: int, end_offset: int) -> RecordColumns:
         values=pa.array([b"%d " % offset * (offset % 40) for offset in offsets], pa.large_binary()),
         headers=pa.array([[] for _ in offsets], HEADERS_TYPE),
     )
+
+
+ORIGIN = Origin(cluster_id="cluster", topic="orders", topic_id="topic-id", partition=0)
 
 
 def store_at(root: str, crash_point: CrashPoint) -> ObjectStore:
@@ -73,9 +79,11 @@ def write_archive(archive: ArchivedPartition, source_end: int, length: int, cras
             if chain.position >= source_end:
                 return
             archive.sweep(chain)
-            pending = archive.pending_claim(chain)
+            pending = archive.pending_claim(chain, origin=ORIGIN)
             planned = pending.to_offset if pending else min(chain.position + length, source_end) - 1
-            publication = archive.publication(chain.position, writer=f"writer {length}", crash_point=crash_point)
+            publication = archive.publication(
+                chain.position, origin=ORIGIN, writer=f"writer {length}", crash_point=crash_point
+            )
             publish(archive, publication, planned, crash_point)
 
 
@@ -178,6 +186,27 @@ def die_at_each(root: str, extension: str, length: int) -> int:
             return killed
         assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
     raise AssertionError("no life got to the end")
+
+
+def die_at_each_of_another_segment(root: str, length: int) -> int:
+    """As `die_at_each` with Parquet, but behind a first segment that was published in peace."""
+    for killed in range(LIVES_MAX):
+        folder = f"{root}/{killed}"
+        Path(folder).mkdir()
+        write_archive(archived(folder, no_crash, extension="parquet"), length, length, no_crash)
+        status = live(folder, "parquet", 2 * length, length, dies_at(killed + 1))
+        if status == 0:
+            return killed
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    raise AssertionError("no life got to the end")
+
+
+def write_for_ever(root: str, length: int, pause_seconds: float = 0.01) -> None:
+    """Publishes a Parquet segment of ``length`` offsets after each pause, until the process is killed."""
+    archive = archived(root, no_crash, extension="parquet")
+    for end in itertools.count(archive.read_chain().position + length, length):
+        write_archive(archive, end, length, no_crash)
+        time.sleep(pause_seconds)
 
 
 def die_at_random(root: str, extension: str, source_end: int, length: int, seed: int, probability: float) -> int:

@@ -63,7 +63,7 @@ def write_snapshots(folder: SnapshotPartition, source_end: int, length: int, cra
     )
     while (chain := folder.read_chain()).position < source_end:
         folder.sweep(chain)
-        pending = folder.pending_claim(chain)
+        pending = folder.pending_claim(chain, origin=settings.origin)
         end = pending.to_offset + 1 if pending else min(chain.position + length, source_end)
         snapshot = OpenSnapshot(
             folder,

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.run import EXIT_DONE, EXIT_PARKED
 from support import obeying_permissions
+from support.command import WITHOUT_SPARK
 from support.copies import archive_position, assert_equal_in_archive, wait_until
 from support.mirrors import write_config
 from support.places import small_disk
@@ -19,7 +21,7 @@ from support.records import simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 DISK_KIBIBYTES = 2_000
 RECORDS = simple_records(60, size=5_000, timestamp=int(time.time() * 1000))
@@ -40,13 +42,13 @@ def archiving(
     config = write_config(
         folder / "mirror.yaml", source=source.bootstrap_servers, topic=topic, lake=lake, max_time="1s"
     )
-    with ServiceProcess("run", "-c", str(config), folder=folder, through=through) as service:
+    with ServiceProcess("run", "-c", str(config), folder=folder, through=through, without_spark=not through) as service:
         yield service
 
 
-def end(service: ServiceProcess) -> None:
+def end(service: ServiceProcess, *, code: int = EXIT_DONE) -> None:
     service.signal(signal.SIGTERM)
-    assert service.exit_code() == 0, service.said()
+    assert service.exit_code() == code, service.said()
     service.assert_nothing_left()
 
 
@@ -84,7 +86,7 @@ def test_a_disk_that_becomes_read_only_stops_the_partition_and_a_restart_goes_on
         assert "reason=store-unusable" in service.said()
         assert "mount it writable" in service.said()
         remount(disk, "rw")
-        end(service)
+        end(service, code=EXIT_PARKED)
     with archiving(source_kafka, topic_name, tmp_path, lake) as service:
         wait_until(lambda: archive_position(lake, topic_name) == 60, "the rest", log=service.said)
         end(service)
@@ -100,7 +102,9 @@ def test_a_folder_that_may_no_longer_be_written_stops_its_partition_and_the_othe
     def positions() -> list[int]:
         return [archive_position(lake, topic_name, partition) for partition in (0, 1)]
 
-    with archiving(source_kafka, topic_name, tmp_path, lake, through=[obeying_permissions.__file__]) as service:
+    with archiving(
+        source_kafka, topic_name, tmp_path, lake, through=[obeying_permissions.__file__, *WITHOUT_SPARK]
+    ) as service:
         wait_until(lambda: positions() == [20, 20], "the first segments", log=service.said)
         folder = lake / topic_name / "0"
         folder.chmod(0o500)
@@ -112,9 +116,11 @@ def test_a_folder_that_may_no_longer_be_written_stops_its_partition_and_the_othe
         assert "give this user the right to read and write there" in service.said()
         wait_until(lambda: positions() == [20, 60], "the other partition", log=service.said)
         folder.chmod(0o700)
-        end(service)
+        end(service, code=EXIT_PARKED)
     assert len(list(folder.iterdir())) == 1
-    with ServiceProcess("run", "--once", "-c", str(tmp_path / "mirror.yaml"), folder=tmp_path) as service:
+    with ServiceProcess(
+        "run", "--once", "-c", str(tmp_path / "mirror.yaml"), folder=tmp_path, without_spark=True
+    ) as service:
         assert service.exit_code() == 0, service.said()
     assert assert_equal_in_archive(servers, lake, topic_name, 2) == 120
 

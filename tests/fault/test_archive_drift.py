@@ -13,6 +13,7 @@ from conftest import RunAsync
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName, parse_segment_name
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.run import EXIT_PARKED
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectStore
 from mirrorlake.stores.opening import open_store
@@ -24,7 +25,7 @@ from support.object_servers import ObjectServer
 from support.records import Record, consume, in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 def newest(folder: Path) -> Path:
@@ -73,7 +74,7 @@ def archiving(source: EmbeddedKafka, topic: str, folder: Path, run_async: RunAsy
     config = write_config(
         folder / "mirror.yaml", source=servers, topic=topic, lake=root, max_time="1s", more_engine=", tail-check: 1s"
     )
-    with ServiceProcess("run", "-c", str(config), folder=folder) as service:
+    with ServiceProcess("run", "-c", str(config), folder=folder, without_spark=True) as service:
         wait_until(lambda: positions(root, topic) == [20] * (UNHARMED + 1), "20 records each", log=service.said)
         yield service
 
@@ -104,7 +105,7 @@ def test_a_newest_file_that_was_meddled_with_stops_its_partition_alone_and_is_na
         wait_until(lambda: archive_position(root, topic_name, UNHARMED) == 25, "the last partition", log=service.said)
         assert service.said().count("partition parked") == UNHARMED, service.said()
         service.signal(signal.SIGTERM)
-        assert service.exit_code() == 0, service.said()
+        assert service.exit_code() == EXIT_PARKED, service.said()
 
 
 def raw_bytes(record: Record) -> int:
@@ -150,7 +151,7 @@ def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_fi
             keys = [path.name for path in folder.iterdir()] if folder.exists() else []
         return sorted(key for key in keys if parse_segment_name(key))
 
-    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         with Load(servers, topic_name, pause_seconds=0.05):
             wait_until(lambda: all(len(segments(name)) >= 5 for name in FORMATS), "segments", log=service.said)
         assert "partition parked" not in service.said(), service.said()
@@ -185,7 +186,7 @@ def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(
         config = write_config(
             other / "mirror.yaml", source=source_kafka.bootstrap_servers, topic=topic_name, lake=root, max_time="1s"
         )
-        with ServiceProcess("run", "-c", str(config), folder=other) as rival:
+        with ServiceProcess("run", "-c", str(config), folder=other, without_spark=True) as rival:
             rival.await_words("starting mirror ", times=UNHARMED + 1)
             with Load(source_kafka.bootstrap_servers, topic_name, partitions=2, pause_seconds=0.05):
                 service.await_words("flushed batch", times=6)

@@ -57,7 +57,6 @@ def frozen(server: EmbeddedKafka) -> None:
     server.resume()
 
 
-@pytest.mark.spark
 def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers(
     new_kafka: NewKafka, topic_name: str, tmp_path: Path
 ) -> None:
@@ -84,7 +83,7 @@ def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers
     faults: list[tuple[EmbeddedKafka, Callable[[EmbeddedKafka], None]]] = [
         (server, fault) for fault in (restarted, crashed, frozen) for server in (source, destination)
     ]
-    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         for server, fault in faults:
             with Load(east, topic_name):
                 await_caught_up(service)
@@ -99,10 +98,14 @@ def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers
     assert assert_equal_in_archive(east, lake, topic_name) > 0
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("hanging", ["destination", "source"])
+@pytest.mark.parametrize(
+    ("hanging", "without_spark"),
+    [pytest.param("destination", False, marks=pytest.mark.spark), ("source", True)],
+    ids=["destination", "source"],
+)
 def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_destinations(
     hanging: str,
+    without_spark: bool,
     new_kafka: NewKafka,
     source_kafka: EmbeddedKafka,
     destination_kafka: EmbeddedKafka,
@@ -148,7 +151,7 @@ def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_dest
     with (
         Load(from_servers, topic_name, partitions=partitions) as load,
         Load(east, healthy, partitions=partitions),
-        ServiceProcess("run", "-c", str(config), folder=tmp_path) as service,
+        ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=without_spark) as service,
     ):
         wait_until(lambda: held(to_servers, topic_name) and held(west, healthy), "a start", log=service.said)
         stuck.pause()

@@ -16,12 +16,12 @@ from support.service_process import ServiceProcess
 from support.store_proxy import Fault, StoreProxy, StoreRequest
 from support.toxiproxy import Toxiproxy, ToxiproxyUnusableError, toxiproxy_server
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
 def scene(source_kafka: EmbeddedKafka, versitygw: ObjectServer, topic_name: str, tmp_path: Path) -> Scene:
-    return Scene(source_kafka, None, topic_name, tmp_path, lake=versitygw.settings())
+    return Scene(source_kafka, None, topic_name, tmp_path, lake=versitygw.settings(), without_spark=True)
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def spoilt_scene(
     source_kafka: EmbeddedKafka, versitygw: ObjectServer, proxy: StoreProxy, topic_name: str, tmp_path: Path
 ) -> Scene:
     """Its services reach the store through the proxy; what looks at the outcome does not."""
-    scene = Scene(source_kafka, None, topic_name, tmp_path, lake=versitygw.settings(endpoint=proxy.endpoint))
+    scene = Scene(
+        source_kafka, None, topic_name, tmp_path, lake=versitygw.settings(endpoint=proxy.endpoint), without_spark=True
+    )
     scene.config = scene.write_config("mirror", max_records=500)
     scene.lake = versitygw.settings(prefix=scene.lake.prefix)  # type: ignore[union-attr]
     return scene
@@ -106,7 +108,7 @@ def test_credentials_that_are_refused_park_the_partition_by_name(spoilt_scene: S
     with spoilt_scene.load(), spoilt_scene.run() as service:
         spoilt_scene.await_progress(service)
         proxy.spoil = lambda request: Fault(status=403, code="AccessDenied")
-        service.await_words("partition parked", times=2)
+        service.await_partitions("partition parked", 2)
         assert "give these credentials the right" in service.said()
         proxy.spoil = lambda request: None
         service.signal(signal.SIGTERM)
@@ -120,7 +122,7 @@ def test_a_store_that_is_down_for_a_while_is_waited_for(
     folder = tmp_path / "gateway"
     folder.mkdir()
     with Versitygw(folder) as gateway:
-        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=gateway.settings())
+        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=gateway.settings(), without_spark=True)
         with scene.run() as service:
             with scene.load():
                 scene.await_progress(service)
@@ -139,7 +141,7 @@ def test_a_graceful_stop_flushes_what_was_in_its_back_off_once_the_store_is_well
         with spoilt_scene.load():
             spoilt_scene.await_progress(service)
             proxy.spoil = lambda request: Fault(status=503, code="SlowDown")
-            service.await_words("failures=4 ", times=PARTITIONS)  # the next try is seconds away
+            service.await_partitions("failures=4 ", PARTITIONS)  # the next try is seconds away
         proxy.spoil = lambda request: None
         spoilt_scene.finish(service)
         assert "could not archive everything" not in service.said()
@@ -155,7 +157,7 @@ def test_a_network_that_resets_falls_silent_and_cuts_answers_loses_and_doubles_n
     with Toxiproxy(tmp_path, program) as network:
         port = network.add("store", target_port=versitygw.port)
         lake = versitygw.settings(endpoint=f"http://127.0.0.1:{port}")
-        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=lake)
+        scene = Scene(source_kafka, None, topic_name, tmp_path, lake=lake, without_spark=True)
         scene.lake = versitygw.settings(prefix=lake.prefix)
         with scene.load(), scene.run() as service:
             scene.await_progress(service)

@@ -63,7 +63,9 @@ class Process:
 
 
 def ids_of(owners: Owners, target: Target) -> frozenset[int]:
-    return owners.holding(target.mirror.name, "west", shard_of(target.source)).own_producer_ids
+    return owners.holding(
+        target.mirror.name, "west", shard_of(target.source), target.destination_partition
+    ).own_producer_ids
 
 
 def test_a_copy_goes_on_under_another_producer_id_and_a_stranger_is_still_refused(

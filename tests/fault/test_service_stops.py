@@ -25,7 +25,7 @@ from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 from support.topics import make_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 class Lake:
@@ -42,7 +42,7 @@ class Lake:
         self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 50))))
         self.written += count
 
-    def run(self, *, max_time: str = "1h", stop_timeout: str = "60s") -> ServiceProcess:
+    def run(self, *, max_time: str = "1h", stop_timeout: str = "60s", without_spark: bool = False) -> ServiceProcess:
         config = write_config(
             self.folder / "mirror.yaml",
             source=self.source,
@@ -51,10 +51,10 @@ class Lake:
             max_time=max_time,
             more_engine=f", stop-timeout: {stop_timeout}",
         )
-        return ServiceProcess("run", "-c", str(config), folder=self.folder)
+        return ServiceProcess("run", "-c", str(config), folder=self.folder, without_spark=without_spark)
 
     def await_serving(self, service: ServiceProcess) -> None:
-        """Waits until the first heartbeat: Spark is up, and the lanes ask for leases."""
+        """Waits until the first heartbeat: the engine is up, and the lanes ask for leases."""
         service.await_words("heartbeat")
 
     @property
@@ -81,19 +81,20 @@ def to_everyone(service: ServiceProcess, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "send"),
+    ("number", "send", "without_spark"),
     [
-        (signal.SIGTERM, to_process),
-        (signal.SIGTERM, to_group),  # a terminal, or a shell that ends
-        (signal.SIGTERM, to_everyone),  # systemd
-        (signal.SIGINT, to_group),  # Ctrl-C
+        (signal.SIGTERM, to_process, True),
+        (signal.SIGTERM, to_group, True),  # a terminal, or a shell that ends
+        pytest.param(signal.SIGTERM, to_everyone, False, marks=pytest.mark.spark),  # systemd
+        pytest.param(signal.SIGINT, to_group, False, marks=pytest.mark.spark),  # Ctrl-C
+        pytest.param(signal.SIGHUP, to_group, False, marks=pytest.mark.spark),  # a terminal that closes
     ],
 )
 def test_a_graceful_stop_archives_everything_the_source_had_when_the_signal_came(
-    lake: Lake, number: signal.Signals, send: Callable[[ServiceProcess, int], None]
+    lake: Lake, number: signal.Signals, send: Callable[[ServiceProcess, int], None], without_spark: bool
 ) -> None:
     lake.write(200)
-    with lake.run() as service:
+    with lake.run(without_spark=without_spark) as service:
         lake.await_serving(service)
         assert lake.position == 0
         lake.write(150)  # the last of them a moment before the signal
@@ -123,7 +124,7 @@ def test_a_graceful_stop_waits_for_every_partition_of_every_mirror(
             f"  - {{name: {topic}, source: {{cluster: east, topics: [{topic}]}}, {archive}}}" for topic in topics[1:]
         ),
     )
-    with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         service.await_words("heartbeat", times=2)
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
@@ -133,6 +134,7 @@ def test_a_graceful_stop_waits_for_every_partition_of_every_mirror(
     assert service.said().count("trigger=explicit") == 9
 
 
+@pytest.mark.spark
 def test_a_second_signal_ends_the_service_at_once_and_leaves_nothing_running_and_nothing_broken(lake: Lake) -> None:
     lake.write(300)
     with lake.run() as service:
@@ -152,7 +154,7 @@ def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
     source = new_kafka()
     lake = Lake(source, topic_name, tmp_path, run_async)
     lake.write(40)
-    with lake.run() as service:
+    with lake.run(without_spark=True) as service:
         lake.await_serving(service)
         service.await_words("lag=40")
         source.kill()
@@ -164,6 +166,7 @@ def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
     assert lake.position == 0
 
 
+@pytest.mark.spark
 def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
     new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:
@@ -187,7 +190,7 @@ def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
 
 def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
     lake.write(30)
-    with lake.run(max_time="2s") as service:
+    with lake.run(max_time="2s", without_spark=True) as service:
         wait_until(lambda: lake.position == 30, "the first flush", log=service.said)
         lake.write(12)
         wait_until(lambda: lake.position == 42, "the second flush", log=service.said)
@@ -196,6 +199,7 @@ def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
     assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 42
 
 
+@pytest.mark.spark
 def test_a_graceful_stop_does_not_wait_for_a_long_lease_to_run_its_time(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

@@ -6,13 +6,13 @@ Later versions of the package must go on reading what is in ``segments/``, so th
 """
 
 import io
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from golden.records_v1 import RECORDS, Record, columns_of
-from mirrorlake.archive.claims import Claim, encode_claim
 from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -68,15 +68,17 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     good = segment(list(RECORDS))
     truncated = Gap(offsets=OffsetRange(start_offset=10, end_offset=21), kind=GapKind.TRUNCATED)
-    claim = Claim(to_offset=20, extension="parquet", raw_bytes=340, writer=ENVELOPE.writer)
+    # As the first versions wrote claims: they did not say whose records they are about, and were not sealed.
+    claim = {"version": 1, "to_offset": 20, "extension": "parquet", "raw_bytes": 340, "writer": ENVELOPE.writer}
+    claim_line = (json.dumps(claim) + "\n").encode()
     files = {
         "good.parquet": good,
         "all-truncated.parquet": segment([], truncated),
         "cut-short.parquet": good[: len(good) - 100],
         "from-the-future.parquet": good.replace(b'"format_version": 1', b'"format_version": 2'),
         "by-mirror-v3.parquet": by_mirror_v3(),
-        "claim.json": encode_claim(claim),
-        "claim-from-the-future.json": encode_claim(claim).replace(b'"version": 1', b'"version": 2, "colour": "blue"'),
+        "claim.json": claim_line,
+        "claim-from-the-future.json": claim_line.replace(b'"version": 1', b'"version": 2, "colour": "blue"'),
     }
     for name, data in files.items():
         (FOLDER / name).write_bytes(data)

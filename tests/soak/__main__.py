@@ -1,4 +1,4 @@
-"""``python -m soak``: see `soak.run`. Needs Go once, to build toxiproxy."""
+"""``python -m soak``: see `soak.run`. Needs Go once, to build toxiproxy, and javac."""
 
 import argparse
 import json
@@ -18,6 +18,7 @@ from mirrorlake.embedded.jars import KAFKA_VERSION, kafka_libs
 from mirrorlake.java import find_java
 from soak.run import Orders, Run, is_good
 from soak.sites import Site
+from support.tiered_kafka import NoCompilerError
 from support.toxiproxy import VERSION, Toxiproxy, ToxiproxyUnusableError, toxiproxy_server
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
@@ -28,7 +29,7 @@ def main() -> int:
     """Returns 0 where everything came out right, 1 where not, 2 where it could not be run."""
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same one gives the same course")
-    parser.add_argument("--minutes", type=float, default=20.0, help="how long the faults take (default: 20)")
+    parser.add_argument("--minutes", type=float, default=20.0, help="all pauses between faults together (default: 20)")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--network-faults", type=int, default=200)
     parser.add_argument("--source-brokers", type=int, default=1)
@@ -49,7 +50,11 @@ def main() -> int:
         folder = asked.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         brokers = {"east": asked.source_brokers, "west": asked.destination_brokers}
-        figures = _run(orders, folder, program, brokers)
+        try:
+            figures = _run(orders, folder, program, brokers)
+        except NoCompilerError as error:
+            print(error, file=sys.stderr)
+            return 2
     figures = {
         "at": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
         "commit": _git("rev-parse", "HEAD"),
@@ -76,7 +81,15 @@ def _run(orders: Orders, folder: Path, program: Path, brokers: dict[str, int]) -
         try:
             for name, count in brokers.items():
                 sites.append(
-                    Site(name, folder / name, libs=kafka_libs(), toxiproxy=toxiproxy, count=count, properties=BROKER)
+                    Site(
+                        name,
+                        folder / name,
+                        libs=kafka_libs(),
+                        toxiproxy=toxiproxy,
+                        count=count,
+                        properties=BROKER,
+                        has_tier=name == "east",
+                    )
                 )
                 sites[-1].nodes.start()
             source, destination = sites

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import time
+from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import psutil
 
 from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.service.run import EXIT_SUPERSEDED
+from soak.mirrors import Served, configuration
 from soak.sites import Site
 from support.copies import wait_until
 from support.lease_processes import LeaseProcesses, run_leases_until
@@ -24,37 +26,29 @@ REQUEST_TIMEOUT_MS = 4000
 
 
 class Services:
-    """``mirrorlake run`` with a mirror for each topic, and whoever takes its place when it is killed."""
+    """``mirrorlake run`` with its mirrors, and whoever takes its place when it is killed."""
 
     def __init__(
         self,
         source: Site,
         destination: Site,
-        topics: list[str],
+        served: Sequence[Served],
         folder: Path,
-        *,
-        filled: frozenset[str],
-        mapped: frozenset[str],
     ) -> None:
         self._folder = folder
-        self.topics = topics
+        self._mirrors = [name for each in served for name in each.mirrors]
+        self._taken = {each.topic for each in served if each.is_taken}
+        self.lake = folder / "lake"
+        self.lake.mkdir()
         self.config = folder / "soak.yaml"
-        request = f'properties: {{request.timeout.ms: "{REQUEST_TIMEOUT_MS}"}}'
-        mirrors = "".join(
-            f"""
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west, {_mode(topic, filled=filled, mapped=mapped)}}}]"""
-            for topic in topics
-        )
         self.config.write_text(
-            f"""clusters:
-  east: {{bootstrap-servers: "{source.front}", {request}}}
-  west: {{bootstrap-servers: "{destination.front}", {request}}}
-mirrors:{mirrors}
-service: {{heartbeat: 1s}}
-engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
-"""
+            configuration(
+                served,
+                source=source.front,
+                destination=destination.front,
+                lake=self.lake,
+                timeout_ms=REQUEST_TIMEOUT_MS,
+            )
         )
         self.current = self._start()
         self.starts = 1
@@ -75,8 +69,12 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
         self._replace(self._start())
         return True
 
+    def _said_since_start(self) -> str:
+        """What the service wrote since it began, or began again without its engine."""
+        return self.current.said().rpartition("starting mirrorlake")[2]
+
     def kill_jvm(self) -> bool:
-        if "heartbeat" not in self.current.said():
+        if "heartbeat" not in self._said_since_start():
             return False  # one that dies while it starts ends the service, which says so
         try:
             self.current.jvm().kill()
@@ -96,10 +94,10 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
     def supersede(self) -> bool:
         """Freezes the service with all it started, starts a second one, and wakes the first: it must end by itself.
 
-        Returns False where the first one is not so far yet: it would take over in its turn.
+        Returns False where the first one does not own all mirrors yet: it would take them over in its turn.
         """
         first = self.current
-        if "heartbeat" not in first.said():
+        if self._said_since_start().count("mirror taken over") < len(self._mirrors):
             return False
         frozen = first.processes()
         for process in frozen:
@@ -107,7 +105,7 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
                 process.suspend()
         second = self._start()
         wait_until(
-            lambda: second.said().count("mirror taken over") >= len(self.topics) or not second.is_running,
+            lambda: second.said().count("mirror taken over") >= len(self._mirrors) or not second.is_running,
             "the second to take over",
             log=second.said,
         )
@@ -140,20 +138,14 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
         former.__exit__(None, None, None)
 
     def newly_parked(self) -> dict[str, str]:
-        """Log lines of partitions that stopped since the last call, by topic."""
+        """Log lines of partitions that stopped since the last call, by topic; those that must stand still left out."""
         found = {}
         for line in re.findall(r".*partition parked.*", self.current.said()):
             topic = re.search(r"\btopic=(\S+)", line)
-            if line not in self._reported and topic is not None:
+            if line not in self._reported and topic is not None and topic[1] not in self._taken:
                 self._reported.add(line)
                 found[topic[1]] = line
         return found
-
-
-def _mode(topic: str, *, filled: frozenset[str], mapped: frozenset[str]) -> str:
-    if topic in mapped:
-        return "offsets: map"
-    return f"gap-fill: {'filler' if topic in filled else 'markers'}"
 
 
 class Swarm:

@@ -62,7 +62,7 @@ class Faults:
     def kill(self) -> None:
         """A process of ours dies: most often one that is soon replaced."""
         kind = self._chance.choices(
-            ("lease process", "Python worker", "JVM", "driver", "zombie"), weights=(60, 28, 4, 6, 2)
+            ("lease process", "Python worker", "JVM", "driver", "zombie"), weights=(66, 26, 2, 4, 2)
         )[0]
         if kind == "zombie":
             self.heal_all()  # or the second would have to wait
@@ -105,6 +105,8 @@ class Faults:
             "toxiproxy data limit": self._toxic_limit,
             "toxiproxy down": self._toxic_down,
         }
+        if site.tier is not None:
+            kinds["slow remote tier"] = self._slow_tier
         kind = self._chance.choices(
             sorted(kinds), weights=[4 if name.startswith("cut") else 1 for name in sorted(kinds)]
         )[0]
@@ -188,6 +190,12 @@ class Faults:
         name = site.toxic_name(number)
         site.toxiproxy.cut(name)
         self._until(self._chance.uniform(0.2, 3.0), lambda: site.toxiproxy.join(name))
+
+    def _slow_tier(self, site: Site, number: int) -> None:
+        tier = site.tier
+        assert tier is not None
+        tier.answers_after(self._chance.choice((0.3, 0.8, 2.0)))  # brokers wait half a second for it
+        self._until(self._chance.uniform(2.0, 8.0), lambda: tier.answers_after(0.0))
 
     # --- brokers ------------------------------------------------------------------------------------------
 

@@ -4,13 +4,18 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.destinations.shard_count import find_shards
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
+from soak.mirrors import Mode, Served
 from support.copies import log_end, source_end
 from support.map_copies import held_through_map, progress_of
 from support.records import Record, consume, settings_of
@@ -23,6 +28,7 @@ class Comparison:
     uncommitted data sees."""
 
     records: int = 0
+    archived: int = 0
     lost: int = 0
     duplicated: int = 0
     fillers_seen: int = 0
@@ -31,67 +37,80 @@ class Comparison:
     unread: list[str] = field(default_factory=list)
 
 
-def compare(
-    source: str,
-    destination: str,
-    partitions: list[TopicPartition],
-    *,
-    compacted: frozenset[str],
-    filled: frozenset[str],
-    mapped: frozenset[str],
-) -> Comparison:
-    """Reads every partition on both sides with aiokafka.
+def compare(source: str, destination: str, served: Sequence[Served], lake: Path) -> Comparison:
+    """Reads every partition on both sides with aiokafka, and its archive with pyarrow.
 
     Args:
         source: bootstrap servers, past the faults.
         destination: likewise.
-        partitions: of both.
-        compacted: topics that a cleaner works on. They are read uncommitted, because aiokafka gives up at a marker
-            that was cleaned; nothing in them is transactional but our gaps, of which it must see nothing.
-        filled: topics whose gaps are filled with records that those who read uncommitted do see.
-        mapped: topics whose copies have offsets of their own; each is a mirror of its name.
+        served: what was copied; what is taken is left out. Compacted topics are read uncommitted, because aiokafka
+            gives up at a marker that was cleaned; nothing in them is transactional but our gaps, of which it must see
+            nothing.
+        lake: the folder of the archives.
     """
     found = Comparison()
-    for where in partitions:
-        try:
-            if where.topic in mapped:
-                _compare_mapped(source, destination, where, found)
-                continue
-            _compare_one(source, destination, where, found, compacted=compacted, filled=filled)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the other partitions are of interest too)
-            found.unread.append(f"{where}: {error!r}")
+    for each in served:
+        for number in range(0 if each.is_taken else each.partitions):
+            where = TopicPartition(each.topic, number)
+            try:
+                if each.mode is Mode.MAP:
+                    _compare_mapped(source, destination, where, each.mirror_of(number), found)
+                else:
+                    _compare_one(source, destination, where, each, found)
+                if each.is_archived:
+                    _compare_archive(source, lake, where, each, found)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the other partitions are of interest too)
+                found.unread.append(f"{where}: {error!r}")
     return found
 
 
-def _compare_one(
-    source: str,
-    destination: str,
-    where: TopicPartition,
-    found: Comparison,
-    *,
-    compacted: frozenset[str],
-    filled: frozenset[str],
-) -> None:
+def _compare_one(source: str, destination: str, where: TopicPartition, served: Served, found: Comparison) -> None:
     topic, number = where.topic, where.partition
     end, held_end = source_end(source, topic, number), log_end(destination, topic, number)
     if end != held_end:
         found.ends_differ.append(f"{where}: {end} at the source, {held_end} at the destination")
-    level = "read_uncommitted" if topic in compacted else "read_committed"
+    level = "read_uncommitted" if served.is_compacted else "read_committed"
     expected = consume(source, topic, number, isolation_level=level)
     held = consume(destination, topic, number, isolation_level=level)
-    if topic not in compacted | filled:
+    if not served.is_compacted and served.mode is not Mode.FILLER:
         seen = consume(destination, topic, number, isolation_level="read_uncommitted")
         found.fillers_seen += len(seen.keys() - held.keys())
+    found.records += len(expected)
+    _count_differences(str(where), expected, held, served, found)
+
+
+def _count_differences(
+    where: str, expected: dict[int, Record], held: dict[int, Record], served: Served, found: Comparison
+) -> None:
     lost = {o for o, record in expected.items() if held.get(o) != record}
     extra = {o for o, record in held.items() if expected.get(o) != record}
-    if topic in compacted:
+    if served.is_compacted:
         lost, extra = _without_compacted(expected, held, lost, extra)
-    found.records += len(expected)
     found.lost += len(lost)
     found.duplicated += len(extra)
     if lost or extra:
         first = min(lost | extra)
         found.first_differences.append(f"{where} {first}: {expected.get(first)} against {held.get(first)}")
+
+
+def _compare_archive(source: str, lake: Path, where: TopicPartition, served: Served, found: Comparison) -> None:
+    """Every file of the partition's folder as a plain reader sees it, none of our code in between."""
+    level = "read_uncommitted" if served.is_compacted else "read_committed"
+    expected = consume(source, where.topic, where.partition, isolation_level=level)
+    held: dict[int, Record] = {}
+    rows = 0
+    for file in sorted((lake / where.topic / str(where.partition)).glob("*.parquet")):
+        for row in pq.read_table(file).to_pylist():
+            held[row["offset"]] = _record_of(row)
+            rows += 1
+    found.archived += len(held)
+    found.duplicated += rows - len(held)
+    _count_differences(f"archive of {where}", expected, held, served, found)
+
+
+def _record_of(row: dict[str, Any]) -> Record:
+    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+    return Record(row["timestamp_ms"], row["key"], row["value"], headers)
 
 
 def progress_topics(servers: str, mirror: str) -> ProgressTopics:
@@ -109,19 +128,19 @@ def shards_of(servers: str, mirror: str) -> int:
     return asyncio.run(ask()) or 1
 
 
-def mapped_position(servers: str, where: TopicPartition) -> int:
+def mapped_position(servers: str, where: TopicPartition, mirror: str) -> int:
     """The source offset up to which a mapped copy says it has come."""
-    progress = progress_of(servers, where, shards=shards_of(servers, where.topic))
+    progress = progress_of(servers, where, mirror=mirror, shards=shards_of(servers, mirror))
     return progress.offsets.end_offset if progress is not None else 0
 
 
-def _compare_mapped(source: str, destination: str, where: TopicPartition, found: Comparison) -> None:
+def _compare_mapped(source: str, destination: str, where: TopicPartition, mirror: str, found: Comparison) -> None:
     """Every source record at its mapped offset, and as many records at the destination as the map has."""
-    end, position = source_end(source, where.topic, where.partition), mapped_position(destination, where)
+    end, position = source_end(source, where.topic, where.partition), mapped_position(destination, where, mirror)
     if end != position:
         found.ends_differ.append(f"{where}: {end} at the source, progress {position}")
     expected = consume(source, where.topic, where.partition)
-    held = held_through_map(destination, where, shards=shards_of(destination, where.topic))
+    held = held_through_map(destination, where, mirror=mirror, shards=shards_of(destination, mirror))
     there = consume(destination, where.topic, where.partition)
     lost = {o for o, record in expected.items() if held.get(o) != record}
     found.records += len(expected)
@@ -148,8 +167,8 @@ def _without_compacted(
     return lost, {o for o in extra if not is_replaced(o, held[o], expected)}
 
 
-def verify(config: Path) -> list[str]:
-    """Rows of ``mirrorlake verify`` that are not equal; empty where it found every copy equal."""
+def verify(config: Path, served: Sequence[Served]) -> list[str]:
+    """Rows of ``mirrorlake verify`` that are not as they must be: equal, or anything but equal where it is taken."""
     done = subprocess.run(
         [sys.executable, "-m", "mirrorlake", "verify", "-c", str(config), "--format", "json"],
         capture_output=True,
@@ -160,7 +179,11 @@ def verify(config: Path) -> list[str]:
         rows = json.loads(done.stdout)
     except ValueError:
         return [f"exit code {done.returncode}: {done.stderr[-1000:]}"]
-    unequal = [str(row) for row in rows if row["result"] != "equal"]
-    if not rows or (done.returncode != 0 and not unequal):
+    taken = {each.topic for each in served if each.is_taken}
+    unequal = [str(row) for row in rows if (row["result"] == "equal") == (row["topic"] in taken)]
+    wanted = {(each.topic, number) for each in served for number in range(each.partitions)}
+    if missing := wanted - {(row["topic"], row["partition"]) for row in rows}:
+        unequal.append(f"no row for {sorted(missing)}")
+    if not rows or (done.returncode != (1 if taken else 0) and not unequal):
         unequal.append(f"exit code {done.returncode} over {len(rows)} rows: {done.stderr[-1000:]}")
     return unequal

@@ -4,7 +4,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -12,8 +12,11 @@ from aiokafka.errors import KafkaError
 from mirrorlake.errors import MirrorlakeError
 from support.records import build_batch, produce, simple_records
 
-PACES_SECONDS = (0.02, 0.02, 0.05, 0.05, 0.3, 2.0)
+PACES_SECONDS = (0.1, 0.1, 0.3, 0.3, 1.0, 3.0)
 """Pauses between two batches, one of which holds for some seconds."""
+
+PACES_OF_TRANSACTIONS_SECONDS = (0.3, 0.3, 1.0, 3.0)
+"""Slower, as each marker is a gap, and a gap takes a transaction, which crosses two proxies six times."""
 
 COMPACTED_KEYS = 40
 
@@ -33,12 +36,12 @@ class Loads:
         self._threads: list[threading.Thread] = []
         self.written = 0
 
-    def dense(self, topic: str, partitions: int) -> None:
-        """Batches without a producer, offsets without a hole."""
+    def dense(self, topic: str, partitions: int, sizes: Sequence[int] = (20, 200)) -> None:
+        """Batches without a producer, offsets without a hole; values of these sizes in bytes."""
 
         def write(chance: random.Random) -> None:
             count = chance.choice((1, 10, 100))
-            records = simple_records(count, start=self.written, size=chance.choice((20, 200)), timestamp=_now_ms())
+            records = simple_records(count, start=self.written, size=chance.choice(sizes), timestamp=_now_ms())
             partition = chance.randrange(partitions)
             asyncio.run(produce(self._servers, topic, partition, [build_batch(records, chance.randrange(5))]))
             self.written += count
@@ -56,7 +59,7 @@ class Loads:
                 keyed.append(type(record)(record.timestamp, key, value))
             asyncio.run(produce(self._servers, topic, 0, [build_batch(keyed)]))
             self.written += len(keyed)
-            self._stop.wait(0.4)  # most of it will be gaps, and each offset of those takes a transaction
+            self._stop.wait(1.0)  # most of it will be gaps
 
         self._begin(topic, write)
 
@@ -76,8 +79,8 @@ class Loads:
 
     async def _transactions(self, topic: str, partitions: int, chance: random.Random) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=self._servers, transactional_id=f"load-{topic}")
-        await producer.start()
         try:
+            await producer.start()
             for _ in range(20):
                 if self._stop.is_set():
                     return
@@ -91,7 +94,7 @@ class Loads:
                     await producer.abort_transaction()
                 else:
                     await producer.commit_transaction()
-                await asyncio.sleep(chance.choice(PACES_SECONDS))
+                await asyncio.sleep(chance.choice(PACES_OF_TRANSACTIONS_SECONDS))
         finally:
             await producer.stop()
 

@@ -11,37 +11,45 @@ from typing import Any
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.service.run import EXIT_PARKED
 from soak import judge
 from soak.arenas import Services, Swarm
 from soak.faults import Faults
 from soak.loads import Loads
+from soak.mirrors import SERVED, Mode, Served
 from soak.samples import SLACK, Sampler
 from soak.sites import Site
+from soak.strangers import Strangers
 from support.cleanliness import assert_clean
 from support.compaction import EAGER
 from support.copies import create_topic, log_end, source_end
 from support.leases import kafka_work, lease_plan, run_lease
 from support.records import settings_of
+from support.tiered_kafka import TIERED
 
-DENSE, TRANSACTIONAL, FILLED, COMPACTED, MAPPED = "dense", "transactional", "filled", "compacted", "mapped"
 SWARM_DENSE, SWARM_GAPS = "swarm-dense", "swarm-gaps"
-SERVED = {DENSE: 3, TRANSACTIONAL: 2, FILLED: 1, COMPACTED: 1, MAPPED: 2}
-SWARMED = {SWARM_DENSE: 1, SWARM_GAPS: 1}
+SWARMED = (Served(topic=SWARM_DENSE, is_dense=True), Served(topic=SWARM_GAPS))
 
 ROLLING = {**EAGER, "segment_ms": "3000", "delete_retention_ms": "3600000"}
 """Cleaned all the time, without thousands of segments. A tombstone stays longer than any outage here: one that is gone
 before the copy comes to it has deleted something at the source only, as it would for any consumer that lags."""
 
-BREATH_EVERY = 40
+BREATH_EVERY = 100
 """Faults between two moments at which everything is healed, a broker is broken, and the copies must catch up."""
 
-CATCH_UP_SECONDS = 45.0
+CATCH_UP_SECONDS = 120.0
+"""A service that was just killed needs a start, and the time its leases may still append, before it fills a gap: that
+is half a minute of this on two cores. With less, no gap would be filled before the next kill."""
+
 CATCH_UP_SECONDS_LAST = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What is asked of a run. ``minutes`` is how long the faults take if nothing holds them up."""
+    """What is asked of a run.
+
+    ``minutes`` is how long all pauses between faults are together; breaths and starts of services come on top.
+    """
 
     seed: int
     minutes: float
@@ -57,6 +65,7 @@ class Outcome:
     surprises: list[str] = field(default_factory=list)
     remedies: int = 0
     catch_up_seconds: list[float] = field(default_factory=list)
+    behind_after_breath: list[str] = field(default_factory=list)
 
 
 class Run:
@@ -75,15 +84,15 @@ class Run:
         self._destination = destination
         self.outcome = Outcome()
         self._chance = random.Random(orders.seed)
-        for topic, partitions in {**SERVED, **SWARMED}.items():
-            create_topic(source.inside, topic, partitions, **(ROLLING if topic == COMPACTED else {}))
-        for topic, partitions in SWARMED.items():
-            create_topic(destination.inside, topic, partitions)
+        for each in (*SERVED, *SWARMED):
+            configs = ROLLING if each.is_compacted else TIERED if each.is_tiered else {}
+            create_topic(source.inside, each.topic, each.partitions, **configs)
+        for each in SWARMED:
+            create_topic(destination.inside, each.topic, each.partitions)
+        self._strangers = Strangers(destination.inside, [each for each in SERVED if each.is_taken])
         self._loads = Loads(source.inside, orders.seed)
-        self._services = Services(
-            source, destination, list(SERVED), folder, filled=frozenset({FILLED}), mapped=frozenset({MAPPED})
-        )
-        self._swarm = Swarm(source, destination, [TopicPartition(topic, 0) for topic in SWARMED])
+        self._services = Services(source, destination, SERVED, folder)
+        self._swarm = Swarm(source, destination, _partitions(SWARMED))
         self._faults = Faults(self._chance, (source, destination), self._services, self._swarm)
         self._began = time.monotonic()
 
@@ -102,7 +111,7 @@ class Run:
             self._finish_swarm()
             sampler.stop()
             code = self._services.stop()
-            if code != 0:
+            if code != EXIT_PARKED:  # what is taken stands parked, and waits
                 self.outcome.surprises.append(f"the last service ended with {code}")
         finally:
             self._loads.stop()
@@ -111,13 +120,15 @@ class Run:
         return self._figures(fault_minutes, sampler)
 
     def _load(self) -> None:
-        self._loads.dense(DENSE, SERVED[DENSE])
-        self._loads.transactional(TRANSACTIONAL, SERVED[TRANSACTIONAL])
-        self._loads.transactional(FILLED, SERVED[FILLED])
-        self._loads.transactional(MAPPED, SERVED[MAPPED])
-        self._loads.compacted(COMPACTED)
-        self._loads.dense(SWARM_DENSE, 1)
-        self._loads.transactional(SWARM_GAPS, 1)
+        for each in (*SERVED, *SWARMED):
+            if each.is_compacted:
+                self._loads.compacted(each.topic)
+            elif each.is_tiered:
+                self._loads.dense(each.topic, each.partitions, sizes=(2000,))  # segments have a megabyte at least
+            elif each.is_dense:
+                self._loads.dense(each.topic, each.partitions)
+            else:
+                self._loads.transactional(each.topic, each.partitions)
 
     # --- breaking -----------------------------------------------------------------------------------------
 
@@ -127,7 +138,7 @@ class Run:
         self._chance.shuffle(events)
         pause = orders.minutes * 60 / len(events)
         for number, event in enumerate(events, start=1):
-            due = self._began + number * pause
+            due = time.monotonic() + pause  # from the last one on: none follows at once because another took its time
             while True:
                 self._services.ensure()
                 self._swarm.refill()
@@ -148,11 +159,14 @@ class Run:
     def _breathe(self, number: int, of: int) -> None:
         self._faults.heal_all()
         self._faults.break_broker()
-        self._settle(CATCH_UP_SECONDS)
+        behind = [str(where) for where in self._settle(CATCH_UP_SECONDS)]
+        if behind:
+            self.outcome.behind_after_breath.append(f"fault {number}: {', '.join(behind)}")
         print(
             f"{time.monotonic() - self._began:6.0f} s  fault {number}/{of}  kills {sum(self._faults.kills.values())}  "
             f"network {sum(self._faults.network.values())}  caught up in {self.outcome.catch_up_seconds[-1]:.0f} s  "
-            f"stops {len(self.outcome.stops)}  surprises {len(self.outcome.surprises)}",
+            f"stops {len(self.outcome.stops)}  surprises {len(self.outcome.surprises)}  {'behind ' * bool(behind)}"
+            f"{' '.join(behind)}",
             flush=True,
         )
 
@@ -163,8 +177,7 @@ class Run:
         self._faults.heal_all()
         began = time.monotonic()
         ends = {
-            where: source_end(self._source.inside, where.topic, where.partition)
-            for where in _partitions({**SERVED, **SWARMED})
+            where: source_end(self._source.inside, where.topic, where.partition) for where in _partitions(_copied())
         }
         while behind := [where for where, end in ends.items() if self._position(where) < end]:
             self._services.ensure()
@@ -172,17 +185,18 @@ class Run:
             if parked := self._services.newly_parked():
                 self._remedy_served(parked)
             if time.monotonic() - began > seconds:
-                self._finish_swarm([where for where in behind if where.topic in SWARMED])
+                self._finish_swarm([where for where in behind if where in self._swarm.partitions])
                 break
             time.sleep(0.3)
         if parked := self._services.newly_parked():
             self._remedy_served(parked)
         self.outcome.catch_up_seconds.append(round(time.monotonic() - began, 1))
-        return [where for where in behind if where.topic in SERVED]
+        return [where for where in behind if where not in self._swarm.partitions]
 
     def _position(self, where: TopicPartition) -> int:
-        if where.topic == MAPPED:
-            return judge.mapped_position(self._destination.inside, where)
+        served = next(each for each in (*SERVED, *SWARMED) if each.topic == where.topic)
+        if served.mode is Mode.MAP:
+            return judge.mapped_position(self._destination.inside, where, served.mirror_of(where.partition))
         return log_end(self._destination.inside, where.topic, where.partition)
 
     def _remedy_served(self, parked: dict[str, str]) -> None:
@@ -226,16 +240,8 @@ class Run:
     # --- verdict ------------------------------------------------------------------------------------------
 
     def _figures(self, fault_minutes: float, sampler: Sampler) -> dict[str, Any]:
-        unequal = judge.verify(self._services.config)
-        partitions = _partitions({**SERVED, **SWARMED})
-        found = judge.compare(
-            self._source.inside,
-            self._destination.inside,
-            partitions,
-            compacted=frozenset({COMPACTED}),
-            filled=frozenset({FILLED}),
-            mapped=frozenset({MAPPED}),
-        )
+        unequal = judge.verify(self._services.config, SERVED)
+        found = judge.compare(self._source.inside, self._destination.inside, _copied(), self._services.lake)
         trends = sampler.trends()
         return {
             "seed": self._orders.seed,
@@ -249,8 +255,12 @@ class Run:
             "broker_faults": self._faults.brokers,
             "service_starts": self._services.starts,
             "catch_up_seconds": self.outcome.catch_up_seconds,
-            "partitions": len(partitions),
+            "behind_after_breath": self.outcome.behind_after_breath,
+            "partitions": len(_partitions(_copied())),
+            "mirrors": sum(len(each.mirrors) for each in SERVED),
             "records": found.records,
+            "archived": found.archived,
+            "foreign_touched": self._strangers.touched(),
             "lost": found.lost,
             "duplicated": found.duplicated,
             "fillers_seen": found.fillers_seen,
@@ -278,7 +288,16 @@ class Run:
 
 
 BAD = (
-    *("lost", "duplicated", "fillers_seen", "ends_differ", "unread", "verify_unequal", "open_transactions"),
+    *(
+        "lost",
+        "duplicated",
+        "foreign_touched",
+        "fillers_seen",
+        "ends_differ",
+        "unread",
+        "verify_unequal",
+        "open_transactions",
+    ),
     "surprises",
 )
 
@@ -290,14 +309,21 @@ def is_good(figures: dict[str, Any]) -> bool:
     )
 
 
-def _partitions(topics: dict[str, int]) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+def _copied() -> list[Served]:
+    """What must come to be equal."""
+    return [each for each in (*SERVED, *SWARMED) if not each.is_taken]
+
+
+def _partitions(served: Iterable[Served]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, number) for each in served for number in range(each.partitions)]
 
 
 def _left_open(servers: str) -> str:
     try:
-        progress = judge.progress_topics(servers, MAPPED)
-        assert_clean(servers, [*SERVED, *SWARMED, progress.progress, progress.pages])
+        mapped = [name for each in SERVED if each.mode is Mode.MAP for name in each.mirrors]
+        progress = [judge.progress_topics(servers, name) for name in mapped]
+        held = [topic for each in progress for topic in (each.progress, each.pages)]
+        assert_clean(servers, [*(each.topic for each in (*SERVED, *SWARMED)), *held])
     except AssertionError as found:
         return str(found)
     return ""

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from support.kafka_nodes import KafkaNodes
 from support.proxy import Proxy
+from support.tiered_kafka import FolderTier
 from support.toxiproxy import Toxiproxy
 
 
@@ -19,6 +20,10 @@ class Site:
         toxiproxy: runs already.
         count: of nodes.
         properties: of every broker.
+        has_tier: whether topics may have a remote tier (KIP-405).
+
+    Raises:
+        NoCompilerError: it should have one, which cannot be compiled here.
     """
 
     def __init__(
@@ -30,11 +35,15 @@ class Site:
         toxiproxy: Toxiproxy,
         count: int,
         properties: Mapping[str, str] = MappingProxyType({}),
+        has_tier: bool = False,
     ) -> None:
         self.name = name
         self.toxiproxy = toxiproxy
         self.proxies: dict[int, Proxy] = {}
         self._fronts: list[int] = []
+        self.tier = FolderTier(folder / "tier", libs=libs) if has_tier else None
+        if self.tier is not None:
+            properties = {**properties, **self.tier.properties(listener="INSIDE")}
         self.nodes = KafkaNodes(folder, libs=libs, count=count, front=self._front, properties=properties)
 
     @property
@@ -52,7 +61,9 @@ class Site:
         return f"{self.name}-{number}"
 
     def heal(self) -> None:
-        """Ends every fault of the network."""
+        """Ends every fault of the network, and makes the tier fast."""
+        if self.tier is not None:
+            self.tier.answers_after(0.0)
         for number, proxy in self.proxies.items():
             proxy.forgive()
             self.toxiproxy.join(self.toxic_name(number))

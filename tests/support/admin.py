@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 REQUEST_TIMEOUT_MS = 15_000
 
@@ -22,3 +22,10 @@ def admin_client(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def alter_topic(bootstrap_servers: str, topic: str, **configs: str) -> None:
+    """Changes settings of a topic, as ``kafka-configs.sh --alter`` does; underscores stand for dots."""
+    settings = {name.replace("_", "."): value for name, value in configs.items()}
+    with admin_client(bootstrap_servers) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=settings)])

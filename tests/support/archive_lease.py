@@ -1,6 +1,6 @@
 """Leases over many archive partitions, in a process of its own: what it holds open and how much memory it takes.
 
-    archive_lease.py SERVERS TOPIC PARTITIONS END ROOT
+    archive_lease.py SERVERS TOPIC PARTITIONS END ROOT [FORMAT]
 
 Prints one JSON object: how many partitions ended where they should, the most staged files and descriptors that were
 open at one time, and the peak of memory before and after, in bytes.
@@ -13,6 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from support.leases import archive_work, lease_plan, run_lease
 
@@ -54,17 +55,21 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def main(servers: str, topic: str, partitions: str, end: str, root: str) -> None:
+def main(servers: str, topic: str, partitions: str, end: str, root: str, format_name: str = "parquet") -> None:
     places = [TopicPartition(topic, number) for number in range(int(partitions))]
     warm_up, *rest = places
-    run_lease(lease_plan(servers, [(warm_up, [archive_work(Path(root), warm_up, end=int(end))])], end=None))
+
+    def work_for(place: TopicPartition) -> ArchiveWork:
+        return archive_work(Path(root), place, end=int(end), format_name=format_name)
+
+    run_lease(lease_plan(servers, [(warm_up, [work_for(warm_up)])], end=None))
     before = peak_bytes()
     positions: dict[TopicPartition, int | None] = dict.fromkeys(rest, 0)
     errors: list[str] = []
     leases = 0
     with OpenFiles() as files:
         while not errors and leases < LEASES_MAX and (due := [p for p, at in positions.items() if at != int(end)]):
-            works = [(place, [archive_work(Path(root), place, end=int(end))]) for place in due]
+            works = [(place, [work_for(place)]) for place in due]
             rows = run_lease(lease_plan(servers, works, end=None)).values()
             positions |= {row.source: row.position for row in rows}
             errors += [str(row.error) for row in rows if row.error]

@@ -1,13 +1,17 @@
 """Archives made by the real writer, without a source: what they hold is written down here."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope
-from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
+from mirrorlake.archive.formats.registry import record_writer
 from mirrorlake.archive.names import SegmentName, partition_prefix
+from mirrorlake.archive.root_marker import ensure_root_marker
+from mirrorlake.archive.sidecar import create_sidecar
+from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.filesystem import FilesystemStore
 
@@ -37,11 +41,11 @@ def write_segment(
     *,
     topic: str | None = None,
     topic_id: str | None = "id-1",
-    folder: str = "",
+    extension: str = "parquet",
 ) -> Path:
     """Publishes one segment of `records_between`, and returns its file."""
     store = FilesystemStore(root)
-    prefix = "/".join(part for part in (partition_prefix(name, partition), folder) if part)
+    prefix = partition_prefix(name, partition)
     staged = store.stage(prefix, "test")
     envelope = SegmentEnvelope(
         cluster_id="cluster-1",
@@ -52,10 +56,12 @@ def write_segment(
         writer="test",
         created_at="2026-01-02T03:04:05Z",
     )
-    segment = ParquetSegmentWriter(staged.file, envelope)
+    segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
     segment.write(records_between(start_offset, end_offset))
-    segment.close(end_offset=end_offset)
-    file = SegmentName(from_offset=start_offset, to_offset=end_offset - 1, extension="parquet")
+    footer = segment.close(end_offset=end_offset)
+    file = SegmentName(from_offset=start_offset, to_offset=end_offset - 1, extension=extension)
+    if footer.file is not None:
+        create_sidecar(store, f"{prefix}/{file}", footer)
     staged.publish(f"{prefix}/{file}")
     return root / prefix / str(file)
 
@@ -66,3 +72,21 @@ def write_archive(root: Path, name: str, partition: int, *ends: int, topic: str 
     return [
         write_segment(root, name, partition, start, end, topic=topic) for start, end in zip(starts, ends, strict=True)
     ]
+
+
+def mark_archive(root: Path, reached: Mapping[str, Mapping[int, int]]) -> None:
+    """Writes the markers a run leaves: of the root, and of each topic with its partitions' positions."""
+    store = FilesystemStore(root)
+    ensure_root_marker(store, writer="test", now_seconds=1_700_000_000.0)
+    for name, positions in reached.items():
+        seen = TopicRecord(
+            cluster_id="cluster",
+            topic=name,
+            topic_id="topic-id",
+            partitions=max(positions) + 1,
+            format="parquet",
+            holds_snapshots=False,
+            reached=positions,
+            writer="test",
+        )
+        record_topic(store, name, seen, now_seconds=1_700_000_000.0)

@@ -2,14 +2,22 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.forked_command import ForkedCommand
+
 SECONDS_MAX = 180.0
+WITHOUT_SPARK = (str(Path(__file__).with_name("without_spark.py")),)
+"""What a command goes through that is started anew and has its engine in its own process."""
+PROGRESS = re.compile(r"(reading footers|checking files): .+ of .+, .+/s, \d+ s left")
 TRACEBACK = "Traceback (most recent call last)"
 
 Row = dict[str, Any]
@@ -22,6 +30,11 @@ class Ended:
     code: int
     out: str
     err: str
+
+    @property
+    def said(self) -> str:
+        """Stderr without the lines that tell how far long work is: on a busy machine any work may be long."""
+        return "".join(line for line in self.err.splitlines(keepends=True) if not PROGRESS.fullmatch(line.rstrip()))
 
     def rows(self) -> list[Row]:
         """Stdout as the JSON array that ``--format json`` promises, alone there."""
@@ -59,11 +72,31 @@ def mirrorlake(*arguments: str | Path, environ: Mapping[str, str] | None = None)
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,
-        env={**os.environ, "COLUMNS": "100", **(environ or {})},
+        env=_environment(environ),
         check=False,
     )
-    assert TRACEBACK not in done.stderr + done.stdout, done.stderr
-    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+    return _ended(done.returncode, done.stdout, done.stderr)
+
+
+def without_spark(*arguments: str | Path, environ: Mapping[str, str] | None = None) -> Ended:
+    """Runs the command with an engine in its own process, where Spark is not the point; else as `mirrorlake`."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = ForkedCommand(*map(str, arguments), environ=_environment(environ), out=out, err=err)
+        try:
+            code = process.wait(SECONDS_MAX)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        return _ended(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
+
+
+def _environment(added: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "100", **(added or {})}
+
+
+def _ended(code: int, out: str, err: str) -> Ended:
+    assert TRACEBACK not in err + out, err
+    return Ended(code=code, out=out, err=err)
 
 
 def write_yaml(path: Path, text: str) -> Path:

@@ -15,6 +15,7 @@ from typing import Self
 from kafka import TopicPartition as ClientPartition
 
 from mirrorlake.embedded.guarded_process import GuardedProcess
+from mirrorlake.embedded.kafka_server import archive_options
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.java import find_java
 from mirrorlake.kafka.cluster import ClusterClient
@@ -42,7 +43,8 @@ _SMALL: Mapping[str, str] = MappingProxyType(
         "log.cleaner.dedupe.buffer.size": "16777216",
         # A dead broker's partitions get new leaders after the session's time-out; a dead controller a successor.
         "broker.session.timeout.ms": "8000",
-        "broker.heartbeat.interval.ms": "500",
+        "broker.heartbeat.interval.ms": "1000",
+        "metadata.max.idle.interval.ms": "10000",
         "controller.quorum.election.timeout.ms": "800",
         "controller.quorum.fetch.timeout.ms": "1500",
         "leader.imbalance.check.interval.seconds": "3600",
@@ -115,7 +117,8 @@ class KafkaNodes:
         properties: Mapping[str, str] = MappingProxyType({}),
         heap_mb: int = 256,
     ) -> None:
-        self._java = [str(find_java().executable), f"-Xmx{heap_mb}m", *_JVM, "-cp", f"{libs}/*"]
+        java = find_java().executable
+        self._java = [str(java), f"-Xmx{heap_mb}m", *_JVM, *archive_options(java, libs), "-cp", f"{libs}/*"]
         self._count = count
         self._own_properties = dict(properties)
         self._folder = folder

@@ -96,19 +96,22 @@ def archive_work(
     bytes_max: int = NEVER,
     writer: str = "test-writer",
     format_name: str = "parquet",
+    cluster_id: str = "cluster",
+    topic_id: str = "topic",
+    folder: str | None = None,
 ) -> ArchiveWork:
-    """An archive that reads up to ``end``."""
+    """An archive that reads up to ``end``; in a folder named like the source topic unless told."""
     return ArchiveWork(
         destination="lake",
         store=FilesystemSettings(root=lake) if isinstance(lake, Path) else lake,
         settings=ArchiveSettings(
             source=source,
-            destination_name=source.topic,
+            destination_name=folder or source.topic,
             compression="zstd-1",
             records_max=records_max,
             bytes_max=bytes_max,
-            cluster_id="cluster",
-            topic_id="topic",
+            cluster_id=cluster_id,
+            topic_id=topic_id,
             writer=writer,
             format=format_name,
             read_end_offset=end,

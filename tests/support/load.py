@@ -24,7 +24,7 @@ class Load:
         topic: exists already.
         partitions: how many of it are written.
         batch: records per batch.
-        pause_seconds: between two batches.
+        pause_seconds: between two batches; short enough that a lease always finds something to do.
         make: returns so many records, from a number on, of a time in Unix milliseconds.
     """
 
@@ -35,7 +35,7 @@ class Load:
         *,
         partitions: int = 1,
         batch: int = 10,
-        pause_seconds: float = 0.005,
+        pause_seconds: float = 0.02,
         make: Callable[[int, int, int], list[Record]] = numbered,
     ) -> None:
         self._servers = bootstrap_servers

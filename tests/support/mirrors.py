@@ -55,7 +55,9 @@ def write_config(
     return path
 
 
-def copying(source: str, destination: str, topic: str, *, timestamp_mode: str = "source") -> Configuration:
+def copying(
+    source: str, destination: str, topic: str, *, timestamp_mode: str = "source", offsets: str = "preserve"
+) -> Configuration:
     """A mirror of one topic from one cluster to another, named like the topic, as the command would read it."""
     text = f"""
 clusters:
@@ -64,7 +66,7 @@ clusters:
 mirrors:
   - name: {topic}
     source: {{cluster: east, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: west, timestamp-mode: {timestamp_mode}}}]
+    destinations: [{{type: kafka, cluster: west, timestamp-mode: {timestamp_mode}, offsets: {offsets}}}]
 """
     return parse_configuration(text.encode(), file="test.yaml", environ={})
 

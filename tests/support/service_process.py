@@ -2,20 +2,38 @@
 
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import psutil
 
 from support.copies import wait_until
+from support.forked_command import ForkedCommand
 
 _MARK = "MIRRORLAKE_TEST_MARK"
 EXIT_SECONDS_MAX = 120.0
+
+_PARTITIONS = re.compile(r" partitions=(\d+)")
+
+
+class _Process(Protocol):
+    """What is asked of a process, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
 
 
 class ServiceProcess:
@@ -26,20 +44,31 @@ class ServiceProcess:
         folder: its stderr goes to a file in there.
         environ: added to the environment.
         through: a Python program that becomes the command, and its arguments.
+        without_spark: with an engine in its own process, see `ForkedCommand`.
     """
 
     def __init__(
-        self, *arguments: str, folder: Path, environ: Mapping[str, str] | None = None, through: Sequence[str] = ()
+        self,
+        *arguments: str,
+        folder: Path,
+        environ: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+        without_spark: bool = False,
     ) -> None:
         self._mark = uuid.uuid4().hex
         self._log = folder / f"stderr-{self._mark[:8]}"
+        environ = {**os.environ, _MARK: self._mark, **(environ or {})}
+        if without_spark:
+            assert not through
+            self._process: _Process = ForkedCommand(*arguments, environ=environ, out=self._log, err=self._log)
+            return
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *through, "-m", "mirrorlake", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, _MARK: self._mark, **(environ or {})},
+                env=environ,
                 start_new_session=True,
             )
 
@@ -59,6 +88,16 @@ class ServiceProcess:
         wait_until(lambda: self.said().count(words) >= times or not self.is_running, repr(words), log=self.said)
         assert self.said().count(words) >= times, self.said()
 
+    def await_partitions(self, words: str, count: int) -> None:
+        """Waits until lines with these words speak of so many partitions; one line may be about several."""
+
+        def told() -> int:
+            lines = [line for line in self.said().splitlines() if words in line]
+            return sum(int(found[1]) if (found := _PARTITIONS.search(line)) else 1 for line in lines)
+
+        wait_until(lambda: told() >= count or not self.is_running, f"{words!r} of {count} partitions", log=self.said)
+        assert told() >= count, self.said()
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
@@ -77,7 +116,9 @@ class ServiceProcess:
         found = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get(_MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
+                # What a forked command is told to be its environment is seen in what it starts, not in itself.
+                is_ours = process.pid == self.pid or process.environ().get(_MARK) == self._mark
+                if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
             except psutil.Error:
                 continue
@@ -97,7 +138,7 @@ class ServiceProcess:
 
     def kill(self) -> None:
         """SIGKILL to the process alone, as a crash would; waits for it."""
-        self._process.kill()
+        self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def __enter__(self) -> Self:

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.archives import write_archive, write_segment
-from support.command import Ended, mirrorlake, write_yaml
+from mirrorlake.archive.names import SegmentName
+from support.archives import mark_archive, write_archive, write_segment
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
 from support.golden import segment_name, write_mirror_v3_segment
 from support.records import simple_records
 
@@ -35,6 +37,7 @@ def lake(tmp_path: Path) -> Path:
     write_archive(root, "orders", 0, 10, 30, 35)
     write_archive(root, "orders", 10, 5)
     write_archive(root, "payments.2", 0, 8)
+    mark_archive(root, {"orders": {0: 35, 10: 5}, "payments.2": {0: 8}})
     (root / "lost+found").mkdir()
     (root / "orders" / "notes").mkdir()
     return root
@@ -73,7 +76,7 @@ def problems(ended: Ended) -> list[str]:
 def test_ls_says_what_each_partition_holds(lake: Path) -> None:
     (lake / "orders/0" / f"_claim-{35:020}").write_bytes(b"")
     ended = listed("--root", lake)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.said) == (0, "")
     assert [(row["name"], row["partition"]) for row in ended.rows()] == [
         ("orders", 0),
         ("orders", 10),
@@ -128,7 +131,7 @@ def test_with_a_configuration_the_folders_of_its_mirrors_are_shown(lake: Path, t
 
 def test_tables_are_for_people(lake: Path) -> None:
     ended = mirrorlake("archive", "ls", "--root", lake)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.said) == (0, "")
     assert [line.split()[:3] for line in ended.out.splitlines()[1:]] == [
         ["orders", "0", "parquet"],
         ["orders", "10", "parquet"],
@@ -157,7 +160,7 @@ def test_a_mirror_that_is_not_there_and_a_folder_that_is_not_there_are_said(lake
 def test_sound_archives_are_told_so_at_both_levels(lake: Path) -> None:
     for level in ("names", "checksums"):
         ended = checked("--root", lake, level=level)
-        assert (ended.code, ended.err) == (0, "")
+        assert (ended.code, ended.said) == (0, "")
         assert [list(row) for row in ended.rows()] == [CHECK_FIELDS] * 3
         assert {row["result"] for row in ended.rows()} == {"sound"}
 
@@ -245,30 +248,32 @@ def test_everything_that_is_wrong_is_listed(lake: Path) -> None:
     (lake / "orders/10" / segment_name(0, 4)).rename(lake / "orders/10" / segment_name(0, 3))
     ended = checked("--root", lake)
     assert ended.code == 1
-    assert [len(row["problems"]) for row in ended.rows()] == [6, 1, 0]
+    assert [len(row["problems"]) for row in ended.rows()] == [6, 2, 0]
     expected = ["instead of at offset 0", "leaves a hole", "overlaps", "is ndjson", "'README'", "cannot be read"]
+    expected += ["it covers [0, 4)", "had reached offset 5"]
     for each in expected:
         assert any(each in problem for problem in problems(ended)), (each, problems(ended))
     table = mirrorlake("archive", "check", "--root", lake, "--level", "checksums")
     assert table.code == 1
-    assert table.out.count("error") == 7
+    assert table.out.count("error") == 8
     assert listed("--root", lake).code == 1
 
 
 def test_a_merged_and_retired_archive_is_sound(lake: Path) -> None:
     folder = lake / "orders/0"
-    write_segment(lake, "orders", 0, 0, 30, folder="level=1")
+    write_segment(lake, "orders", 0, 0, 30)
     (folder / segment_name(0, 9)).unlink()
-    assert checked("--root", lake).code == 0
+    ended = checked("--root", lake)
+    assert (ended.code, ended.rows()[0]["segments"]) == (0, 2)
     (folder / f"_floor-{30:020}").touch()
-    shutil.rmtree(folder / "level=1")
+    (folder / segment_name(0, 29)).unlink()
     (folder / segment_name(10, 29)).unlink()
     ended = checked("--root", lake)
     row = ended.rows()[0]
     assert (ended.code, row["start"], row["position"], row["segments"]) == (0, 30, 35, 1)
     (folder / segment_name(30, 34)).unlink()
     (problem,) = problems(checked("--root", lake, level="names"))
-    assert "everything below the floor 30" in problem
+    assert "what was below offset 30 is retired" in problem
 
 
 def write_v3(lake: Path, starts: Sequence[int]) -> list[Path]:
@@ -284,3 +289,35 @@ def test_archives_of_mirror_v3_are_listed_and_checked(lake: Path) -> None:
     shutil.copy(files[0], files[1])  # it has no footer: its offsets tell
     (problem,) = problems(checked("--root", lake, "--topic", "v3"))
     assert "holds offsets 0 to 9, its place says that it covers [10, 20)" in problem
+
+
+def test_a_file_of_mirror_v3_for_another_partition_is_found_by_its_records(lake: Path) -> None:
+    write_v3(lake, (0,))
+    other = write_mirror_v3_segment(lake / "other/7", "v3", 7, 10, simple_records(10))
+    shutil.move(other, lake / "v3/0" / other.name)
+    (problem,) = problems(checked("--root", lake, "--topic", "v3"))
+    assert "holds records of v3-7, its place says that it holds partition 0" in problem
+
+
+@pytest.mark.parametrize("kept", [0, 9])
+def test_a_file_of_mirror_v3_without_its_last_records_is_found(lake: Path, kept: int) -> None:
+    file = lake / "v3/0" / str(SegmentName(from_offset=0, to_offset=9, extension="ndjson"))
+    file.parent.mkdir(parents=True)
+    line = '{"topic":"v3","partition":0,"offset":%d,"timestamp_type":"create_time"}\n'
+    file.write_text("".join(line % offset for offset in range(10)))
+    assert checked("--root", lake, "--topic", "v3").code == 0
+    file.write_text("".join(line % offset for offset in range(kept)))
+    (problem,) = problems(checked("--root", lake, "--topic", "v3"))
+    assert f"{file.name} has no description, and no record of offset 9, with which a file of mirror-v3 ends" in problem
+
+
+def test_files_that_have_no_checksum_are_said_to_have_none(lake: Path) -> None:
+    for start in (0, 10):
+        write_segment(lake, "lines", 0, start, start + 10, extension="ndjson")
+    assert "no checksum" not in checked("--root", lake, "--topic", "lines").err
+    shutil.rmtree(lake / "lines/_meta")
+    ended = checked("--root", lake, "--topic", "lines")
+    assert ended.code == 0
+    assert "lines/0: 2 files have no checksum" in ended.err
+    assert "or what described them in lines/_meta is lost" in ended.err
+    assert "no checksum" not in checked("--root", lake, "--topic", "lines", level="names").err

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import Row, mirrorlake, write_yaml
+from support.command import Row, write_yaml
+from support.command import without_spark as mirrorlake
 from support.compaction import keyed_records
 from support.copies import create_topic
 from support.object_servers import ACCESS_KEY, BUCKET, SECRET_KEY, ObjectServer
 from support.topics import append
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 KINDS = {
     "parquet": "format: parquet",
@@ -57,7 +58,7 @@ mirrors:
     assert done.code == 0, done.err
 
     listed = mirrorlake("archive", "ls", "-c", config, "--format", "json", environ=CREDENTIALS)
-    assert (listed.code, listed.err) == (0, "")
+    assert (listed.code, listed.said) == (0, "")
     found = {row["name"].partition("-")[0]: (row["format"], row["position"], row["records"]) for row in listed.rows()}
     assert found == {
         "parquet": ("parquet", 30, 30),

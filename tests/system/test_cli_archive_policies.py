@@ -13,7 +13,8 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
-from support.command import Ended, mirrorlake, write_yaml
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
 from support.copies import archive_position, archived_records, assert_same_records, wait_until
 from support.golden import segment_name
 from support.records import Record, consume, settings_of, simple_records
@@ -21,7 +22,7 @@ from support.service_process import ServiceProcess
 from support.snapshots import names, view
 from support.topics import append, make_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 POLICIES = {
     "truncated-park": "on-truncation: park",
@@ -107,7 +108,7 @@ def story(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
         else:
             make_again(servers, topic, AFTER)
     planned, status = (mirrorlake(verb, "-c", config, "--format", "json") for verb in ("plan", "status"))
-    with ServiceProcess("run", "-c", str(config), folder=folder) as service:
+    with ServiceProcess("run", "-c", str(config), folder=folder, without_spark=True) as service:
         service.await_words("partition parked", times=4)
         wait_until(lambda: archive_position(root, topics["truncated-skip"]) == 35, "the rest", log=service.said)
         wait_until(lambda: archive_position(root, f"{topics['recreated-new']}.2") == 15, "the new", log=service.said)

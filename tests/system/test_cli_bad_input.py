@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import Ended, mirrorlake, write_yaml
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
 from support.copies import archive_position, assert_equal_in_archive, assert_equal_in_kafka, log_end
 from support.golden import segment_name
 from support.places import dead_port, http_server, silent_server, small_disk, unwritable_folder
@@ -188,7 +189,7 @@ def _damage(place: Place) -> None:
 TOPIC_TROUBLE = {
     "dead": "no server of cluster 'dead' answered: 127.0.0.1:{dead} could not be reached: 127.0.0.1:{dead}: Connection "
     "refused (check host and port, and that the broker runs and can be reached from here)",
-    "web": "no server of cluster 'web' answered: 127.0.0.1:{web} does not speak the Kafka protocol",
+    "web": "no server of cluster 'web' can be used: 127.0.0.1:{web} does not speak the Kafka protocol",
     "mute": "no server of cluster 'mute' answered: 127.0.0.1:{mute} accepted the connection and stayed silent",
     "notopic": "source topic notopic-{tag} does not exist on cluster east ({source}) (check the name",
     "nopartition": "source topic elsewhere-{tag} has no partition 7, it has 1 (correct the partition)",
@@ -213,6 +214,17 @@ def test_status_and_plan_say_what_is_wrong_with_a_cluster_or_topic_and_what_to_d
         errors = [row["error"] for row in ended.rows() if row["name"] == mirror]
         assert errors
         assert all(error.startswith(expected) for error in errors), errors
+
+
+def test_a_cluster_that_does_not_answer_is_unreachable_and_one_that_says_no_refuses(outcome: Outcome) -> None:
+    actions = {
+        row["name"]: (row["action"], "reason" in row) for row in outcome.plan.rows() if row["name"] in TOPIC_TROUBLE
+    }
+
+    silent = ("dead", "mute")
+    assert actions == {
+        mirror: ("unreachable", False) if mirror in silent else ("refused", True) for mirror in TOPIC_TROUBLE
+    }
 
 
 @pytest.mark.parametrize("mirror", TOPIC_TROUBLE)
@@ -319,7 +331,7 @@ def test_a_full_store_is_tried_again_until_a_bounded_run_gives_up_and_keeps_what
     assert failures in ([1, 2, 3, 4, 5, 6], [1, 1, 2, 3, 4, 5, 6])
     assert all("[warning] partition failed, trying again" in line for line in tries)
     assert all("No space left on device (ENOSPC)" in line and "hint='free some space'" in line for line in tries)
-    assert all(f"{disk}/{topic}/0/" in line for line in tries)
+    assert all(f"{disk}/{topic}/_staged/_0." in line for line in tries)
     assert sorted(path.name for path in (disk / topic / "0").iterdir()) == [segment_name(0, 9), segment_name(10, 19)]
     assert archive_position(disk, topic) == 20
 
@@ -397,7 +409,7 @@ CONFIGURATIONS = {
     "wrong types": (
         f"{{name: a, source: {{cluster: east, topics: x, partitions: -1}}, {TO_WEST}}}",
         [
-            "8: mirrors[0].source.topics: expected a list, found `x`",
+            "8: mirrors[0].source.topics: expected a list, found `x` (put it in [ ], several parted by commas)",
             "8: mirrors[0].source.partitions: expected all or a list of partitions, found the number -1",
         ],
     ),

@@ -1,6 +1,7 @@
 """What the command line promises to people and scripts: codes, streams, formats, and that looking changes nothing."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -13,7 +14,9 @@ import pytest
 
 from mirrorlake import __version__
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import mirrorlake, write_yaml
+from support.command import mirrorlake as started
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.records import simple_records
 from support.service_process import ServiceProcess
 from support.topics import make_topic, topics_of
@@ -33,7 +36,10 @@ VERBS = [
     "archive ls",
     "archive check",
 ]
-STATUS_FIELDS = ["name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "state"]
+STATUS_FIELDS = [
+    *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),
+    *("state", "service"),
+]
 LONG_NAME = "t" * 249
 HEAVY = ("pyspark", "numba", "pyarrow", "numpy", "pandas", "kafka", "pydantic", "yaml", "mirrorlake.service")
 
@@ -84,6 +90,57 @@ def test_the_help_of_every_verb_shows_an_example(verb: str) -> None:
     assert "Example: mirrorlake" in ended.out
 
 
+def test_help_and_version_are_also_had_by_one_letter() -> None:
+    for verb in ("", "status", "archive", "archive ls"):
+        assert mirrorlake(*verb.split(), "-h") == mirrorlake(*verb.split(), "--help")
+    assert mirrorlake("-V").out == f"mirrorlake {__version__}\n"
+
+
+def test_the_configuration_is_the_one_named_else_that_of_the_environment_else_the_one_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def configuration(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        return write_yaml(
+            folder / "mirror.yaml",
+            'clusters: {east: {bootstrap-servers: "nowhere:1"}}\nmirrors:\n  - {name: '
+            f"{name}, source: {{cluster: east, topics: [a]}}, "
+            "destinations: [{type: kafka, cluster: east, topic: b}]}\n",
+        )
+
+    here, named, given = map(configuration, ("here", "named", "given"))
+    monkeypatch.chdir(here.parent)
+
+    def understood(*arguments: str | Path, environ: dict[str, str] | None = None) -> str:
+        ended = mirrorlake("validate", *arguments, "--format", "json", environ=environ)
+        return str(json.loads(ended.out)["mirrors"][0]["name"])
+
+    assert understood() == "here"
+    assert understood(environ={"MIRRORLAKE_CONFIG": str(named)}) == "named"
+    assert understood("-c", given, environ={"MIRRORLAKE_CONFIG": str(named)}) == "given"
+
+
+@pytest.mark.parametrize("options", [["--log-format", "json", "-v"], []], ids=["asked for", "not"])
+def test_how_logs_look_and_how_much_is_said_may_be_asked_for_before_and_behind_the_verb(options: list[str]) -> None:
+    script = """
+import os, sys
+from mirrorlake.cli import main
+import mirrorlake.cli.status
+mirrorlake.cli.status.status = lambda path, as_json: 0
+try:
+    main.main()
+finally:
+    print(os.environ.get("MIRRORLAKE_LOG_FORMAT"), os.environ.get("MIRRORLAKE_LOG_LEVEL"))
+"""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MIRRORLAKE_")}
+    for arguments in ([*options, "status", "-c", "x"], ["status", "-c", "x", *options]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True, env=environ
+        )
+        assert done.stdout.split() == (["json", "debug"] if options else ["None", "None"])
+
+
 def test_help_loads_nothing_heavy() -> None:
     script = f"""
 import sys
@@ -100,7 +157,7 @@ finally:
 
 
 def test_the_version_is_said() -> None:
-    ended = mirrorlake("--version")
+    ended = started("--version")
 
     assert (ended.code, ended.out, ended.err) == (0, f"mirrorlake {__version__}\n", "")
 
@@ -116,7 +173,7 @@ def test_the_schema_is_json_schema_alone_on_stdout() -> None:
     assert named <= schema["$defs"].keys()
 
 
-def test_validate_says_what_it_found_in_one_line(tmp_path: Path) -> None:
+def test_validate_says_what_it_found_in_one_line_and_what_each_mirror_means_in_one_more(tmp_path: Path) -> None:
     mirrors = "".join(
         f"  - {{name: m{n}, source: {{cluster: east, topics: [t{n}]}}, destinations: [{{type: {kind}}}]}}\n"
         for n, kind in enumerate(("kafka, cluster: west", "archive, store: lake", "kafka, cluster: west"))
@@ -131,7 +188,12 @@ def test_validate_says_what_it_found_in_one_line(tmp_path: Path) -> None:
 
     # The hosts do not exist and the folder is not there: validating touches neither.
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "OK: 3 mirror(s), destination type = kafka, filesystem\n"
+    assert ended.out.splitlines() == [
+        "OK: 3 mirror(s), destination type = kafka, filesystem",
+        "  m0: t0 of cluster east → topic {topic} on west",
+        "  m1: t1 of cluster east → archive {topic} on lake",
+        "  m2: t2 of cluster east → topic {topic} on west",
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["mirror.yaml"]
 
 
@@ -140,8 +202,9 @@ def test_validate_says_what_it_found_in_one_line(tmp_path: Path) -> None:
     [
         (["run"], "Missing option '--config'"),
         (["mirror"], "No such command 'mirror'"),
-        (["status", "-c", "x.yaml", "--format", "xml"], "--format"),
-        (["verify", "-c", "x.yaml", "--level", "deep"], "--level"),
+        (["status", "-c", "x.yaml", "--format", "xml"], "'--format': expected table or json, found 'xml'"),
+        (["verify", "-c", "x.yaml", "--level", "deep"], "'--level': expected names or checksums or records"),
+        (["plan", "-c", "x.yaml", "--log-format", "yaml"], "'--log-format': expected text or json, found 'yaml'"),
         (["plan", "--dry"], "No such option: --dry"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -169,7 +232,9 @@ def test_status_as_json_has_exactly_the_documented_fields_and_an_error_where_a_r
         "source_high": 25,
         "dest_next": 0,
         "lag": 25,
-        "state": "unknown",
+        "lag_seconds": None,
+        "state": "behind",
+        "service": "unknown",
     }
     assert (ended.row("both", 1, "lake")["lag"], ended.row("both", 1, "lake")["state"]) == (0, "caught-up")
     absent = ended.row("absent", None)
@@ -182,6 +247,8 @@ def test_a_table_that_is_piped_has_one_line_per_row_and_cuts_nothing(setup: Setu
         ended = mirrorlake(verb, "-c", setup.config)
 
         lines = ended.out.splitlines()
+        if verb == "status":
+            assert lines.pop() == "note what a running service has parked is unknown: `service.metrics` is off"
         assert (ended.code, ended.err, len(lines)) == (1, "", 1 + 5 + 1), ended.out
         assert lines[0].split()[:4] == ["NAME", "TOPIC", "PARTITION", "DESTINATION"]
         assert lines[1].split()[:4] == ["both", setup.topic, "0", "west"]
@@ -222,6 +289,16 @@ def test_looking_makes_no_topic_and_no_file(
 
 
 SCHEMA_COMMAND = [sys.executable, "-m", "mirrorlake", "config", "schema"]
+
+
+def test_a_metrics_port_that_is_taken_stops_the_start_and_says_how_to_choose_another(setup: Setup) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = mirrorlake("run", "-c", setup.config, environ={"MIRRORLAKE_METRICS": address})
+
+    assert (ended.code, ended.out) == (1, "")
+    assert f"error: the metrics endpoint cannot listen on {address}: Address already in use" in ended.err
+    assert "hint: set service.metrics (mirror-v3 form: MIRROR_V3_METRICS_PORT) to a free port" in ended.err
 
 
 def test_output_that_nobody_reads_is_no_traceback() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import mirrorlake, write_yaml
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.copies import (
     archive_position,
     archived_records,
@@ -23,7 +24,7 @@ from support.mirrors import write_config
 from support.records import consume, in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 class Archived:
@@ -50,7 +51,7 @@ class Archived:
         )
 
     def run(self, config: Path) -> ServiceProcess:
-        return ServiceProcess("run", "-c", str(config), folder=self.folder)
+        return ServiceProcess("run", "-c", str(config), folder=self.folder, without_spark=True)
 
     @property
     def position(self) -> int:
@@ -67,11 +68,11 @@ def test_what_was_there_at_the_daily_time_becomes_a_segment_also_where_nobody_ra
     now = datetime.now(UTC).replace(microsecond=0)
     archived.write(30, at=now - timedelta(minutes=50))
     archived.write(7, at=now - timedelta(minutes=10))
-    daily = now + timedelta(seconds=60)
     missed = archived.config(daily_at_utc=(now - timedelta(minutes=30)).strftime("%H:%M:%S"))
     with archived.run(missed) as service:
         wait_until(lambda: archived.position == 30, "what was there half an hour ago", log=service.said)
         service.kill()
+    daily = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30)  # long enough for a start
     with archived.run(archived.config(daily_at_utc=daily.strftime("%H:%M:%S"))) as service:
         service.await_words("lag=7")
         archived.write(5, at=now)
@@ -103,7 +104,9 @@ def test_the_mirror_v3_form_makes_a_snapshot_at_the_daily_time(archived: Archive
         "partition: 0}\n",
     )
     environ = {"MIRROR_V3_METRICS_PORT": "0"}
-    with ServiceProcess("run", "-c", str(config), folder=archived.folder, environ=environ) as service:
+    with ServiceProcess(
+        "run", "-c", str(config), folder=archived.folder, environ=environ, without_spark=True
+    ) as service:
         folder = archived.root / archived.topic / "0"
         wait_until(lambda: (folder / segment_name(0, 29)).exists(), "the snapshot", log=service.said)
         service.await_words("trigger=daily")  # said when its lease has ended

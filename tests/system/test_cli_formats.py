@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import Ended, mirrorlake, write_yaml
+from support.command import Ended, mirrorlake, without_spark, write_yaml
 from support.records import every_kind, simple_records
 from support.topics import append, make_topic
 from support.transactions import append_in_transaction
@@ -27,7 +27,7 @@ class Site:
         return sorted((self.lake / format_name / "0").iterdir())
 
     def ask(self, *arguments: str) -> Ended:
-        return mirrorlake(*arguments, "-c", self.config, "--format", "json")
+        return without_spark(*arguments, "-c", self.config, "--format", "json")
 
 
 @pytest.fixture(scope="module")

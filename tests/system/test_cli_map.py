@@ -10,7 +10,8 @@ from mirrorlake.destinations.offset_map import MappedRun, OpenPage, add_runs
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.targets import shard_of
-from support.command import Ended, mirrorlake, write_yaml
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
 from support.copies import create_topic, source_end
 from support.map_copies import held_through_map, progress_of
 from support.records import Record, build_batch, consume, produce, simple_records

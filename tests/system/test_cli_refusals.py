@@ -9,7 +9,8 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.acls import AUTHORIZER, allow_only
-from support.command import Ended, mirrorlake, write_yaml
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
 from support.copies import archive_position, archived_records, assert_same_records
 from support.records import consume, simple_records
 from support.topics import make_topic, topics_of

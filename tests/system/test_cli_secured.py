@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from support.command import mirrorlake, write_yaml
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.copies import assert_same_records
 from support.records import consume, simple_records
 from support.secured_kafka import PASSWORD, PLAIN_USER, SecuredKafka

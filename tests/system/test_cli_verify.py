@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.command import Ended, Row, mirrorlake, write_yaml
+from support.command import Ended, Row, write_yaml
+from support.command import without_spark as mirrorlake
 from support.copies import wait_until
 from support.golden import segment_name, write_mirror_v3_segment
 from support.records import Record, consume, every_kind, simple_records

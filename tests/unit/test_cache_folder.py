@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.cache_folder import user_cache_folder
+from mirrorlake.class_archive import cache_folder as class_archive_folder
 from mirrorlake.embedded.jars import mirror_maker_libs
 from mirrorlake.errors import ConfigurationError
-from mirrorlake.pipeline.class_archive import cache_folder as class_archive_folder
 
 PRINT_KERNEL_FOLDER = "from mirrorlake.kafka.kernel_cache import prepare_kernel_cache; print(prepare_kernel_cache())"
 

@@ -24,7 +24,7 @@ def test_the_table_has_three_cells_a_row() -> None:
 
 @pytest.mark.parametrize("cell", sorted({cell for cell in CELLS if cell not in WITHOUT_TEST}))
 def test_every_test_named_for_a_kind_of_source_exists(cell: str) -> None:
-    named = re.findall(r"`((?:unit|integration)/[^`]+)::([^`]+)`", cell)
+    named = re.findall(r"`((?:unit|integration|fault)/[^`]+)::([^`]+)`", cell)
     assert named
     for path, test in named:
         assert test in function_decorators(TESTS / path), test

@@ -1,11 +1,11 @@
 """The chain of a partition's segments, checked by names alone: it starts at 0, without hole or overlap.
 
-Merged segments may stand for some of level 0, and retention may have taken the beginning: see `Upkeep`.
+A segment wholly inside another is covered by it, whatever wrote either: the larger one counts, and the smaller one
+may be there or not. So merging needs no mark of its own. Retention may have taken the beginning, and left a floor.
 
 Pure: listings go in, values or errors come out.
 """
 
-import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from mirrorlake.archive.names import (
     RESERVED_MARK,
     ClaimName,
     SegmentName,
-    level_folder,
     padded,
     parse_claim_name,
     parse_floor_name,
@@ -35,34 +34,10 @@ _EXAMPLE = SegmentName(from_offset=0, to_offset=99, extension="parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One published segment, as a listing shows it. ``level`` 0 is the mirror's, 1 and above are merged."""
+    """One published segment, as a listing shows it."""
 
     name: SegmentName
     size_bytes: int
-    level: int = 0
-
-    @property
-    def path(self) -> str:
-        """The key below the partition's folder."""
-        return f"{level_folder(self.level)}/{self.name}" if self.level else str(self.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    """What merging and retention have done to a partition: why segments of level 0 may rightly be missing.
-
-    Nobody can see it in the same instant as level 0. So what looks broken counts only where the upkeep is the same
-    before and after the look; `ArchivedPartition` does it so.
-    """
-
-    floor: int = 0
-    """Whatever ends at or below was retired, even where it is still there."""
-    merged: tuple[Segment, ...] = ()
-    """Segments of level 1 and above, by start, the highest level first. Fewer than level 0 had, by far."""
-
-
-NO_UPKEEP = Upkeep()
-"""Nothing was merged, nothing was retired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +50,15 @@ class Chain:
     position: int
     """The next offset the archive needs."""
     tail: Segment | None
-    """The last segment, of level 0 always; None where there is none."""
+    """The last segment; None where there is none."""
     segment_count: int
-    """Segments of the listing this came from: all of the chain, or those at the end."""
+    """Segments of the listing this came from, covered ones left out: all of the chain, or those at the end."""
     claims: tuple[ClaimName, ...]
     """Claims of that listing, by offset and generation; those below the position are leftovers."""
     start_offset: int = 0
     """Where the chain begins; above 0 only where its beginning was retired. 0 where only its end was read."""
-    upkeep: Upkeep = NO_UPKEEP
-    """What had to be known to find it whole."""
+    floor: int = 0
+    """What had to be known to find it whole: whatever ends at or below was retired, even where it is still there."""
 
     @property
     def start_after(self) -> str:
@@ -97,37 +72,36 @@ def tail_start_after(tail: Segment | None) -> str:
     return padded(tail.name.from_offset) if tail else ""
 
 
-def check_chain(objects: Iterable[ObjectInfo], *, extension: str, where: str, upkeep: Upkeep = NO_UPKEEP) -> Chain:
+def check_chain(objects: Iterable[ObjectInfo], *, extension: str, where: str, floor: int = 0) -> Chain:
     """Checks a whole partition and returns where the archive goes on.
 
     Args:
-        objects: all objects of the partition's folder, in the order of a listing; level 0, that is.
+        objects: all objects of the partition's folder, in the order of a listing.
         extension: what this mirror writes; a chain never mixes formats.
         where: the folder, for messages.
-        upkeep: what was read before ``objects`` were listed.
+        floor: of the partition, as it was read before ``objects`` were listed.
 
     Raises:
-        ChainBrokenError: the chain does not start at 0 or the floor; a hole, an overlap, a duplicate, another
-            extension; a name that is none of ours; the newest segment of level 0 is gone.
+        ChainBrokenError: the chain does not start at 0 or the floor; a hole, an overlap, another extension; a name
+            that is none of ours; everything is gone, or the floor is above all that is there.
     """
-    claims: list[ClaimName] = []
-    level0 = _Noted(_parsed(_without_claims(objects, claims), extension=extension, where=where))
+    kept = _Bookkeeping()
+    segments = _Noted(_parsed(kept.without(objects), extension=extension, where=where))
     first, last, count = None, None, 0
-    for last in _chained(level0, upkeep, where=where):
+    for last in _chained(segments, floor, where=where):
         first = first or last
         count += 1
-    tail = level0.last
-    position = last.name.end_offset if last else upkeep.floor
-    if position != (tail.name.end_offset if tail else 0):
-        raise _without_tail(last, tail, position, where)
-    start_offset = first.name.from_offset if first else 0
+    newest = last or segments.newest
+    position = newest.name.end_offset if newest else 0
+    if (highest := max([floor, *kept.floors])) > position:
+        raise _without_newest(newest, highest, where)
     return Chain(
         position=position,
-        tail=tail,
+        tail=newest,
         segment_count=count,
-        claims=tuple(sorted(claims)),
-        start_offset=start_offset,
-        upkeep=upkeep,
+        claims=tuple(sorted(kept.claims)),
+        start_offset=first.name.from_offset if first else 0,
+        floor=floor,
     )
 
 
@@ -141,12 +115,14 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
         where: the folder, for messages.
 
     Raises:
-        ChainBrokenError: the known segment is gone, replaced, or of another size; or what follows is broken.
-        PositionMovedError: the known segment is gone but others have followed it, as happens where it was
-            merged meanwhile: check the whole chain.
+        ChainBrokenError: the known segment is gone, replaced, or of another size; a name that is none of ours, or
+            another extension, follows.
+        PositionMovedError: the known segment is gone but others have followed it, or a larger one covers it, as
+            happens where it was merged meanwhile; or what follows is no chain, which may be for the same reason, or
+            because the folder was listed while it changed: check the whole chain.
     """
-    claims: list[ClaimName] = []
-    segments = _parsed(_without_claims(objects, claims), extension=extension, where=where)
+    kept = _Bookkeeping()
+    segments = uncovered(_parsed(kept.without(objects), extension=extension, where=where))
     first = next(segments, None)
     if first is None:
         raise ChainBrokenError(
@@ -156,6 +132,8 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
         )
     if first.name.from_offset >= known.name.end_offset:
         raise PositionMovedError(f"{where}: {known.name} is gone, and {first.name} has followed it")
+    if first.name != known.name and _covers(first, known):
+        raise PositionMovedError(f"{where}: {first.name} covers {known.name}")
     if first != known:
         raise ChainBrokenError(
             f"{where}: {known.name} ({known.size_bytes} bytes) was the last segment, and now "
@@ -164,7 +142,13 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
             expected=str(known.name),
             found=str(first.name),
         )
-    return _summary(_followed(segments, previous=known, where=where), tail=known, claims=claims)
+    tail, count = known, 1
+    for segment in segments:
+        if segment.name.from_offset != tail.name.end_offset:
+            raise PositionMovedError(_broken(tail, segment, tail.name.end_offset, where).message)
+        tail, count = segment, count + 1
+    position = tail.name.end_offset
+    return Chain(position=position, tail=tail, segment_count=count, claims=tuple(sorted(kept.claims)))
 
 
 def stop_at_first(error: ChainBrokenError) -> NoReturn:
@@ -177,49 +161,50 @@ def walk_chain(
     *,
     extension: str,
     where: str,
-    upkeep: Upkeep = NO_UPKEEP,
+    floor: int = 0,
     refuse: Refuse = stop_at_first,
 ) -> Iterator[Segment]:
     """Yields the segments that make up the chain in order, checking each against the one before.
 
-    Claims, reserved and staged names are passed over, and so is what was retired or merged into a higher level.
+    Claims, reserved and staged names are passed over, and so is what was retired, and what a larger segment covers.
 
     Args:
         objects: all objects of the partition's folder, in the order of a listing.
         extension: what its segments should be.
         where: the folder, for messages.
-        upkeep: what was read before ``objects`` were listed.
+        floor: of the partition, as it was read before ``objects`` were listed.
         refuse: told of what is wrong; segments that overlap are yielded all the same where it returns.
 
     Raises:
         ChainBrokenError: see `check_chain`; raised when the walk gets there, unless ``refuse`` does otherwise.
     """
-    level0 = _parsed(objects, extension=extension, where=where, refuse=refuse)
-    return _chained(level0, upkeep, where=where, refuse=refuse)
+    return _chained(
+        _parsed(objects, extension=extension, where=where, refuse=refuse), floor, where=where, refuse=refuse
+    )
 
 
-def merged_segments(objects: Iterable[ObjectInfo], *, level: int, extension: str, where: str) -> Iterator[Segment]:
-    """Yields the segments of one folder of merged ones; what they say together is for `check_chain`.
+def uncovered(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Yields the segments that no other one covers: those not wholly inside a larger one.
 
-    Raises:
-        ChainBrokenError: another extension, or a name that is none of ours.
-    """
-    for segment in _parsed(objects, extension=extension, where=where):
-        yield Segment(name=segment.name, size_bytes=segment.size_bytes, level=level)
-
-
-def upkeep_of(merged: Iterable[Segment], floors: Iterable[ObjectInfo]) -> Upkeep:
-    """Returns the upkeep that merged segments and floor markers tell of; the highest floor holds.
+    Both their starts and their ends grow. Holds one segment at a time, however many there are.
 
     Args:
-        merged: of all levels, listed from level 1 upwards.
-        floors: listed after the merged ones; other names among them are passed over.
+        segments: in the order of their names: by start, then by end.
     """
-    offsets = (parse_floor_name(info.name) for info in floors)
-    return Upkeep(
-        floor=max((offset for offset in offsets if offset is not None), default=0),
-        merged=tuple(sorted(merged, key=_chain_order)),
-    )
+    largest: Segment | None = None
+    for segment in segments:
+        if largest is not None and not _covers(segment, largest):
+            if _covers(largest, segment):
+                continue
+            yield largest
+        largest = segment
+    if largest is not None:
+        yield largest
+
+
+def floor_of(objects: Iterable[ObjectInfo]) -> int:
+    """Returns the highest floor among objects of a partition's folder, other names passed over; 0 without any."""
+    return max((offset for info in objects if (offset := parse_floor_name(info.name)) is not None), default=0)
 
 
 def leading_segments(objects: Iterable[ObjectInfo], *, extension: str, where: str) -> Iterator[Segment]:
@@ -244,20 +229,22 @@ def end_at_or_above(objects: Iterable[ObjectInfo], from_offset: int, *, where: s
     return max((end for end in ends if end > from_offset), default=None)
 
 
-def _summary(segments: Iterable[Segment], *, tail: Segment, claims: list[ClaimName]) -> Chain:
-    count = 1
-    for segment in segments:
-        tail = segment
-        count += 1
-    return Chain(position=tail.name.end_offset, tail=tail, segment_count=count, claims=tuple(sorted(claims)))
+class _Bookkeeping:
+    """Claims and floors of a listing, taken out of it as it passes."""
 
+    def __init__(self) -> None:
+        self.claims: list[ClaimName] = []
+        self.floors: list[int] = []
 
-def _without_claims(objects: Iterable[ObjectInfo], claims: list[ClaimName]) -> Iterator[ObjectInfo]:
-    for info in objects:
-        if claim := parse_claim_name(info.name):
-            claims.append(claim)
-        else:
-            yield info
+    def without(self, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+        """Yields the other objects."""
+        for info in objects:
+            if claim := parse_claim_name(info.name):
+                self.claims.append(claim)
+            elif (floor := parse_floor_name(info.name)) is not None:
+                self.floors.append(floor)
+            else:
+                yield info
 
 
 def _parsed(
@@ -267,7 +254,11 @@ def _parsed(
         if info.name.startswith(RESERVED_MARK) or STAGED_MARK in info.name:
             continue
         name = parse_segment_name(info.name)
-        if name is None:
+        if info.is_dangling:
+            refuse(_dangling(info.name, where))
+        elif info.is_special:
+            refuse(_special(info.name, where))
+        elif name is None:
             refuse(_foreign(info.name, where))
         elif extension is not None and name.extension != extension:
             refuse(_other_format(name, extension, where))
@@ -278,6 +269,22 @@ def _parsed(
 def _foreign(name: str, where: str) -> ChainBrokenError:
     return ChainBrokenError(
         f"{where}: {name!r} is not a name mirrorlake writes (its segments are named like {_EXAMPLE})",
+        hint="move it out of the folder",
+        name=name,
+    )
+
+
+def _dangling(name: str, where: str) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{where}: {name} is a link that leads nowhere",
+        hint="mount the file system it leads to, or put the file back; then restart",
+        name=name,
+    )
+
+
+def _special(name: str, where: str) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{where}: {name} is no file, but a pipe, a socket or a device",
         hint="move it out of the folder",
         name=name,
     )
@@ -294,80 +301,65 @@ def _other_format(name: SegmentName, extension: str, where: str) -> ChainBrokenE
 
 
 class _Noted:
-    """Segments as they pass, and the last of them."""
+    """Segments as they pass, and the one of them that ends last."""
 
     def __init__(self, segments: Iterator[Segment]) -> None:
         self._segments = segments
-        self.last: Segment | None = None
+        self.newest: Segment | None = None
 
     def __iter__(self) -> Iterator[Segment]:
-        return self
+        for segment in self._segments:
+            if self.newest is None or segment.name.end_offset > self.newest.name.end_offset:
+                self.newest = segment
+            yield segment
 
-    def __next__(self) -> Segment:
-        self.last = next(self._segments)
-        return self.last
 
-
-def _chain_order(segment: Segment) -> tuple[int, int]:
-    return segment.name.from_offset, -segment.level
+def _covers(large: Segment, small: Segment) -> bool:
+    return large.name.from_offset <= small.name.from_offset and small.name.to_offset <= large.name.to_offset
 
 
 def _chained(
-    level0: Iterable[Segment], upkeep: Upkeep, *, where: str, refuse: Refuse = stop_at_first
+    segments: Iterable[Segment], floor: int, *, where: str, refuse: Refuse = stop_at_first
 ) -> Iterator[Segment]:
-    """Yields the chain out of all levels: of two that hold the same offsets, the one of the higher level."""
+    """Yields the chain: what no larger segment covers and no floor has retired, each from the end of the one before."""
     previous: Segment | None = None
-    for segment in heapq.merge(level0, upkeep.merged, key=_chain_order):
-        if segment.name.end_offset <= upkeep.floor:
+    for segment in uncovered(segments):
+        if segment.name.end_offset <= floor:
             continue
         if previous is None:
-            if segment.name.from_offset > upkeep.floor:
-                refuse(_broken(None, segment, upkeep.floor, where))
+            if segment.name.from_offset > floor:
+                refuse(_broken(None, segment, floor, where))
         elif segment.name.from_offset != previous.name.end_offset:
-            # Sorted by start, so one that ends within the last of the chain lies wholly inside it.
-            if segment.level < previous.level and segment.name.end_offset <= previous.name.end_offset:
-                continue
             refuse(_broken(previous, segment, previous.name.end_offset, where))
         yield segment
-        if previous is None or segment.name.end_offset > previous.name.end_offset:
-            previous = segment
-
-
-def _without_tail(last: Segment | None, tail: Segment | None, position: int, where: str) -> ChainBrokenError:
-    until = last.path if last else f"everything below the floor {position}"
-    newest = f"the newest left is {tail.name}" if tail else "none is left"
-    return ChainBrokenError(
-        f"{where}: {until} reaches offset {position}, and the segment of level 0 that ends there or later is gone "
-        f"({newest})",
-        hint="put it back: merging and retention never take the newest one",
-        expected=position,
-        found=tail.name.end_offset if tail else 0,
-    )
-
-
-def _followed(segments: Iterable[Segment], *, previous: Segment, where: str) -> Iterator[Segment]:
-    for segment in segments:
-        if segment.name.from_offset != previous.name.end_offset:
-            raise _broken(previous, segment, previous.name.end_offset, where)
-        yield segment
         previous = segment
+
+
+def _without_newest(newest: Segment | None, floor: int, where: str) -> ChainBrokenError:
+    left = f"the newest left is {newest.name}" if newest else "none is left"
+    return ChainBrokenError(
+        f"{where}: what was below offset {floor} is retired, and the segment that reached to there is gone ({left})",
+        hint="put it back: retention never takes the newest one",
+        expected=floor,
+        found=newest.name.end_offset if newest else 0,
+    )
 
 
 def _broken(previous: Segment | None, segment: Segment, expected: int, where: str) -> ChainBrokenError:
     if previous is None:
         return ChainBrokenError(
-            f"{where}: the chain starts with {segment.path} instead of at offset {expected}",
+            f"{where}: the chain starts with {segment.name} instead of at offset {expected}",
             hint="put the segments before it back, or choose another destination name to start anew",
             expected=expected,
             found=segment.name.from_offset,
         )
     is_hole = segment.name.from_offset > expected
     return ChainBrokenError(
-        f"{where}: {segment.path} {'leaves a hole after' if is_hole else 'overlaps'} {previous.path}: "
+        f"{where}: {segment.name} {'leaves a hole after' if is_hole else 'overlaps'} {previous.name}: "
         f"expected a segment from {expected}",
         hint="put the missing segments back" if is_hole else "remove the one that should not be there",
-        previous=previous.path,
-        found=segment.path,
+        previous=str(previous.name),
+        found=str(segment.name),
         expected=expected,
     )
 
@@ -385,4 +377,6 @@ def segments_of(
     Raises:
         ChainBrokenError: another extension, or a name that is none of ours; unless ``refuse`` does otherwise.
     """
-    return _parsed(_without_claims(objects, claims), extension=extension, where=where, refuse=refuse)
+    kept = _Bookkeeping()
+    kept.claims = claims
+    return _parsed(kept.without(objects), extension=extension, where=where, refuse=refuse)

@@ -51,11 +51,13 @@ class SnapshotState:
     ``complete_since_ms`` is in Unix milliseconds of the writer's clock: no tombstone at or past the snapshot's end can
     have been removed at the source before ``delete.retention.ms`` had passed since then. ``is_exact`` says that every
     record below the end that matters to the view was read before it could be removed: with all records from the end
-    on, it makes the right view.
+    on, it makes the right view. ``leader_epoch`` is set where ``complete_since_ms`` is true of the source's leader of
+    that epoch alone, and None where it is of every replica, as each is cleaned for itself.
     """
 
     complete_since_ms: int
     is_exact: bool = False
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "gaps_complete": footer.gaps_complete,
         "checksum": {"algorithm": footer.algorithm, "value": footer.checksum},
         **({} if footer.leader_epoch is None else {"leader_epoch": footer.leader_epoch}),
-        **({} if footer.snapshot is None else {"snapshot": asdict(footer.snapshot)}),
+        **({} if footer.snapshot is None else {"snapshot": _snapshot_fields(footer.snapshot)}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
         **({"follows_mirror_v3": True} if envelope.follows_mirror_v3 else {}),
@@ -138,6 +140,10 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
     }
     return json.dumps(fields).encode()
+
+
+def _snapshot_fields(snapshot: SnapshotState) -> dict[str, object]:
+    return {name: value for name, value in asdict(snapshot).items() if value is not None}
 
 
 def _file_fields(file: FileSum) -> dict[str, object]:
@@ -207,7 +213,9 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
 def _snapshot(value: object) -> SnapshotState:
     fields = dict(_pairs(value))
     return SnapshotState(
-        complete_since_ms=_number(fields["complete_since_ms"]), is_exact=fields.get("is_exact", False) is True
+        complete_since_ms=_number(fields["complete_since_ms"]),
+        is_exact=fields.get("is_exact", False) is True,
+        leader_epoch=_number_or_none(fields.get("leader_epoch")),
     )
 
 

@@ -3,14 +3,25 @@
 Reads only, and finds everything that is wrong, not the first thing only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.registry import open_segment
-from mirrorlake.archive.names import parse_claim_name, parse_level_folder, parse_partition_folder, parse_segment_name
+from mirrorlake.archive.looks import same_complaint
+from mirrorlake.archive.names import (
+    NESTED_MAX,
+    RESERVED_MARK,
+    ClaimName,
+    padded,
+    parse_claim_name,
+    parse_partition_folder,
+    parse_segment_name,
+)
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.sidecar import FORMATS_OF_MIRROR_V3, FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshot_content
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
@@ -18,8 +29,8 @@ from mirrorlake.stores.object_store import ObjectStore
 
 Folder = ArchivedPartition | SnapshotPartition
 
-LOOKS = 2
-"""What merging or retention is changing may look broken once; what is broken stays so."""
+FILE_SYSTEMS_OWN = "lost+found"
+"""In the root of ext file systems, closed to all but the superuser; no topic has such a name."""
 
 
 @dataclass(slots=True)
@@ -42,26 +53,48 @@ class NamesReport:
         self.size_bytes += segment.size_bytes
 
 
-def archived_folders(store: ObjectStore) -> Iterator[tuple[str, int]]:
+def archived_folders(
+    store: ObjectStore, *, pass_over: Callable[[str, MirrorlakeError], None]
+) -> Iterator[tuple[str, int]]:
     """Yields the name and number of every partition folder of a store, in the order of names and then numbers.
 
+    A name may be several folders, parted by slashes, as mirror-v3 lets it.
+
+    Args:
+        store: where to look.
+        pass_over: told of each folder that cannot be looked into, and why: ``ConfigurationError`` where its name is
+            none that mirrorlake writes.
+
+
     Raises:
-        MirrorlakeError: the store could not be read.
+        MirrorlakeError: the root could not be read.
     """
     for name in store.folders(""):
-        numbers = (parse_partition_folder(folder) for folder in store.folders(name))
-        for number in sorted(number for number in numbers if number is not None):
-            yield name, number
+        if name != FILE_SYSTEMS_OWN:
+            # What begins with `_` may be a topic's, or our own: neither has others below it.
+            deeper = 0 if name.startswith("_") else NESTED_MAX - 1
+            yield from _partition_folders(store, name, deeper, pass_over)
+
+
+def _partition_folders(
+    store: ObjectStore, name: str, deeper: int, pass_over: Callable[[str, MirrorlakeError], None]
+) -> Iterator[tuple[str, int]]:
+    try:
+        folders = {folder: parse_partition_folder(folder) for folder in store.folders(name)}
+    except MirrorlakeError as error:
+        pass_over(name, error)
+        return
+    for number in sorted(number for number in folders.values() if number is not None):
+        yield name, number
+    for folder in sorted(folder for folder, number in folders.items() if number is None):
+        if deeper and not folder.startswith("_"):
+            yield from _partition_folders(store, f"{name}/{folder}", deeper - 1, pass_over)
 
 
 def extension_found(store: ObjectStore, prefix: str) -> str | None:
-    """Returns the extension of the first segment of a partition's folder, merged ones included; None without any."""
-    if first := first_segment(store, prefix):
-        return first.name.extension
-    for folder in filter(parse_level_folder, store.folders(prefix)):
-        if extension := extension_found(store, f"{prefix}/{folder}"):
-            return extension
-    return None
+    """Returns the extension of the first segment of a partition's folder; None without any."""
+    first = first_segment(store, prefix)
+    return first.name.extension if first else None
 
 
 def first_segment(store: ObjectStore, prefix: str) -> Segment | None:
@@ -94,22 +127,88 @@ def inspect_names(archived: Folder) -> NamesReport:
     Raises:
         MirrorlakeError: the store could not be read.
     """
-    for _ in range(LOOKS):
-        report = NamesReport()
-        for segment in archived.survey(refuse=report.problems.append):
-            report.take(segment)
-        if not report.problems:
-            break
+    claims, report = _claims(archived), _survey(archived)
+    if report.problems:
+        before, claims, report = report.problems, _claims(archived), _survey(archived)
+        report.problems = [now for now in report.problems if any(same_complaint(each, now) for each in before)]
     if not report.problems:
-        try:
-            archived.read_chain()
-        except ChainBrokenError as error:
-            report.problems.append(error)  # what is missing at the end, where no later name shows it
-    # Behind all segments, so this is short.
-    report.claims = sum(
-        parse_claim_name(info.name) is not None for info in archived.store.list(archived.prefix, start_after="_")
-    )
+        report.problems += _missing_at_the_end(archived, claims, report.position)
+    report.claims = len(claims)
+    report.problems += _folders_in(archived)
     return report
+
+
+def _folders_in(archived: Folder) -> Iterator[ChainBrokenError]:
+    """Yields an error for each folder that stands where only files do; readers go into it, or stumble over it.
+
+    Listings of files do not show them. A partition on a file system of its own may have that one's.
+    """
+    for name in archived.store.folders(archived.prefix):
+        is_reserved = name.startswith(RESERVED_MARK) and parse_claim_name(name) is None
+        if not is_reserved and name != FILE_SYSTEMS_OWN:
+            yield ChainBrokenError(
+                f"{archived.prefix}: {name!r} is a folder, and a partition's folder holds files only",
+                hint="move it out of the folder",
+                name=name,
+            )
+
+
+def _survey(archived: Folder) -> NamesReport:
+    report = NamesReport()
+    for segment in archived.survey(refuse=report.problems.append):
+        report.take(segment)
+    return report
+
+
+def _missing_at_the_end(archived: Folder, claims: Sequence[ClaimName], position: int) -> Iterator[ChainBrokenError]:
+    """Yields what says that a segment behind the last one was there, where no later name shows it.
+
+    Nothing a live writer does meanwhile looks so: what is asked first can only be behind what is asked later.
+
+    Args:
+        archived: where to look.
+        claims: as they were before ``position`` was read.
+        position: the end of the last segment.
+    """
+    try:
+        archived.read_chain()
+    except ChainBrokenError as error:
+        yield error
+        return
+    highest = max((claim.from_offset for claim in claims), default=0)
+    if highest > position:
+        # A claim is made at the position alone, so somebody has read it there.
+        yield _lost_newest(archived, position, f"{ClaimName(from_offset=highest)} was claimed behind it")
+    elif described := _first_described(archived, position):
+        key, from_offset = described
+        # A claim goes once its segment is there: what is described and claimed is on its way, in this order.
+        is_claimed = any(claim.from_offset == from_offset for claim in _claims(archived))
+        if not is_claimed and (now := archived.read_chain().position) <= from_offset:
+            yield _lost_newest(archived, now, f"{key} describes one behind it")
+
+
+def _first_described(archived: Folder, position: int) -> tuple[str, int] | None:
+    """Returns key and start of the first description at or behind a position."""
+    if archived.extension not in FORMATS_WITH_SIDECAR:
+        return None
+    for info in archived.store.list(sidecar_folder(archived.prefix), start_after=padded(position)):
+        if name := parse_segment_name(".".join(info.name.split(".")[:2])):
+            return info.key, name.from_offset
+    return None
+
+
+def _claims(archived: Folder) -> list[ClaimName]:
+    # Behind all segments, so this is short.
+    names = (info.name for info in archived.store.list(archived.prefix, start_after="_"))
+    return [claim for name in names if (claim := parse_claim_name(name))]
+
+
+def _lost_newest(archived: Folder, position: int, what: str) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{archived.prefix} ends at offset {position}, and {what}: the newest segment is gone",
+        hint="put it back from a copy; or let the mirror archive the range again, as long as the source has it",
+        position=position,
+    )
 
 
 def all_segments(archived: Folder) -> Iterator[Segment]:
@@ -151,10 +250,9 @@ def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
     with open_segment(archived.store, key) as reader:
         footer = reader.footer
         if footer is None:
-            for columns in reader.records(within=None):
-                low, high = int(columns.offsets[0]), int(columns.offsets[-1])
-                if low < segment.name.from_offset or high > segment.name.to_offset:
-                    raise _misplaced(key, f"holds offsets {low} to {high}", f"it covers {segment.name.offsets}")
+            if segment.name.extension not in FORMATS_OF_MIRROR_V3:
+                reader.check_content()  # its batches have checksums of their own
+            _check_bare(archived, segment, reader)
             return None
         if footer.offsets != segment.name.offsets:
             covers = f"says of itself that it covers {footer.offsets}"
@@ -171,6 +269,26 @@ def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
     return footer
 
 
+def _check_bare(archived: Folder, segment: Segment, reader: SegmentReader) -> None:
+    """Checks a segment that says nothing of itself by its records: mirror-v3 wrote it, or so it looks."""
+    key, last = key_of(archived, segment), None
+    for columns in reader.records(within=None):
+        low, last = int(columns.offsets[0]), int(columns.offsets[-1])
+        if low < segment.name.from_offset or last > segment.name.to_offset:
+            raise _misplaced(key, f"holds offsets {low} to {last}", f"it covers {segment.name.offsets}")
+    for topic, partition in sorted(reader.sources(), key=repr):
+        if partition != archived.partition:
+            raise _misplaced(key, f"holds records of {topic}-{partition}", f"it holds partition {archived.partition}")
+    if segment.name.extension in FORMATS_OF_MIRROR_V3 and last != segment.name.to_offset:
+        lacks = "description" if segment.name.extension in FORMATS_WITH_SIDECAR else "footer of mirrorlake's"
+        raise ChainBrokenError(
+            f"{key} has no {lacks}, and no record of offset {segment.name.to_offset}, "
+            "with which a file of mirror-v3 ends",
+            hint="put it back from a copy, or archive the range again",
+            key=key,
+        )
+
+
 def _check_place(archived: Folder, segment: Segment, footer: SegmentFooter) -> None:
     if footer.envelope.partition != archived.partition:
         holds = f"holds partition {footer.envelope.partition}"
@@ -179,7 +297,7 @@ def _check_place(archived: Folder, segment: Segment, footer: SegmentFooter) -> N
 
 def key_of(archived: Folder, segment: Segment) -> str:
     """Returns the key of a segment in its store."""
-    return f"{archived.prefix}/{segment.path}"
+    return f"{archived.prefix}/{segment.name}"
 
 
 def _misplaced(key: str, what: str, by_name: str) -> ChainBrokenError:

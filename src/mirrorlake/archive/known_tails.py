@@ -1,5 +1,7 @@
 """The last segments a worker has seen, so that the next look at an archive lists what follows and not all of it.
 
+Of each it knows whose records it holds, so that nobody opens it a second time.
+
 A cache only: every position still comes from a listing (law 1), which begins at the segment known instead of at the
 first, and what is before that one was checked when it was learned; see `ArchivedPartition.find_end` for how much of it.
 """
@@ -8,6 +10,7 @@ from collections.abc import Hashable
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.folder import PartitionFolder
+from mirrorlake.archive.newest import Newest, read_newest
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 
 
@@ -16,6 +19,7 @@ class KnownTails:
 
     def __init__(self) -> None:
         self._tails: dict[Hashable, Segment] = {}
+        self._newest: dict[Hashable, tuple[Segment, Newest]] = {}
 
     def read(self, archived: PartitionFolder, *, key: Hashable) -> Chain:
         """Returns the checked end of a chain, as `ArchivedPartition.read_tail` does, and remembers its last segment.
@@ -39,3 +43,14 @@ class KnownTails:
         if chain.tail is not None:
             self._tails[key] = chain.tail
         return chain
+
+    def newest(self, archived: PartitionFolder, tail: Segment, *, key: Hashable) -> Newest:
+        """Returns what a newest segment says of itself: read once, as segments never change.
+
+        Raises:
+            MirrorlakeError: see `read_newest`.
+        """
+        known = self._newest.get(key)
+        if known is None or known[0] != tail:
+            known = self._newest[key] = tail, read_newest(archived, tail)
+        return known[1]

@@ -22,18 +22,17 @@ RESERVED_MARK = "_"
 CLAIM_GENERATION_MAX = 9
 """The highest generation of a claim that a name can hold; see `ClaimName`."""
 
-LEVEL_MAX = 9
-"""The highest level of merged segments: one digit, so that folders sort as levels count."""
-
 FLOOR_PREFIX = f"{RESERVED_MARK}floor-"
 """Begins the names of floors; they sort after all segments and claims, so a listing shows them last."""
 
 PARTITION_MAX = 2**31 - 1
 
+NESTED_MAX = 8
+"""Folders of a destination's name that are looked into."""
+
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})\.([a-z]+)", re.ASCII)
 _CLAIM = re.compile(r"_claim-([0-9]{20})(?:\.([1-9]))?", re.ASCII)
 _FLOOR = re.compile(r"_floor-([0-9]{20})", re.ASCII)
-_LEVEL = re.compile(r"level=([1-9])", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -129,30 +128,19 @@ def parse_floor_name(name: str) -> int | None:
     return int(match[1])
 
 
-def level_folder(level: int) -> str:
-    """Returns the folder of merged segments below a partition's."""
-    assert 1 <= level <= LEVEL_MAX, f"level {level}"
-    return f"level={level}"
-
-
-def parse_level_folder(name: str) -> int | None:
-    """Returns the level a folder below a partition's holds, or None where it is no such folder."""
-    match = _LEVEL.fullmatch(name)
-    return int(match[1]) if match else None
-
-
 def partition_prefix(destination_name: str, partition: int) -> str:
     """Returns the folder of an archived partition: ``{destination_name}/{partition}``.
 
     Args:
-        destination_name: one folder name; a topic's name, or what the user put in its place.
+        destination_name: a topic's name, or what the user put in its place; folders of it are parted by slashes.
         partition: the number of the source partition.
 
     Raises:
-        ConfigurationError: the name is empty, ``.``, ``..``, holds a slash, backslash or control character,
+        ConfigurationError: a folder of the name is empty, ``.``, ``..``, holds a backslash or control character,
             or is longer than a file system takes; or the number is not that of a partition.
     """
-    check_key_part(destination_name, what="destination name")
+    for part in destination_name.split("/"):
+        check_key_part(part, what="destination name")
     if not 0 <= partition <= PARTITION_MAX:
         raise ConfigurationError(f"{partition} is not the number of a partition", partition=partition)
     return f"{destination_name}/{partition}"

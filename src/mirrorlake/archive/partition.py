@@ -2,32 +2,30 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from mirrorlake.archive.chain import (
-    NO_UPKEEP,
     Chain,
     Refuse,
     Segment,
-    Upkeep,
     check_chain,
     check_tail,
+    floor_of,
     leading_segments,
-    merged_segments,
     tail_start_after,
-    upkeep_of,
+    uncovered,
     walk_chain,
 )
-from mirrorlake.archive.claims import Claim, decode_claim
-from mirrorlake.archive.names import FLOOR_PREFIX, level_folder, padded, parse_level_folder, partition_prefix
+from mirrorlake.archive.claims import Claim, check_claim, decode_claim
+from mirrorlake.archive.looks import LOOKS_MAX, moved, same_complaint, settled
+from mirrorlake.archive.names import FLOOR_PREFIX, padded, partition_prefix
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.archive.tail_search import find_last_page
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectInfo, ObjectMissingError, ObjectStore
-
-UPKEEP_CHANGES_MAX = 10
-"""How often merging or retention may change an archive while it is looked at; each time the look is taken again."""
 
 
 class ArchivedPartition:
@@ -49,33 +47,29 @@ class ArchivedPartition:
     def read_chain(self) -> Chain:
         """Lists the whole folder and returns its checked chain; a folder that does not exist is empty.
 
-        Where level 0 alone is no chain, merged segments and the floor are looked at too.
+        What is no chain is looked at again, with the floor: a folder is not listed in one instant, so that it may show
+        what was published last without what came before it, or miss a merged segment whose inputs are gone. Whatever
+        stood there before a look began is in that look, so only what is really missing is missing twice.
 
         Raises:
-            ChainBrokenError: see `check_chain`.
+            ChainBrokenError: see `check_chain`; the same was wrong in two looks, one after the other.
             PositionMovedError: merging or retention changed the archive too often meanwhile.
         """
         return self._read_chain(self.store.list(self.prefix))
 
     def _read_chain(self, listing: Iterable[ObjectInfo]) -> Chain:
-        upkeep = NO_UPKEEP
-        for attempt in range(UPKEEP_CHANGES_MAX):
-            if attempt:
-                listing = self.store.list(self.prefix)
+        floor = 0
+        before: ChainBrokenError | None = None
+        for _ in range(LOOKS_MAX):
             try:
-                chain = check_chain(listing, extension=self.extension, where=self.prefix, upkeep=upkeep)
-            except ChainBrokenError:
-                known, upkeep = upkeep, self._read_upkeep()
-                if known == upkeep:
+                return check_chain(listing, extension=self.extension, where=self.prefix, floor=floor)
+            except ChainBrokenError as error:
+                known, floor = floor, self._read_floor()
+                if floor == known and same_complaint(before, error):
                     raise
-                continue
-            if chain.tail is None:
-                # An empty level 0 is new, unless something was merged from it: then its newest segment was taken.
-                known, upkeep = upkeep, self._read_upkeep()
-                if known != upkeep:
-                    continue
-            return chain
-        raise self._moved()
+                before = error
+            listing = self.store.list(self.prefix)
+        raise moved(self.prefix)
 
     def find_end(self) -> Chain:
         """Returns the checked chain, or only its checked end where the store would list for long.
@@ -91,6 +85,9 @@ class ArchivedPartition:
         page_objects = self.store.listing_page_objects
         if page_objects is None:
             return self.read_chain()
+        return settled(lambda: self._search_end(page_objects), where=self.prefix)
+
+    def _search_end(self, page_objects: int) -> Chain:
         head = list(itertools.islice(self.store.list(self.prefix), page_objects))
         first_page = list(leading_segments(head, extension=self.extension, where=self.prefix))
         if len(first_page) < page_objects:
@@ -102,16 +99,16 @@ class ArchivedPartition:
             page = list(leading_segments(listing, extension=self.extension, where=self.prefix))
             return page, len(page) < page_objects
 
-        return self.read_end(find_last_page(first_page, page_after)[0])
+        return self.read_end(next(uncovered(find_last_page(first_page, page_after))))
 
     def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
         """Yields the segments of a chain that may be broken, telling ``refuse`` of everything that is wrong.
 
-        What merging or retention changes meanwhile may look broken: look again before you believe it.
+        What others write meanwhile may look broken: believe what two surveys in a row tell (`looks`).
         """
-        upkeep = self._read_upkeep()
+        floor = self._read_floor()
         listing = self.store.list(self.prefix)
-        return walk_chain(listing, extension=self.extension, where=self.prefix, upkeep=upkeep, refuse=refuse)
+        return walk_chain(listing, extension=self.extension, where=self.prefix, floor=floor, refuse=refuse)
 
     def segments(self, chain: Chain) -> Iterator[Segment]:
         """Yields the segments of a chain that was read, and those that followed since, checking each once more.
@@ -120,27 +117,35 @@ class ArchivedPartition:
             ChainBrokenError: see `check_chain`; raised when the walk gets there.
             PositionMovedError: segments were merged or retired since the chain was read; read it again.
         """
+        last: Segment | None = None
+        before: ChainBrokenError | None = None
+        for _ in range(LOOKS_MAX):
+            try:
+                for segment in self._walk_behind(last, chain.floor):
+                    last, before = segment, None
+                    yield segment
+            except ChainBrokenError as error:
+                if same_complaint(before, error):
+                    self.read_chain()
+                    raise self._merged() from None
+                before = error
+            else:
+                return
+        raise moved(self.prefix)
+
+    def _walk_behind(self, last: Segment | None, floor: int) -> Iterator[Segment]:
+        """Lists anew, and yields the segments of the chain behind ``last``, which must be part of it still."""
         listing = self.store.list(self.prefix)
-        try:
-            yield from walk_chain(listing, extension=self.extension, where=self.prefix, upkeep=chain.upkeep)
-        except ChainBrokenError:
-            if self._read_upkeep() == chain.upkeep:
-                raise
-            raise self._moved() from None
+        walk = walk_chain(listing, extension=self.extension, where=self.prefix, floor=floor)
+        if last is not None and not any(segment == last for segment in walk):
+            raise self._merged()
+        yield from walk
 
-    def _read_upkeep(self) -> Upkeep:
-        # Bottom up, and floors last: whatever vanishes while we look has been put into a folder, or below a floor,
-        # that is looked at later.
-        levels = sorted(filter(None, map(parse_level_folder, self.store.folders(self.prefix))))
-        merged = [segment for level in levels for segment in self._merged(level)]
-        return upkeep_of(merged, self.store.list(self.prefix, start_after=FLOOR_PREFIX))
-
-    def _merged(self, level: int) -> Iterator[Segment]:
-        folder = f"{self.prefix}/{level_folder(level)}"
-        return merged_segments(self.store.list(folder), level=level, extension=self.extension, where=folder)
-
-    def _moved(self) -> PositionMovedError:
+    def _merged(self) -> PositionMovedError:
         return PositionMovedError(f"{self.prefix}: segments were merged or retired while the archive was looked at")
+
+    def _read_floor(self) -> int:
+        return floor_of(self.store.list(self.prefix, start_after=FLOOR_PREFIX))
 
     def read_tail(self, known: Segment | None) -> Chain:
         """Lists from the last known segment on and returns the checked end of the chain.
@@ -156,8 +161,12 @@ class ArchivedPartition:
         """
         if known is None:
             return self.find_end()
-        objects = self.store.list(self.prefix, start_after=tail_start_after(known))
-        return check_tail(known, objects, extension=self.extension, where=self.prefix)
+
+        def look() -> Chain:
+            objects = self.store.list(self.prefix, start_after=tail_start_after(known))
+            return check_tail(known, objects, extension=self.extension, where=self.prefix)
+
+        return settled(look, where=self.prefix)
 
     def read_end(self, known: Segment) -> Chain:
         """Returns the checked end of the chain, which must still hold its known tail, or what it was merged into.
@@ -171,17 +180,28 @@ class ArchivedPartition:
         except PositionMovedError:
             return self.read_chain()
 
-    def pending_claim(self, chain: Chain) -> Claim | None:
-        """Returns the claim of the chain's position, if there is one: the next segment ends where it says."""
+    def pending_claim(self, chain: Chain, *, origin: Origin) -> Claim | None:
+        """Returns the claim of the chain's position, if there is one: the next segment ends where it says.
+
+        Args:
+            chain: as it was read a moment ago.
+            origin: whose records the next segment is to hold.
+
+        Raises:
+            ChainBrokenError: the claim is damaged or for another format; see `check_claim`.
+            OtherSourceError, TopicRecreatedError: it is for a segment of another source.
+        """
         for name in chain.claims:
             if name.from_offset != chain.position:
                 continue
+            key = f"{self.prefix}/{name}"
             try:
-                data = self.store.read(f"{self.prefix}/{name}")
+                data = self.store.read(key)
             except ObjectMissingError:
                 return None
-            if claim := decode_claim(data, from_offset=name.from_offset):
-                return claim
+            if claim := decode_claim(data, name):
+                check_claim(claim, key, extension=self.extension, origin=origin)
+                return replace(claim, key=key)
         return None
 
     def sweep(self, chain: Chain) -> int:
@@ -200,13 +220,16 @@ class ArchivedPartition:
             staged += self.store.sweep_staged(sidecar_folder(self.prefix))
         return len(leftovers) + staged
 
-    def publication(self, from_offset: int, *, writer: str, crash_point: CrashPoint = no_crash) -> SegmentPublication:
-        """Begins the segment at ``from_offset``, the position last read."""
+    def publication(
+        self, from_offset: int, *, origin: Origin, writer: str, crash_point: CrashPoint = no_crash
+    ) -> SegmentPublication:
+        """Begins the segment at ``from_offset``, the position last read, for records of ``origin``."""
         return SegmentPublication(
             self.store,
             self.prefix,
             from_offset=from_offset,
             extension=self.extension,
+            origin=origin,
             writer=writer,
             crash_point=crash_point,
         )

@@ -3,7 +3,8 @@
 The protocol, for the segment that begins at ``from``; ``tests/unit/archive/test_publish_model.py`` tries every
 interleaving and crash:
 
-1. create the claim of ``from`` if absent, with the planned ``to``; where one exists, its ``to`` is adopted;
+1. create the claim of ``from`` if absent, with the planned ``to``; where one exists, its ``to`` is adopted, if it is
+   for a segment of the same source and format;
 2. list: where any segment ends at or above ``from``, stand down;
 3. create the segment ``from``-``to`` if absent; where it exists, an equal one was published;
 4. delete the claim.
@@ -12,6 +13,9 @@ Why it holds: a claim is deleted only when a segment at or above its ``from`` ex
 make another claim of that ``from`` sees that segment in step 2. Until then there is one readable claim, and
 every segment from ``from`` ends where it says. A crash anywhere leaves a claim, which the next writer adopts,
 or a claim below the position, which is swept.
+
+Two sources never share a chain: whoever begins a segment behind another has looked whose that is (``newest``), and
+of the first one the claim says it.
 
 A claim that cannot be read (an empty file after a power loss, a stray touch) is void for everyone who reads
 it, because objects never change: the claim is then made under the next generation of the name. Nobody deletes
@@ -23,8 +27,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirrorlake.archive.chain import end_at_or_above
-from mirrorlake.archive.claims import Claim, decode_claim, encode_claim
+from mirrorlake.archive.claims import Claim, check_claim, decode_claim, encode_claim
 from mirrorlake.archive.names import CLAIM_GENERATION_MAX, ClaimName, SegmentName, padded
+from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore, StagedObject
@@ -94,6 +99,7 @@ class SegmentPublication:
         prefix: the partition's folder.
         from_offset: the archive's position as last read.
         extension: the format's.
+        origin: whose records the segment will hold.
         writer: names this writer in its claims.
         crash_point: called before every step; for tests.
     """
@@ -105,6 +111,7 @@ class SegmentPublication:
         *,
         from_offset: int,
         extension: str,
+        origin: Origin,
         writer: str,
         crash_point: CrashPoint = no_crash,
     ) -> None:
@@ -114,6 +121,7 @@ class SegmentPublication:
         self._store = store
         self._prefix = prefix
         self._extension = extension
+        self._origin = origin
         self._writer = writer
         self._crash_point = crash_point
         self._claim_keys: list[str] = []
@@ -131,7 +139,8 @@ class SegmentPublication:
             raw_bytes: record bytes of the planned range, at most ``SEGMENT_RAW_BYTES_MAX``.
 
         Raises:
-            ChainBrokenError: the claim is for another format, or too many claims are unreadable.
+            ChainBrokenError: the claim is damaged or for another format, or too many claims are unreadable.
+            OtherSourceError, TopicRecreatedError: the claim is for a segment of another source.
             PositionMovedError: the claim vanished and no segment explains it; try again.
             TransientError, PermanentError: the store's; a claim of ours may stay behind, which is harmless.
         """
@@ -143,6 +152,7 @@ class SegmentPublication:
             extension=self._extension,
             raw_bytes=raw_bytes,
             writer=self._writer,
+            origin=self._origin,
         )
         claim = self._settle_claim(own)
         self._crash_point(Step.LIST_TAIL)
@@ -150,8 +160,8 @@ class SegmentPublication:
             return self._stand_down(position)
         if claim is None:
             raise PositionMovedError(f"{self._prefix}: the claim of offset {self.from_offset} came and went")
-        if claim.extension != self._extension:
-            raise self._other_format(claim)
+        if claim is not own:
+            check_claim(claim, self._claim_keys[-1], extension=self._extension, origin=self._origin)
         self.state = State.CLAIMED
         self.segment_name = SegmentName(
             from_offset=self.from_offset, to_offset=claim.to_offset, extension=self._extension
@@ -214,9 +224,10 @@ class SegmentPublication:
 
     def _settle_claim(self, own: Claim) -> Claim | None:
         """Returns the one readable claim of this offset, ours where none was; None where it vanished."""
-        content = encode_claim(own)
         for generation in range(CLAIM_GENERATION_MAX + 1):
-            key = f"{self._prefix}/{ClaimName(from_offset=self.from_offset, generation=generation)}"
+            name = ClaimName(from_offset=self.from_offset, generation=generation)
+            content = encode_claim(own, name)
+            key = f"{self._prefix}/{name}"
             self._claim_keys.append(key)
             self._crash_point(Step.CREATE_CLAIM)
             try:
@@ -229,7 +240,7 @@ class SegmentPublication:
                     return None
                 # Equal content is ours too: a store may do the create, lose the answer, and say "exists".
                 self._is_claim_mine = found == content
-                if claim := decode_claim(found, from_offset=self.from_offset):
+                if claim := decode_claim(found, name):
                     return claim
             else:
                 self._is_claim_mine = True
@@ -242,7 +253,7 @@ class SegmentPublication:
 
     def _position_above(self) -> int | None:
         # One narrow listing: segments that begin lower end lower, as the chain was checked; and merging and
-        # retention leave the newest level-0 segment alone, so that it is always in here.
+        # retention leave the newest segment alone, so that it is always in here.
         objects = self._store.list(self._prefix, start_after=padded(self.from_offset))
         return end_at_or_above(objects, self.from_offset, where=self._prefix)
 
@@ -257,13 +268,3 @@ class SegmentPublication:
         for key in reversed(self._claim_keys):
             self._crash_point(step)
             self._store.delete(key)
-
-    def _other_format(self, claim: Claim) -> ChainBrokenError:
-        return ChainBrokenError(
-            f"{self._prefix}: offset {self.from_offset} is claimed for a {claim.extension} segment by "
-            f"{claim.writer}, and this mirror writes {self._extension}",
-            hint="archive each format under a destination name of its own; or, where no writer of the other "
-            f"one runs any more, delete {self._claim_keys[-1]}",
-            expected=self._extension,
-            found=claim.extension,
-        )

@@ -55,7 +55,7 @@ class SealingFile(RawIOBase):
         self._end = bytearray()
 
     def seal(self) -> str:
-        """Writes what was held back, with the seal in place of the one ``OPEN_SEAL`` in quotes there; returns it.
+        """Writes what was held back, with the seal in place of the last ``OPEN_SEAL`` in quotes there; returns it.
 
         Raises:
             StoreUnavailableError, StoreUnusableError: the file's.
@@ -68,7 +68,7 @@ class SealingFile(RawIOBase):
 
 
 def sealed(data: bytes) -> bytes:
-    """Returns ``data`` with the seal in place of the one ``OPEN_SEAL`` in quotes in it."""
+    """Returns ``data`` with the seal in place of the last ``OPEN_SEAL`` in quotes in it."""
     return _with_digits(data, xxhash.xxh3_128(data).hexdigest())
 
 
@@ -103,7 +103,7 @@ def _flaw(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
 
 
 def _with_digits(data: bytes, digits: str) -> bytes:
-    # In quotes: as JSON escapes quotes, no text in it can look like this.
-    before, found, after = data.partition(f'"{OPEN_SEAL}"'.encode())
+    # The last one: a topic, too, may be named by as many zeros, and the seal stands behind all that is said.
+    before, found, after = data.rpartition(f'"{OPEN_SEAL}"'.encode())
     assert found, "there is no place for a seal"
     return before + f'"{digits}"'.encode() + after

@@ -30,7 +30,10 @@ FORMATS_WITH_SIDECAR = ("ndjson", "log")
 
 GENERATION_MAX = 9
 
-_LEVEL_MARK = "level="
+
+FORMATS_OF_MIRROR_V3 = ("parquet", "ndjson")
+"""By extension: formats in which a file that says nothing of itself may be mirror-v3's. Of others its description is
+lost."""
 
 
 class SidecarStep(StrEnum):
@@ -44,13 +47,9 @@ def sidecar_folder(partition_folder: str) -> str:
     """Returns the folder of the descriptions of a folder of segments.
 
     Raises:
-        ValueError: not the folder of a partition, nor of a level of one.
+        ValueError: not the folder of a partition.
     """
     topic, _, partition = partition_folder.rpartition("/")
-    if partition.startswith(_LEVEL_MARK):
-        level = partition
-        topic, _, partition = topic.rpartition("/")
-        partition = f"{partition}/{level}"
     if not topic:
         raise ValueError(f"not the folder of a partition: {partition_folder!r}")
     return f"{topic}/{SIDECAR_FOLDER}/{partition}"
@@ -166,3 +165,28 @@ def _unfit(segment_key: str, what: str) -> ChainBrokenError:
         "range again",
         key=segment_key,
     )
+
+
+def undescribed(first_key: str, last_key: str) -> ChainBrokenError:
+    """Returns the error for segments that have lost their descriptions; of the last one it is certain."""
+    others = f", perhaps like others from {first_key} on" if first_key != last_key else ""
+    return ChainBrokenError(
+        f"{last_key} has no description ({sidecar_key(last_key)}){others}, and mirrorlake wrote what stands beside",
+        hint="put it back from a copy, or archive the range again; if mirror-v3 went on with this archive, let "
+        "mirrorlake go on in turn: its next segment says so",
+        key=last_key,
+    )
+
+
+def check_described(key: str) -> None:
+    """Checks that a segment which says nothing of itself may be one of mirror-v3.
+
+    Raises:
+        ChainBrokenError: mirror-v3 writes no such format: its description has been lost.
+    """
+    if key.rpartition(".")[2] not in FORMATS_OF_MIRROR_V3:
+        raise ChainBrokenError(
+            f"{key} has no description ({sidecar_key(key)}): its records can be read, and whose they are is not known",
+            hint="put it back from a copy, or archive the range again",
+            key=key,
+        )

@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
 from rich.markup import escape
 
-from mirrorlake.cli.output import console, print_json, print_table
+from mirrorlake.cli.output import console, print_json, print_note, print_table
 from mirrorlake.cli.progress import bytes_progress
 from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
-    from mirrorlake.service.archive_places import ArchivePlace
+    from mirrorlake.errors import MirrorlakeError
+    from mirrorlake.service.archive_places import Finding, Survey
     from mirrorlake.service.archive_reports import PartitionReport
+
+_log = structlog.get_logger("mirrorlake")
 
 COLUMNS = (
     *("name", "partition", "format", "segments", "start", "position", "records", "gaps", "bytes"),
@@ -39,10 +43,11 @@ class Where:
 def ls(where: Where, *, segments: bool, as_json: bool) -> int:
     """Prints a row per partition or per file; returns 1 where something is wrong with one, else 0."""
     start_logs()
-    places = _places(where)
+    survey = _survey(where)
     from mirrorlake.service.archive_reports import read_footers, read_names, segment_row
 
-    reports = read_names(places)
+    reports = read_names(survey.places)
+    findings = [finding for finding in survey.findings if not finding.is_odd_name]
     files: list[dict[str, str | int | None]] = []
     with bytes_progress("reading footers", _bytes(reports)) as progressed:
         read_footers(
@@ -57,39 +62,66 @@ def ls(where: Where, *, segments: bool, as_json: bool) -> int:
         )
     else:
         print_table(files if segments else rows, SEGMENT_COLUMNS if segments else COLUMNS)
-        _print_problems(reports)
-    return _exit_code(reports)
+        _print_problems(reports, findings)
+        _print_nothings(survey)
+    return _exit_code(reports, findings)
 
 
 def check(where: Where, *, level: str, as_json: bool) -> int:
-    """Checks every partition and prints a row each; returns 0 where all are sound, else 1."""
-    start_logs()
-    places = _places(where)
-    from mirrorlake.service.archive_reports import check_contents, read_names
+    """Checks every partition and prints a row each, and one for each that is missing; returns 0 where all are sound.
 
-    reports = read_names(places)
+    1 where something is wrong, and where there was nothing to check.
+    """
+    start_logs()
+    survey = _survey(where)
+    from mirrorlake.service.archive_missing import find_missing
+    from mirrorlake.service.archive_reports import check_contents, finding_row, read_names
+
+    reports = read_names(survey.places)
+    findings = [finding for finding in survey.findings if not finding.is_odd_name] + find_missing(survey, reports)
     if level == "checksums":
         with bytes_progress("checking files", _bytes(reports)) as progressed:
             check_contents(reports, progressed=progressed)
+        _warn_of_bare(reports)
     rows = [{**report.fields(), "result": "broken" if report.names.problems else "sound"} for report in reports]
+    lost = [{**finding_row(finding), "result": "broken"} for finding in findings]
     if as_json:
-        print_json([_with_problems(row, report) for row, report in zip(rows, reports, strict=True)])
+        print_json(
+            [_with_problems(row, report) for row, report in zip(rows, reports, strict=True)]
+            + [{**row, "problems": [_problem(finding.error)]} for row, finding in zip(lost, findings, strict=True)]
+        )
     else:
-        print_table(rows, CHECK_COLUMNS)
-        _print_problems(reports)
-    return _exit_code(reports)
+        print_table([*rows, *lost], CHECK_COLUMNS)
+        _print_problems(reports, findings)
+    return _exit_code(reports, findings)
 
 
-def _places(where: Where) -> "list[ArchivePlace]":
+def _warn_of_bare(reports: "Sequence[PartitionReport]") -> None:
+    for report in reports:
+        if report.bare and not report.names.problems:
+            _log.warning(
+                f"{report.place.where}: {report.bare} files have no checksum: their records were read, and compared "
+                "with nothing",
+                hint=f"mirror-v3 wrote them, or what described them in {report.place.name}/_meta is lost; "
+                "`mirrorlake verify` compares them with the source",
+            )
+
+
+def _survey(where: Where) -> "Survey":
     from mirrorlake.service.archive_places import Filters, places_below, places_of
 
     filters = Filters(
         mirrors=frozenset(where.mirrors), names=frozenset(where.topics), partitions=frozenset(where.partitions)
     )
     if where.root is not None:
-        return places_below(where.root, filters)
-    assert where.config is not None
-    return places_of(load(where.config), filters)
+        survey = places_below(where.root, filters)
+    else:
+        assert where.config is not None
+        survey = places_of(load(where.config), filters)
+    for finding in survey.findings:
+        if finding.is_odd_name:
+            _log.warning(f"{finding.store.where('')}/{finding.name} was passed over", error=finding.error.message)
+    return survey
 
 
 def _bytes(reports: "Sequence[PartitionReport]") -> int:
@@ -97,18 +129,30 @@ def _bytes(reports: "Sequence[PartitionReport]") -> int:
 
 
 def _with_problems(row: "dict[str, str | int | None]", report: "PartitionReport") -> dict[str, object]:
-    problems = [{"problem": error.message, "hint": error.hint or None} for error in report.names.problems]
-    return {**row, "problems": problems}
+    return {**row, "problems": [_problem(error) for error in report.names.problems]}
 
 
-def _print_problems(reports: "Sequence[PartitionReport]") -> None:
+def _problem(error: "MirrorlakeError") -> dict[str, str | None]:
+    return {"problem": error.message, "hint": error.hint or None}
+
+
+def _print_problems(reports: "Sequence[PartitionReport]", findings: "Sequence[Finding]") -> None:
     out = console()
-    for report in reports:
-        for error in report.names.problems:
-            out.print(f"[red]error[/] {escape(error.message)}", soft_wrap=True)
-            if error.hint:
-                out.print(f"      {escape(error.hint)}", soft_wrap=True)
+    for error in [error for report in reports for error in report.names.problems] + [each.error for each in findings]:
+        out.print(f"[red]error[/] {escape(error.message)}", soft_wrap=True)
+        if error.hint:
+            out.print(f"      {escape(error.hint)}", soft_wrap=True)
 
 
-def _exit_code(reports: "Sequence[PartitionReport]") -> int:
-    return 1 if any(report.names.problems for report in reports) else 0
+def _print_nothings(survey: "Survey") -> None:
+    """Says of each store in which nothing was found that it was looked at."""
+    filters = survey.filters
+    asked = " that was asked for" if filters.names or filters.partitions or filters.mirrors else ""
+    filled = {place.store for place in survey.places} | {finding.store for finding in survey.findings}
+    for store in survey.owners:
+        if store not in filled:
+            print_note(f"nothing{asked} is archived in {store.where('')}")
+
+
+def _exit_code(reports: "Sequence[PartitionReport]", findings: "Sequence[Finding]") -> int:
+    return 1 if findings or any(report.names.problems for report in reports) else 0

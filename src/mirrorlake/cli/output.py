@@ -21,6 +21,8 @@ _STYLES = {
     "differs": "red",
     "refused": "red",
     "running": "cyan",
+    "behind": "yellow",
+    "unreachable": "yellow",
     "caught-up": "green",
     "equal": "green",
     "sound": "green",
@@ -40,16 +42,24 @@ _SHORT_HEADINGS = {
     "source_low": "SOURCE\nLOW",
     "source_high": "SOURCE\nHIGH",
     "dest_next": "DEST\nNEXT",
+    "lag_seconds": "LAG\nSECONDS",
     "first_difference": "FIRST\nDIFFERENCE",
 }
 _FOLDABLE = frozenset({"name", "topic", "destination", "to", "note", "what it shows"})
 _EXPENDABLE = ("to", "offsets", "lag")
 """What other columns say too, in the order in which it is left out."""
+_FIRST_TO_GO = "lag_seconds"
+"""Left out before anything is folded."""
+
+
+def is_terminal() -> bool:
+    """Tells whether somebody looks at stdout."""
+    return sys.stdout.isatty()
 
 
 def console() -> Console:
     """Returns the console of stdout; a file or pipe gets wide, plain text."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    return Console(width=None if is_terminal() else PLAIN_WIDTH, highlight=False)
 
 
 def error_console() -> Console:
@@ -60,6 +70,11 @@ def error_console() -> Console:
 def print_warning(text: str) -> None:
     """Prints a line below a table that asks for a second look."""
     console().print(f"[yellow]warning[/] {escape(text)}")
+
+
+def print_note(text: str) -> None:
+    """Prints a line below a table that says what it does not show."""
+    console().print(f"[dim]note[/] {escape(text)}")
 
 
 def print_json(value: object) -> None:
@@ -79,7 +94,9 @@ def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "")
         title: shown above.
     """
     out = console()
-    layout = fit(rows, columns, width=out.width)
+    # Programs read what is piped: `1,234` is not a number to them.
+    is_grouped = is_terminal()
+    layout = fit(rows, columns, width=out.width, is_grouped=is_grouped)
     table = Table(title=title or None, box=None, pad_edge=False, title_justify="left", header_style="bold")
     for column in layout.columns:
         is_folded = column in layout.folded
@@ -88,10 +105,10 @@ def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "")
             justify="right" if _is_number(rows, column) else "left",
             no_wrap=not is_folded,
             overflow="fold",
-            min_width=_column_width(rows, column, layout.headings[column], is_folded=is_folded),
+            min_width=_column_width(rows, column, layout.headings[column], is_folded=is_folded, is_grouped=is_grouped),
         )
     for row in rows:
-        table.add_row(*(_text(column, row.get(column)) for column in layout.columns))
+        table.add_row(*(_text(column, row.get(column), is_grouped=is_grouped) for column in layout.columns))
     if layout.common:
         out.print(", ".join(f"{column.replace('_', ' ')}: {escape(text)}" for column, text in layout.common.items()))
     out.print(table)
@@ -119,8 +136,8 @@ class Layout:
     folded: frozenset[str] = frozenset()
 
 
-def fit(rows: Sequence[Row], columns: Sequence[str], *, width: int) -> Layout:
-    """Returns how rows are shown in ``width`` columns of a screen. Pure.
+def fit(rows: Sequence[Row], columns: Sequence[str], *, width: int, is_grouped: bool = True) -> Layout:
+    """Returns how rows are shown in ``width`` columns of a screen, digits in groups of three or not. Pure.
 
     Whatever fits is shown as it is. Otherwise, one after the other until it fits: headings become short and
     columns without a value go; what is the same in every row is said once; long texts may be folded; columns
@@ -128,32 +145,46 @@ def fit(rows: Sequence[Row], columns: Sequence[str], *, width: int) -> Layout:
     """
     shown = tuple(columns)
     headings = {column: column.upper().replace("_", "-") for column in columns}
-    if _width(rows, shown, headings) <= width:
+    if _width(rows, shown, headings, is_grouped=is_grouped) <= width:
         return Layout(columns=shown, headings=headings)
     headings = {column: _SHORT_HEADINGS.get(column, heading) for column, heading in headings.items()}
     shown = tuple(column for column in shown if any(row.get(column) is not None for row in rows))
+    if _width(rows, shown, headings, is_grouped=is_grouped) > width:
+        shown = tuple(column for column in shown if column != _FIRST_TO_GO)
     common: dict[str, str] = {}
-    if _width(rows, shown, headings) > width:
+    if _width(rows, shown, headings, is_grouped=is_grouped) > width:
         common = {column: str(rows[0][column]) for column in shown if _is_common(rows, column)}
         shown = tuple(column for column in shown if column not in common)
-    folded = frozenset(_FOLDABLE & set(shown)) if _width(rows, shown, headings) > width else frozenset()
+    folded = (
+        frozenset(_FOLDABLE & set(shown))
+        if _width(rows, shown, headings, is_grouped=is_grouped) > width
+        else frozenset()
+    )
     for column in _EXPENDABLE:
-        if _width(rows, shown, headings, folded=folded) > width:
+        if _width(rows, shown, headings, folded=folded, is_grouped=is_grouped) > width:
             shown = tuple(other for other in shown if other != column)
     return Layout(columns=shown, headings=headings, common=common, folded=folded & set(shown))
 
 
 def _width(
-    rows: Sequence[Row], columns: Sequence[str], headings: Mapping[str, str], *, folded: frozenset[str] = frozenset()
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    headings: Mapping[str, str],
+    *,
+    is_grouped: bool,
+    folded: frozenset[str] = frozenset(),
 ) -> int:
     """Returns how wide the table is, at the least; columns are two spaces apart."""
-    widths = [_column_width(rows, column, headings[column], is_folded=column in folded) for column in columns]
+    widths = [
+        _column_width(rows, column, headings[column], is_folded=column in folded, is_grouped=is_grouped)
+        for column in columns
+    ]
     return sum(widths) + _GAP * max(0, len(widths) - 1)
 
 
-def _column_width(rows: Sequence[Row], column: str, heading: str, *, is_folded: bool) -> int:
+def _column_width(rows: Sequence[Row], column: str, heading: str, *, is_folded: bool, is_grouped: bool) -> int:
     """Returns how wide a column must be."""
-    texts = (Text.from_markup(_text(column, row.get(column))).cell_len for row in rows)
+    texts = (Text.from_markup(_text(column, row.get(column), is_grouped=is_grouped)).cell_len for row in rows)
     natural = max([*map(len, heading.split("\n")), *texts])
     return min(natural, FOLDED_WIDTH_MIN) if is_folded else natural
 
@@ -169,15 +200,15 @@ def _is_common(rows: Sequence[Row], column: str) -> bool:
     return len({row.get(column) for row in rows}) == 1
 
 
-def _text(column: str, value: Cell) -> str:
+def _text(column: str, value: Cell, *, is_grouped: bool) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+        return f"{value:,}" if is_grouped and abs(value) >= 10_000 else str(value)
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.1f}" if is_grouped else f"{value:.1f}"
     style = _STYLES.get(str(value).partition(":")[0]) if column in _STYLED else None
     text = escape(str(value))
     return f"[{style}]{text}[/]" if style else text

@@ -13,13 +13,15 @@ def plan(path: Path, *, as_json: bool) -> int:
     """Prints what ``run`` would do now; returns 1 if it would refuse something, else 0."""
     start_logs()
     config = load(path)
-    from mirrorlake.service.planning import read_plan
+    from mirrorlake.service.planning import read_whole_plan
 
-    rows = asyncio.run(read_plan(config))
+    found = asyncio.run(read_whole_plan(config))
+    idle = [{**row, "action": "nothing to do"} for each in found.idle for row in each.as_json()]
     if as_json:
-        print_json([row.as_json() for row in rows])
+        print_json([*(row.as_json() for row in found.rows), *idle])
     else:
-        print_table([row.as_row() for row in rows], COLUMNS)
-        for warning in dict.fromkeys(warning for row in rows for warning in row.warnings):
+        print_table([*(row.as_row() for row in found.rows), *idle], COLUMNS)
+        warnings = [warning for row in found.rows for warning in row.warnings]
+        for warning in dict.fromkeys([*warnings, *(each.message for each in found.idle)]):
             print_warning(warning)
-    return 1 if any(row.error is not None for row in rows) else 0
+    return 1 if any(row.error is not None for row in found.rows) else 0

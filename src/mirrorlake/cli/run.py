@@ -2,23 +2,29 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mirrorlake.cli.output import error_console
 from mirrorlake.cli.start import load, start_logs
 
+if TYPE_CHECKING:
+    from mirrorlake.pipeline.engine import EngineBuilder
 
-def run(path: Path, *, once: bool) -> int:
+
+def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | None" = None) -> int:
     """Mirrors until asked to stop; returns the exit code (see ``service.run.run``).
 
-    A bounded run shows a progress bar on stderr where that is a terminal.
+    A bounded run shows a progress bar on stderr where that is a terminal. Leases run on ``engine``, by default Spark's.
     """
     start_logs()
     config = load(path)
+    from mirrorlake.pipeline.session import build_session
     from mirrorlake.service.run import RunOptions
     from mirrorlake.service.run import run as serve
 
+    engine = engine or build_session
     if not (once and sys.stderr.isatty()):
-        return serve(config, RunOptions(once=once))
+        return serve(config, RunOptions(once=once, takes_over=takes_over, engine=engine))
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("copying"), BarColumn(), MofNCompleteColumn(), TextColumn("offsets"), TimeRemainingColumn())
@@ -27,6 +33,9 @@ def run(path: Path, *, once: bool) -> int:
         return serve(
             config,
             RunOptions(
-                once=True, progressed=lambda done, total: progress.update(bar, completed=done, total=total or None)
+                once=True,
+                takes_over=takes_over,
+                progressed=lambda done, total: progress.update(bar, completed=done, total=total or None),
+                engine=engine,
             ),
         )

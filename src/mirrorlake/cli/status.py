@@ -1,25 +1,50 @@
 """``mirrorlake status``."""
 
 import asyncio
+import sys
 from pathlib import Path
 
-from mirrorlake.cli.output import Row, print_json, print_table
+from mirrorlake.cli.output import Row, print_json, print_note, print_table, print_warning
 from mirrorlake.cli.start import load, start_logs
+from mirrorlake.config.resolved import Form
 
-COLUMNS = ("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "state")
+COLUMNS = (
+    *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),
+    "state",
+)
+
+
+V3_COLUMNS = ("mirror", "source_high", "dest_next", "lag", "state")
+"""In the mirror-v3 form, whose table begins with these four: a mirror is one partition there."""
+
+OWNER_COLUMNS = ("owner", "owner_since")
+"""Shown where somebody owns a mirror at a Kafka destination."""
 
 
 def status(path: Path, *, as_json: bool) -> int:
     """Prints one row per partition and destination; returns 1 if a row failed, else 0."""
     start_logs()
     config = load(path)
-    from mirrorlake.service.status import read_status
+    from mirrorlake.service.status import read_live_status
 
-    rows = [row.as_json() for row in asyncio.run(read_status(config))]
+    found = asyncio.run(read_live_status(config))
+    rows: list[Row] = [row.as_json() for row in found.rows]
+    rows += [{**row, "state": "unknown"} for idle in found.idle for row in idle.as_json()]
     if as_json:
         print_json(rows)
     else:
-        print_table([_named(row) for row in rows], COLUMNS)
+        is_v3 = config.form is Form.MIRROR_V3
+        is_owned = any("owner" in row for row in rows)
+        native_columns = (*COLUMNS, *OWNER_COLUMNS) if is_owned else COLUMNS
+        print_table([{**_named(row), "mirror": row["name"]} for row in rows], V3_COLUMNS if is_v3 else native_columns)
+        for idle in found.idle:
+            print_warning(idle.message)
+        if not found.service.answers:
+            note = f"what a running service has parked is unknown: {found.service.silent_because}"
+            if is_v3:  # what reads that form's table expects nothing below it
+                print(f"note: {note}", file=sys.stderr)
+            else:
+                print_note(note)
     return 1 if any("error" in row for row in rows) else 0
 
 

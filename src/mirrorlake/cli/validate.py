@@ -4,22 +4,101 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from mirrorlake.cli.output import print_json
 from mirrorlake.config.loading import load_configuration
-from mirrorlake.config.problems import ConfigurationErrors
+from mirrorlake.config.problems import ConfigurationErrors, Problem
+from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
 
 
-def validate(path: Path, environ: Mapping[str, str] | None = None) -> int:
-    """Returns 0 after one line about the configuration on stdout, or 1 after one line per problem on stderr.
+def validate(path: Path, environ: Mapping[str, str] | None = None, *, as_json: bool = False) -> int:
+    """Returns 0 after saying on stdout what the configuration means, or 1 after saying all that is wrong with it.
+
+    The first line is for scripts: how many mirrors, and which types of destinations. One line per mirror follows.
+    Problems go to stderr, one per line; with ``as_json`` they are part of the one object on stdout.
 
     Args:
         path: the configuration file.
         environ: the environment variables; None for those of this process.
+        as_json: an object instead of lines.
     """
     try:
         configuration = load_configuration(path, environ)
     except ConfigurationErrors as errors:
-        print(errors, file=sys.stderr)
+        if as_json:
+            print_json({"ok": False, "file": str(path), "problems": [_problem(each) for each in errors.problems]})
+        else:
+            print(errors, file=sys.stderr)
         return 1
+    if as_json:
+        print_json({"ok": True, **_understood(configuration), "problems": []})
+        return 0
     types = ", ".join(configuration.destination_types)
     print(f"OK: {len(configuration.mirrors)} mirror(s), destination type = {types}")
+    for mirror in configuration.mirrors:
+        print(_line(mirror))
     return 0
+
+
+def _problem(problem: Problem) -> dict[str, str | int | None]:
+    place = problem.place
+    return {
+        "file": place.file,
+        "line": place.line or None,
+        "column": place.column or None,
+        "field": place.field or None,
+        "message": problem.message,
+        "hint": problem.hint or None,
+    }
+
+
+def _understood(configuration: Configuration) -> dict[str, object]:
+    return {
+        "file": configuration.file,
+        "form": configuration.form.value,
+        "destination_types": list(configuration.destination_types),
+        "mirrors": [_mirror(mirror) for mirror in configuration.mirrors],
+    }
+
+
+def _mirror(mirror: Mirror) -> dict[str, object]:
+    partitions = mirror.source.partitions
+    return {
+        "name": mirror.name,
+        "enabled": mirror.is_enabled,
+        "source": {
+            "cluster": mirror.source.cluster.name,
+            "topics": list(_topics(mirror)),
+            "exclude": list(_excluded(mirror)),
+            "partitions": None if partitions is None else sorted(partitions),
+        },
+        "destinations": [
+            {"name": destination.label, "type": destination.type_name, "to": destination.name_for("{topic}")}
+            for destination in mirror.destinations
+        ],
+    }
+
+
+def _topics(mirror: Mirror) -> tuple[str, ...]:
+    """Returns names, and expressions between slashes, as they stand in a file."""
+    chosen = mirror.source.topics
+    return (*chosen.names, *(f"/{pattern}/" for pattern in chosen.patterns))
+
+
+def _excluded(mirror: Mirror) -> tuple[str, ...]:
+    chosen = mirror.source.topics
+    return (*chosen.excluded_names, *(f"/{pattern}/" for pattern in chosen.excluded_patterns))
+
+
+def _line(mirror: Mirror) -> str:
+    source = mirror.source
+    what = ", ".join(_topics(mirror))
+    if excluded := _excluded(mirror):
+        what += f" without {', '.join(excluded)}"
+    if source.partitions is not None:
+        what += f", partition(s) {', '.join(map(str, sorted(source.partitions)))}"
+    places = "; ".join(
+        f"{'topic' if isinstance(d, KafkaDestination) else 'archive'} {d.name_for('{topic}')} on {d.label}"
+        for d in mirror.destinations
+    )
+    disabled = "" if mirror.is_enabled else " (disabled)"
+    return f"  {mirror.name}{disabled}: {what} of cluster {source.cluster.name} → {places}"

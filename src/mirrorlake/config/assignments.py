@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mirrorlake.config.kinds import folder_flaw, topic_flaw
+from mirrorlake.config.kinds import path_flaw, topic_flaw
 from mirrorlake.config.resolved import (
     Destination,
     KafkaDestination,
@@ -99,7 +99,7 @@ def named_assignments(mirrors: Iterable[Mirror]) -> tuple[Assignment, ...]:
 def name_flaw(assignment: Assignment) -> str:
     """Returns why a destination cannot take the name an assignment makes; "" where it can."""
     name = assignment.destination_name
-    return topic_flaw(name) if isinstance(assignment.destination, KafkaDestination) else folder_flaw(name)
+    return topic_flaw(name) if isinstance(assignment.destination, KafkaDestination) else path_flaw(name)
 
 
 def find_collisions(assignments: Sequence[Assignment]) -> tuple[Collision, ...]:

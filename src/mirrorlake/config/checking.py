@@ -100,7 +100,13 @@ def entries(tree: Tree, key: str, document: Document, problems: ProblemList) -> 
     if isinstance(items, list):
         yield from (((key, index), item) for index, item in enumerate(items))
     elif not isinstance(items, UnsetText):
-        problems.add(document.place((key,)), f"expected a list, found {found(items)}")
+        problems.add(document.place((key,)), f"expected a list, found {found(items)}", _list_hint(items))
+
+
+def _list_hint(value: object) -> str:
+    if isinstance(value, dict):
+        return "begin each item with `- `"
+    return "write its items behind the colon" if value is None else "put it in [ ], several parted by commas"
 
 
 def note_refusal(error: PydanticCustomError, place: Place, problems: ProblemList) -> None:
@@ -126,7 +132,7 @@ def _note(
         case "model_type" | "dict_type" | "model_attributes_type":
             problems.add(where, f"expected a mapping, found {found(detail['input'])}")
         case "list_type":
-            problems.add(where, f"expected a list, found {found(detail['input'])}")
+            problems.add(where, f"expected a list, found {found(detail['input'])}", _list_hint(detail["input"]))
         case kind:
             # Every other kind would be a reader of ours that is missing: say where, but not the value.
             problems.add(where, f"cannot be read ({kind})")

@@ -219,7 +219,7 @@ def read_properties(
 
 def _read_secret(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:
     if isinstance(value, ExpandedText):
-        read.secrets[name] = Secret("".join(value))
+        read.secrets[name] = Secret("".join(value), variable=value.whole)
     elif isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str):
         if Path(value["file"]).is_absolute():
             read.secrets[name] = Secret(file=Path(value["file"]))

@@ -57,6 +57,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
             else:
                 _check_kafka(mirror, destination, problems)
             _check_template(mirror, destination, problems)
+    _check_own_topics(mirrors, problems)
     assignments = named_assignments(mirrors)
     flawed = _check_names(assignments, problems)
     sound = [a for a in assignments if a not in flawed]
@@ -115,6 +116,24 @@ def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
                     f"{mirror.name} maps offsets to both"
                 )
                 problems.add(destination.place, message, f"use `cluster: {earlier.cluster.name}` for both")
+
+
+def _check_own_topics(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
+    # `mirrorlake.progress.<mirror>`: Kafka has no two topics whose names differ in `.` and `_` alone (metrics' names).
+    mapped = [(m, d) for m in mirrors for d in m.destinations if isinstance(d, KafkaDestination) and _is_mapped(d)]
+    for number, (mirror, destination) in enumerate(mapped):
+        for earlier, other in mapped[:number]:
+            is_like = earlier.name != mirror.name and _metric_name(earlier.name) == _metric_name(mirror.name)
+            if is_like and other.cluster.is_same_as(destination.cluster):
+                message = (
+                    f"mirrors {earlier.name} and {mirror.name} map offsets on one cluster, where no two topics may "
+                    "differ in `.` and `_` alone, and each has topics named after it"
+                )
+                problems.add(mirror.place, message, "use another name for one of them")
+
+
+def _metric_name(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def _check_recreation(mirror: Mirror, problems: ProblemList) -> None:

@@ -94,6 +94,17 @@ def _syntax_hint(error: yaml.MarkedYAMLError) -> str:
         return "one file holds one document: remove the second `---`"
     if "got '{'" in problem:
         return "inside [ ] and { } put ${…} in quotes"
+    if "cannot start any token" in problem or error.context in ("while scanning an alias", "while scanning an anchor"):
+        return "a text that begins with this sign is put in quotes"
+    if "mapping values are not allowed" in problem:
+        return "a line is indented otherwise than what it belongs to, or a text that holds `: ` needs quotes"
+    if error.context_mark is None:
+        return ""
+    begun = error.context_mark.line + 1
+    if "expected <block end>" in problem:
+        return f"a line is indented otherwise than what it belongs to, see line {begun}"
+    if "expected ',' or" in problem:
+        return f"what opened on line {begun} is not closed, or a comma is missing"
     return ""
 
 

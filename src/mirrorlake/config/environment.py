@@ -67,7 +67,7 @@ VARIABLES: Mapping[str, tuple[str, str, str]] = {
     "MIRRORLAKE_CACHE": (
         "absolute path",
         "the user's cache folder",
-        "Where compiled kernels, Spark's class archives and fetched jars are kept.",
+        "Where compiled kernels, class archives and fetched jars are kept.",
     ),
     "MIRRORLAKE_METRICS": ("`host:port` or `off`", "", "Goes before `service.metrics`, in both forms."),
     "MIRRORLAKE_HEARTBEAT": ("duration or `off`", "", "Goes before `service.heartbeat`, in both forms."),
@@ -75,6 +75,10 @@ VARIABLES: Mapping[str, tuple[str, str, str]] = {
     "MIRROR_V3_HEARTBEAT_SECS": ("whole seconds, 0 for off", "30", "Heartbeat of the mirror-v3 form."),
 }
 """Name to what it takes, its default and its meaning."""
+
+
+CONFIG_VARIABLE = "MIRRORLAKE_CONFIG"
+"""Names the file itself, so it is no setting; the verbs read it where they are given none."""
 
 
 def read_environment(environ: Mapping[str, str]) -> Environment:

@@ -11,16 +11,21 @@ _DOLLAR = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\{)
 
 
 class ExpandedText(str):
-    """Text in which variables were filled in, and their names. It may hold a secret: never show it."""
+    """Text in which variables were filled in, and their names. It may hold a secret: never show it.
 
-    __slots__ = ("variables",)
+    ``whole`` is the variable that is all of the text, empty where there is more to it.
+    """
+
+    __slots__ = ("variables", "whole")
 
     variables: tuple[str, ...]
+    whole: str
 
-    def __new__(cls, text: str, variables: tuple[str, ...]) -> "ExpandedText":
+    def __new__(cls, text: str, variables: tuple[str, ...], whole: str = "") -> "ExpandedText":
         """Makes the text with the names of the variables in it."""
         made = super().__new__(cls, text)
         made.variables = variables
+        made.whole = whole
         return made
 
 
@@ -75,4 +80,7 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
         return value
 
     expanded = _DOLLAR.sub(fill, text)
-    return ExpandedText(expanded, tuple(variables)) if variables else expanded
+    if not variables:
+        return expanded
+    is_whole = len(variables) == 1 and _DOLLAR.fullmatch(text) is not None
+    return ExpandedText(expanded, tuple(variables), variables[0] if is_whole else "")

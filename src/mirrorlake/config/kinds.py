@@ -18,6 +18,7 @@ from mirrorlake.config.reading import (
 )
 from mirrorlake.config.resolved import ListenAddress, Start
 from mirrorlake.offsets import StartKind
+from mirrorlake.own_topics import is_own_topic
 from mirrorlake.secret import Secret
 
 NAME_LENGTH_MAX = 120
@@ -32,6 +33,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _AT_UTC = re.compile(r"(\d\d):(\d\d)(?::(\d\d))?", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%A-Za-z]+\]", re.ASCII)
+_OF_EXPRESSIONS = set("*+?|()[]^$\\")
 _SCHEME = re.compile(r"[A-Za-z_]+://")
 
 
@@ -52,7 +54,9 @@ def topic_flaw(topic: str) -> str:
         return "a topic's name is letters, digits, `.`, `_` and `-`, and neither `.` nor `..`"
     if len(topic) > TOPIC_LENGTH_MAX:
         return f"a topic's name has at most {TOPIC_LENGTH_MAX} characters"
-    return "internal topics (`__…`) are not mirrored" if topic.startswith("__") else ""
+    if topic.startswith("__"):
+        return "internal topics (`__…`) are not mirrored"
+    return "mirrorlake's own topics are about one cluster, and are not mirrored" if is_own_topic(topic) else ""
 
 
 def folder_flaw(name: str) -> str:
@@ -61,6 +65,19 @@ def folder_flaw(name: str) -> str:
         return "it must be one folder name, without `/` and not `..`, so that it stays below the root"
     if len(name.encode("utf-8")) > TOPIC_LENGTH_MAX:
         return f"a folder's name has at most {TOPIC_LENGTH_MAX} bytes"
+    return ""
+
+
+def path_flaw(name: str) -> str:
+    """Returns why a name cannot be a folder below an archive's root, or one below others there; "" where it can."""
+    outer, *inner = name.split("/")
+    if flaw := next(filter(None, map(folder_flaw, (outer, *inner))), ""):
+        return flaw
+    if "" in (outer, *inner):
+        return "a folder of it has no name: write it without a `/` at its ends, and never two of them"
+    # `a/0` would be partition 0 of `a`, and what begins with `_` is not looked at.
+    if any(part.isdigit() for part in inner) or (inner and any(part.startswith("_") for part in (outer, *inner))):
+        return "below another folder none may be a number, and none may begin with `_`"
     return ""
 
 
@@ -76,7 +93,9 @@ def read_topic_entry(value: object) -> str:
     """Reads a topic's name or a ``/regular expression/``; returned as written."""
     entry = read_text(value)
     if not entry.startswith("/"):
-        return read_topic(value)
+        if flaw := topic_flaw(entry):
+            refuse(f"{found(value)} cannot be mirrored", flaw + _habit_hint(entry))
+        return entry
     if len(entry) < 3 or not entry.endswith("/"):
         refuse(f"{found(value)} is neither a topic nor an expression", "write an expression as /…/")
     try:
@@ -89,10 +108,17 @@ def read_topic_entry(value: object) -> str:
     return entry
 
 
+def _habit_hint(entry: str) -> str:
+    """Returns what else may have been meant by an entry that is no topic's name, as MirrorMaker takes it."""
+    if "," in entry:
+        return "; several are several items of the list"
+    return "; an expression stands between slashes: /orders-.*/" if _OF_EXPRESSIONS & set(entry) else ""
+
+
 def read_override(value: object) -> str:
     """Reads the mirror-v3 form's destination name; what else is allowed is known with the type."""
     name = read_text(value)
-    if flaw := folder_flaw(name):
+    if flaw := path_flaw(name):
         refuse(f"{found(value)} cannot be a destination's name", flaw)
     return name
 
@@ -144,7 +170,10 @@ def read_endpoint(value: object) -> str:
     """Reads an http or https address."""
     endpoint = read_text(value)
     if not re.fullmatch(r"https?://[^/\s@]+(/[^\s]*)?", endpoint):
-        refuse(f"{found(value)} is not an http or https address", "credentials do not belong into it")
+        refuse(
+            f"{found(value)} is not an http or https address",
+            "write http:// or https:// before the host, and no credentials",
+        )
     return endpoint
 
 
@@ -153,7 +182,7 @@ def read_secret(value: object) -> Secret:
     if isinstance(value, ExpandedText):
         if not value.strip():
             refuse(f"{found(value)} is empty")
-        return Secret("".join(value))
+        return Secret("".join(value), variable=value.whole)
     if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
         refuse("a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
     path = Path("".join(value["file"]))
@@ -173,22 +202,33 @@ def read_servers_or_hosts(value: object) -> tuple[str, ...]:
 
 
 def _servers(value: object, default_port: int | None) -> tuple[str, ...]:
-    parts = [read_text(item) for item in value] if isinstance(value, list) else read_text(value).split(",")
-    servers = [_server(part.strip(), value, default_port) for part in parts if part.strip()]
+    items = value if isinstance(value, list) else [value]
+    servers = [
+        # Of a variable's value nothing may be shown, not even a part of it.
+        _server(part, item if isinstance(item, ExpandedText) else part, default_port)
+        for item in items
+        for part in _parts(item, is_list=isinstance(value, list))
+        if part
+    ]
     if not servers:
         refuse("names no server", "write host:port")
     return tuple(dict.fromkeys(servers))
 
 
-def _server(text: str, value: object, default_port: int | None) -> str:
+def _parts(item: object, *, is_list: bool) -> list[str]:
+    text = read_text(item)
+    return [part.strip() for part in ([text] if is_list else text.split(","))]
+
+
+def _server(text: str, shown: object, default_port: int | None) -> str:
     scheme = _SCHEME.match(text)
     if scheme and scheme[0].upper() != "PLAINTEXT://":
-        refuse(f"{found(value)} has a scheme", "write host:port; how to connect is said by security.protocol")
+        refuse(f"{found(shown)} has a scheme", "write host:port; how to connect is said by security.protocol")
     host, colon, port = text[scheme.end() if scheme else 0 :].rpartition(":")
     if (not colon or port.endswith("]")) and default_port is not None:
         host, port = text[scheme.end() if scheme else 0 :], str(default_port)
     if not _HOST.fullmatch(host) or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        refuse(f"{found(value)} is not host:port", "several are parted by commas")
+        refuse(f"{found(shown)} is not host:port", "write host:port; several are parted by commas")
     return f"{host.lower()}:{int(port)}"
 
 

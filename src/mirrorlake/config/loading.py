@@ -62,6 +62,7 @@ def parse_configuration(content: bytes, *, file: str, environ: Mapping[str, str]
         if not problems.found or document.tree is not None:
             _note_no_mapping(document, problems)
         raise ConfigurationErrors(problems.found)
+    _refuse_later_mirror_v3(document, problems)
     configuration = _resolve(document, environment, problems)
     problems.raise_if_any()
     return configuration
@@ -83,6 +84,26 @@ def _note_no_mapping(document: Document, problems: ProblemList) -> None:
         problems.add(place, "holds no configuration", "`mirrorlake config schema` says what it may hold")
     else:
         problems.add(place, f"expected a mapping, found {found(document.tree)}")
+
+
+def _refuse_later_mirror_v3(document: Document, problems: ProblemList) -> None:
+    """Ends with one problem where the file is of a mirror-v3 whose mirrors have ``destinations`` of their own.
+
+    Raises:
+        ConfigurationErrors: it is; what follows from reading it as the older form would only hide that.
+    """
+    assert isinstance(document.tree, dict)
+    mirrors = document.tree.get("mirrors")
+    if "destination" in document.tree or form_of(document.tree) is Form.NATIVE or not isinstance(mirrors, list):
+        return
+    for index, mirror in enumerate(mirrors):
+        if isinstance(mirror, dict) and "partition" in mirror and "destinations" in mirror:
+            problems.add(
+                document.place(("mirrors", index, "destinations")),
+                "is of a later mirror-v3, whose files are not read here",
+                "write one `destination` at the root, or `clusters` and the native form",
+            )
+            raise ConfigurationErrors(problems.found)
 
 
 def _resolve(document: Document, environment: Environment, problems: ProblemList) -> Configuration:
@@ -142,6 +163,7 @@ def _engine(form: EngineForm) -> Engine:
         tail_check_seconds=form.tail_check,
         stop_seconds=form.stop_timeout,
         memory_bytes=form.memory,
+        largest_batch_bytes=form.largest_batch,
         batch_slots=form.batch_slots,
         master=form.master,
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mirrorlake.config.native_form import CommonForm, DailyForm
-from mirrorlake.config.resolved import ArchiveFormat, TimestampMode
+from mirrorlake.config.resolved import ArchiveFormat, RecreationPolicy, TimestampMode
 from mirrorlake.config.section import (
     CompactionWord,
     CompressionWord,
@@ -19,6 +19,7 @@ from mirrorlake.config.section import (
     Override,
     Partition,
     Prefix,
+    RecreationWord,
     Root,
     Section,
     ServersOrHosts,
@@ -26,6 +27,7 @@ from mirrorlake.config.section import (
     TimestampModeWord,
     Topic,
     Trigger,
+    TruncationWord,
     option,
 )
 from mirrorlake.page_compression import Compression
@@ -35,7 +37,7 @@ class V3FlushForm(Section):
     """When a file is cut: whichever comes first. A very large number switches a trigger off."""
 
     max_time_ms: Trigger = option(..., "Milliseconds since the first record that is not archived yet.")
-    max_bytes: Trigger = option(..., "Bytes of keys, values and headers.")
+    max_bytes: Trigger = option(..., "Bytes of keys, values and headers, and 32 for each header.")
     max_offsets: Trigger = option(..., "Records.")
     daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
 
@@ -48,15 +50,17 @@ class V3KafkaForm(Section):
     timestamp_mode: TimestampModeWord = option(
         TimestampMode.SOURCE,
         "Whose timestamp a record carries at the destination. `source`: the one its readers saw at the source; the "
-        "topic must have `message.timestamp.type=CreateTime`. `destination`: when its broker appended it; the topic "
-        "must have `LogAppendTime`.",
+        "topic must have `message.timestamp.type=CreateTime`. `destination`: when it was written "
+        "there, by its broker's clock where the topic has `LogAppendTime`, else by the copy's.",
     )
 
 
 class V3ArchiveForm(Section):
     """What both kinds of archives have."""
 
-    format: FormatWord = option(ArchiveFormat.PARQUET, "`parquet` or `ndjson`.")
+    format: FormatWord = option(
+        ArchiveFormat.PARQUET, "What a file holds. `log` is mirrorlake's, which mirror-v3 does not know."
+    )
     compression: CompressionWord = option(Compression.ZSTD_1, "Of Parquet; without effect on `ndjson`.")
     compaction: CompactionWord | None = option(
         None, "`log`: files are snapshots of the latest record per key.", note="`none`"
@@ -112,7 +116,22 @@ class V3MirrorForm(Section):
     compaction: CompactionWord | None = option(None, "As at `destination`, for this mirror.")
 
 
-class MirrorV3Form(CommonForm):
+class V3PoliciesForm(Section):
+    """What stands at the root of this form and is no field of mirror-v3: what errors of it name as remedies."""
+
+    on_truncation: TruncationWord | None = option(
+        None,
+        "For all mirrors: when the source has deleted what comes next, `park`, or `skip` to its log start.",
+        note="`park`; with `compaction: log` `skip`",
+    )
+    on_recreate: RecreationWord = option(
+        RecreationPolicy.PARK,
+        "For all mirrors: when the source topic was deleted and made again, `park`, go on with the `new-topic` beside "
+        "what was copied, or `restart` into the same Kafka topic.",
+    )
+
+
+class MirrorV3Form(CommonForm, V3PoliciesForm):
     """The root of a file in the mirror-v3 form."""
 
     destination: V3DestinationForm = option(..., "Shared by all mirrors.")

@@ -8,6 +8,7 @@ from mirrorlake.bucket_access import Addressing
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
+    LostTailPolicy,
     OffsetMode,
     RecreationPolicy,
     Start,
@@ -17,6 +18,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.config.section import (
     AddressingWord,
     AtUtc,
+    BatchSize,
     Boolean,
     CaFile,
     CompactionWord,
@@ -32,6 +34,7 @@ from mirrorlake.config.section import (
     LaneCount,
     LeaseTime,
     Listen,
+    LostTailWord,
     MemorySize,
     Name,
     OffsetModeWord,
@@ -152,9 +155,7 @@ class DailyForm(Section):
 class FlushForm(Section):
     """When a segment is cut: whichever comes first."""
 
-    max_bytes: SegmentSize = option(
-        128 * 1024**2, "Bytes of keys, values and headers, before compression.", shown="128MiB"
-    )
+    max_bytes: SegmentSize = option(128 * 1024**2, "Bytes before compression, and 32 for each header.", shown="128MiB")
     max_records: Count = option(1_000_000, "Records.")
     max_time: FlushTime = option(
         60.0, "Age of the oldest record that is not archived yet, also when nothing more arrives.", shown="1m"
@@ -189,8 +190,8 @@ class KafkaDestinationForm(Section):
     timestamp_mode: TimestampModeWord = option(
         TimestampMode.SOURCE,
         "Whose timestamp a record carries at the destination. `source`: the one its readers saw at the source; the "
-        "topic must have `message.timestamp.type=CreateTime`. `destination`: when its broker appended it; the topic "
-        "must have `LogAppendTime`, and is created so.",
+        "topic must have `message.timestamp.type=CreateTime`. `destination`: when it was written "
+        "there, by its broker's clock where the topic has `LogAppendTime`, as it is created, else by the copy's.",
     )
     create_topics: Boolean = option(
         True,
@@ -210,6 +211,11 @@ class ArchiveDestinationForm(Section):
     format: FormatWord = option(ArchiveFormat.PARQUET, "What a segment file holds.")
     compression: CompressionWord = option(Compression.ZSTD_1, "How Parquet is compressed.")
     compaction: CompactionWord = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
+    keep_snapshots: Count = option(
+        1,
+        "With `compaction: log`: how many snapshots of a partition stay, the newest among them. Older ones go when the "
+        "newest has been there for ten minutes and was read back.",
+    )
     flush: FlushForm = option(FlushForm(), "When a segment is cut.", note="see below")
 
 
@@ -256,6 +262,12 @@ class MirrorHeadForm(Section):
         "`new-topic` keeps what was copied and copies the new one to a topic or folder of its own, `{topic}.2`, "
         "`{topic}.3`, …",
     )
+    on_lost_tail: LostTailWord = option(
+        LostTailPolicy.PARK,
+        "When a destination with `offsets: map` no longer holds the newest records that were copied to it, as after an "
+        "unclean election: `park` stops its partitions, `copy-again` copies what is lost once more, behind what is "
+        "there. With `offsets: preserve` it is copied again to its own offsets, whatever is said here.",
+    )
     enabled: Boolean = option(True, "`false`: checked, but not run.")
 
 
@@ -272,7 +284,7 @@ class EngineForm(Section):
 
     lanes: LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
     lease: LeaseTime = option(
-        5.0, "Longest time one lease runs; four times that where its partitions are that far behind.", shown="5s"
+        5.0, "Longest time one lease runs; four times that while it has so much left to copy.", shown="5s"
     )
     discovery: DiscoveryTime = option(
         30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
@@ -284,7 +296,12 @@ class EngineForm(Section):
         60.0, "How long a graceful stop may take before it gives up on what does not end.", shown="60s"
     )
     memory: MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
-    batch_slots: SlotCount = option(1, "Slots kept for merging, verification and other batch work.")
+    largest_batch: BatchSize = option(
+        512 * 1024**2,
+        "Bytes that one record batch may decompress to; a larger one parks its partition as `batch-too-large`.",
+        shown="512MiB",
+    )
+    batch_slots: SlotCount = option(1, "Slots kept for verification and other batch work.")
     master: Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")
 
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from mirrorlake.config.expansion import ExpandedText, UnsetText
-from mirrorlake.config.units import format_duration, format_size, parse_duration, parse_size
+from mirrorlake.config.units import SIZE_HINT, format_duration, format_size, parse_duration, parse_size
 
 REFUSED = "refused"
 """Kind of a pydantic error whose message and hint are ours."""
@@ -89,6 +89,7 @@ def read_any_text(value: object) -> str:
     """Reads text on one line; a number or true/false must stand in quotes to be text."""
     if not isinstance(value, str):
         hint = "put it in quotes" if isinstance(value, bool | int | float) else ""
+        hint = "write a value behind the colon" if value is None else hint
         refuse(f"expected text, found {found(value)}", hint)
     if _CONTROL.search(value):
         refuse("holds a control character or a line break")
@@ -139,6 +140,8 @@ def read_size(minimum: int, maximum: int = INTEGER_MAX) -> Callable[[object], in
 
     def read(value: object) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number and not isinstance(value, str):
+            refuse(f"expected a size, found {found(value)}", SIZE_HINT)
         try:
             size = parse_size(str(value) if is_number else read_any_text(value))
         except ValueError as error:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mirrorlake.config.availability import UNAVAILABLE
 from mirrorlake.config.client_properties import OURS, SECURITY, TEXTS, TUNING
-from mirrorlake.config.environment import VARIABLES
+from mirrorlake.config.environment import CONFIG_VARIABLE, VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
     V3FilesystemForm,
@@ -80,7 +80,7 @@ prints a JSON Schema for editors. Files to start from are in `examples/`.
 
 - The **native form** has `clusters`, `stores` and `mirrors` with any number of topics and destinations.
 - The **mirror-v3 form** has one `destination` at the root and one partition per mirror. Files of
-  mirror-v3 run unmodified; `engine`, `service` and `on-park` may stand beside.
+  mirror-v3 with it run unmodified ([which](mirror-v3.md)); `engine`, `service` and `on-park` may stand beside.
 
 **Environment variables** may stand in any value: `${NAME}`, `${NAME:-default}` (the default is also taken
 for an empty variable), and `$$` for a dollar sign. What they hold is not expanded again. A variable that
@@ -92,7 +92,8 @@ read when the secret is needed.
 **Sizes** are bytes: `128MiB`, `64kB`, or a plain number. **Durations** have a unit: `250ms`, `5s`, `1m`,
 `2h`, `1d`. **Names** of mirrors, clusters and stores have up to 120 letters, digits, `.`, `_` and `-`,
 the first no `.` and no `-`. **Topics** are named in full, or by a regular expression between slashes that
-matches the whole name; internal topics (`__…`) are never mirrored. **Templates** may hold `{topic}`,
+matches the whole name; internal topics (`__…`) and mirrorlake's own (`mirrorlake.state`,
+`mirrorlake.progress.…`, `mirrorlake.offset-map.…`) are never mirrored. **Templates** may hold `{topic}`,
 `{mirror}` and `{cluster}` (of the source).
 
 Refused, with both places named: two mirrors or destinations that would write one destination partition or
@@ -133,7 +134,13 @@ def _properties_table() -> str:
 
 
 def _variables_table() -> str:
-    rows = [(f"`{name}`", *row) for name, row in VARIABLES.items()]
+    file = (
+        f"`{CONFIG_VARIABLE}`",
+        "path",
+        "`mirror.yaml` in the folder one is in",
+        "The configuration, for verbs without `-c`.",
+    )
+    rows = [file, *((f"`{name}`", *row) for name, row in VARIABLES.items())]
     table = _table(("variable", "values", "default", "meaning"), rows)
     return f"## Environment\n\nA value that cannot be read is an error that names the variable.\n\n{table}"
 

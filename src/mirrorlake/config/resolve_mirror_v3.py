@@ -1,5 +1,6 @@
 """From the mirror-v3 form in the file to the values the program uses."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from mirrorlake.config.checking import check, check_one_of, entries
@@ -10,6 +11,7 @@ from mirrorlake.config.mirror_v3_form import (
     V3FilesystemForm,
     V3KafkaForm,
     V3MirrorForm,
+    V3PoliciesForm,
     V3S3Form,
 )
 from mirrorlake.config.parts import Parts
@@ -48,6 +50,7 @@ class _MirrorV3:
         self._document = document
         self._problems = problems
         self._clusters: dict[tuple[str, ...], Cluster] = {}
+        self._policies = V3PoliciesForm()
 
     def resolve(self) -> Parts:
         tree = self._document.tree
@@ -60,6 +63,7 @@ class _MirrorV3:
         else:
             self._problems.add(self._document.place(path), "is required")
         store = self._store(shared, self._document.place(path))
+        self._policies = self._root_policies(tree)
         parts = Parts(stores=[store] if store else [])
         if store or isinstance(shared, V3KafkaForm):
             parts.destination_types.append(store.type_name if store else "kafka")
@@ -71,10 +75,16 @@ class _MirrorV3:
         parts.clusters = list(self._clusters.values())
         return parts
 
+    def _root_policies(self, tree: Mapping[str, Tree]) -> V3PoliciesForm:
+        """Returns what the root says for all mirrors; what cannot be read is noted and left at default."""
+        names = [str(field.alias) for field in V3PoliciesForm.model_fields.values()]
+        given = {name: tree[name] for name in names if name in tree}
+        return check(V3PoliciesForm, given, (), self._document, self._problems) or V3PoliciesForm()
+
     def _store(self, shared: Section | None, place: Place) -> Store | None:
         match shared:
             case V3FilesystemForm(root=root):
-                return StoreFilesystem(name=STORE_NAME, root=Path(root), place=place)
+                return StoreFilesystem(name=STORE_NAME, root=Path(root), makes_root=True, place=place)
             case V3S3Form() as s3:
                 return StoreS3(
                     name=STORE_NAME,
@@ -107,7 +117,8 @@ class _MirrorV3:
             source=source,
             destinations=(destination,),
             # As in mirror-v3, where a view goes on at the source's log start, and an archive does not.
-            on_truncation=TruncationPolicy.SKIP if is_view else TruncationPolicy.PARK,
+            on_truncation=self._policies.on_truncation or (TruncationPolicy.SKIP if is_view else TruncationPolicy.PARK),
+            on_recreate=self._policies.on_recreate,
             place=place,
         )
 

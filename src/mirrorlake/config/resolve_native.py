@@ -33,6 +33,7 @@ from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
     Cluster,
+    Compaction,
     Destination,
     Flush,
     KafkaDestination,
@@ -180,7 +181,27 @@ class _Native:
         if form.profile is not None and form.access_key_id is not None:
             self._note((*path, "profile"), "has no meaning beside `access-key-id`", "leave one of them out")
 
+    def _look_up_all(self, tree: Tree, path: FieldPath) -> None:
+        """Notes clusters and stores that a mirror names and the file has not, whatever else is wrong with it."""
+        if not isinstance(tree, dict):
+            return
+        self._look_up_in(tree.get("source"), "cluster", self._clusters, (*path, "source"))
+        items = tree.get("destinations")
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            where = (*path, "destinations", index)
+            kind = item.get("type") if isinstance(item, dict) else None
+            if kind == "kafka":
+                self._look_up_in(item, "cluster", self._clusters, where)
+            elif kind == "archive":
+                self._look_up_in(item, "store", self._stores, where)
+
+    def _look_up_in(self, tree: Tree, kind: str, known: Collection[str], path: FieldPath) -> None:
+        name = tree.get(kind) if isinstance(tree, dict) else None
+        if isinstance(name, str):  # anything else is said by its model
+            self._look_up(kind, name, known, (*path, kind))
+
     def _mirror(self, tree: Tree, path: FieldPath) -> Mirror | None:
+        self._look_up_all(tree, path)
         head_tree = {k: v for k, v in tree.items() if k != "destinations"} if isinstance(tree, dict) else tree
         head = check(MirrorHeadForm, head_tree, path, self._document, self._problems, shown_as=MirrorForm)
         forms = self._destination_forms(tree, path)
@@ -198,6 +219,7 @@ class _Native:
             destinations=_labelled(destinations),
             on_truncation=head.on_truncation,
             on_recreate=head.on_recreate,
+            on_lost_tail=head.on_lost_tail,
             is_enabled=head.enabled,
             place=self._document.place(path),
         )
@@ -223,7 +245,6 @@ class _Native:
         return forms
 
     def _source(self, form: SourceForm, path: FieldPath) -> Source | None:
-        self._look_up("cluster", form.cluster, self._clusters, (*path, "cluster"))
         cluster = self._clusters.get(form.cluster)
         if not form.topics:
             self._note((*path, "topics"), "names no topic")
@@ -261,7 +282,6 @@ class _Native:
             self._note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
         if form.replication_factor is not None and not form.create_topics:
             self._note((*path, "replication-factor"), "has no meaning with `create-topics: false`")
-        self._look_up("cluster", form.cluster, self._clusters, (*path, "cluster"))
         cluster = self._clusters.get(form.cluster)
         if cluster is None:
             return None
@@ -281,7 +301,8 @@ class _Native:
     def _archive(self, form: ArchiveDestinationForm, path: FieldPath, template: str) -> ArchiveDestination | None:
         if "compression" in form.model_fields_set and form.format is not ArchiveFormat.PARQUET:
             self._note((*path, "compression"), f"has no meaning with `format: {form.format}`", "leave it out")
-        self._look_up("store", form.store, self._stores, (*path, "store"))
+        if "keep_snapshots" in form.model_fields_set and form.compaction is not Compaction.LOG:
+            self._note((*path, "keep-snapshots"), "has no meaning without `compaction: log`", "leave it out")
         store = self._stores.get(form.store)
         if store is None:
             return None
@@ -292,6 +313,7 @@ class _Native:
             format=form.format,
             compression=form.compression,
             compaction=form.compaction,
+            snapshots_kept=form.keep_snapshots,
             flush=Flush(
                 bytes_max=form.flush.max_bytes,
                 records_max=form.flush.max_records,

@@ -14,6 +14,7 @@ from pathlib import Path
 from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config.problems import Place
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
+from mirrorlake.own_topics import is_own_topic
 from mirrorlake.page_compression import Compression
 from mirrorlake.secret import Secret
 from mirrorlake.security import ClientSecurity
@@ -79,6 +80,14 @@ class RecreationPolicy(StrEnum):
     """What was copied stays; the new topic goes to another topic or folder, the name with a number."""
 
 
+class LostTailPolicy(StrEnum):
+    """What happens when a destination with mapped offsets has lost its newest records."""
+
+    PARK = "park"
+    COPY_AGAIN = "copy-again"
+    """They are copied once more, behind what is there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A Kafka cluster and how to talk to it.
@@ -108,10 +117,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFilesystem:
-    """An archive's store in a folder; ``root`` is absolute and not looked at while loading."""
+    """An archive's store in a folder; ``root`` is absolute and not looked at while loading.
+
+    ``makes_root`` says that a run makes a root that is missing, so that it is an archive without anything (0146).
+    """
 
     name: str
     root: Path
+    makes_root: bool = False
     place: Place = field(compare=False)
     type_name: str = field(default="filesystem", init=False)
 
@@ -184,8 +197,8 @@ class TopicSelection:
         return bool(self.patterns)
 
     def selects(self, topic: str) -> bool:
-        """Tells whether a topic is selected; internal topics (``__…``) never are, exclusion wins."""
-        if topic.startswith("__") or self.excludes(topic):
+        """Tells whether a topic is selected; internal topics (``__…``) and our own never are, exclusion wins."""
+        if topic.startswith("__") or is_own_topic(topic) or self.excludes(topic):
             return False
         return topic in self.names or any(re.fullmatch(pattern, topic) for pattern in self.patterns)
 
@@ -261,6 +274,7 @@ class ArchiveDestination:
     """An archive as destination. ``label`` is unique within its mirror.
 
     ``name_template`` gives the folder below the store's root; of the placeholders only ``{topic}`` is left.
+    ``snapshots_kept`` is how many snapshots of a partition stay, the newest among them; None for all.
     """
 
     label: str
@@ -269,6 +283,7 @@ class ArchiveDestination:
     format: ArchiveFormat = ArchiveFormat.PARQUET
     compression: Compression = Compression.ZSTD_1
     compaction: Compaction = Compaction.NONE
+    snapshots_kept: int | None = None
     flush: Flush
     place: Place = field(compare=False)
 
@@ -294,13 +309,17 @@ class Mirror:
     destinations: tuple[Destination, ...]
     on_truncation: TruncationPolicy = TruncationPolicy.PARK
     on_recreate: RecreationPolicy = RecreationPolicy.PARK
+    on_lost_tail: LostTailPolicy = LostTailPolicy.PARK
     is_enabled: bool = True
     place: Place = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """How much of the machine the engine uses. ``master`` None is one machine."""
+    """How much of the machine the engine uses. ``master`` None is one machine.
+
+    ``largest_batch_bytes`` is what one record batch of a source may decompress to.
+    """
 
     lanes: int
     lease_seconds: float = 5.0
@@ -308,6 +327,7 @@ class Engine:
     tail_check_seconds: float = 60.0
     stop_seconds: float = 60.0
     memory_bytes: int = 2 * 1024**3
+    largest_batch_bytes: int = 512 * 1024**2
     batch_slots: int = 1
     master: str | None = None
 

@@ -41,6 +41,7 @@ from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
     ListenAddress,
+    LostTailPolicy,
     OffsetMode,
     OnPark,
     RecreationPolicy,
@@ -197,6 +198,7 @@ LaneCount = Annotated[int, by(read_integer(1, 1024)), _number_schema(1, 1024), S
 Replication = Annotated[int, by(read_integer(1, 32767)), _number_schema(1, 32767), Shown("number above 0")]
 SegmentSize = Annotated[int, by(read_size(1)), _SIZE, Shown("size")]
 MemorySize = Annotated[int, by(read_size(256 * 1024**2)), _SIZE, Shown("size, at least 256MiB")]
+BatchSize = Annotated[int, by(read_size(1024**2, 2 * 1024**3 - 1)), _SIZE, Shown("size, 1MiB to below 2GiB")]
 FlushTime = Annotated[float, by(read_duration(0.1, 30 * 86400)), _DURATION, Shown("duration, 100ms to 30d")]
 LeaseTime = Annotated[float, by(read_duration(0.1, 600)), _DURATION, Shown("duration, 100ms to 10m")]
 DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown("duration, 500ms to 1d")]
@@ -215,3 +217,4 @@ ContentCheckWord = Annotated[ContentCheck, by(read_choice(ContentCheck))]
 CompactionWord = Annotated[Compaction, by(read_choice(Compaction))]
 TruncationWord = Annotated[TruncationPolicy, by(read_choice(TruncationPolicy))]
 RecreationWord = Annotated[RecreationPolicy, by(read_choice(RecreationPolicy))]
+LostTailWord = Annotated[LostTailPolicy, by(read_choice(LostTailPolicy))]

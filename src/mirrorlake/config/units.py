@@ -21,6 +21,8 @@ _DURATION_UNITS = {
     "h": Fraction(3600),
     "d": Fraction(86400),
 }
+SIZE_HINT = "write a size with B, kB, MB, GB, KiB, MiB or GiB, for example 128MiB"
+DURATION_HINT = "write a duration with ms, s, m, h or d, for example 5s"
 _NUMBER_AND_UNIT = re.compile(r"(\d{1,19}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 
 
@@ -30,9 +32,9 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: not a size; the text says what is wrong without repeating the input.
     """
-    amount, unit = _split(text)
+    amount, unit = _split(text, SIZE_HINT)
     if unit and unit.lower() not in _SIZE_UNITS:
-        raise ValueError("write a size with B, kB, MB, GB, KiB, MiB or GiB, for example 128MiB")
+        raise ValueError(SIZE_HINT)
     size = amount * _SIZE_UNITS[unit.lower() or "b"]
     if size.denominator != 1:
         raise ValueError("a size is a whole number of bytes")
@@ -45,9 +47,9 @@ def parse_duration(text: str) -> float:
     Raises:
         ValueError: not a duration, or the unit is missing; the text does not repeat the input.
     """
-    amount, unit = _split(text)
+    amount, unit = _split(text, DURATION_HINT)
     if unit not in _DURATION_UNITS:
-        raise ValueError("write a duration with ms, s, m, h or d, for example 5s")
+        raise ValueError(DURATION_HINT)
     return float(amount * _DURATION_UNITS[unit])
 
 
@@ -68,8 +70,8 @@ def format_duration(seconds: float) -> str:
     return f"{milliseconds}ms"
 
 
-def _split(text: str) -> tuple[Fraction, str]:
+def _split(text: str, hint: str) -> tuple[Fraction, str]:
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if match is None:
-        raise ValueError("write a number and a unit, for example 128MiB or 5s")
+        raise ValueError(hint)
     return Fraction(match[1]), match[2]

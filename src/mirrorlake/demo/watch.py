@@ -175,5 +175,12 @@ def archive_sight(leg: Leg, files: frozenset[str], known: frozenset[str]) -> Sig
 
 
 def _files(lake: Path, leg: Leg) -> frozenset[str]:
-    folders = [lake / leg.topic / str(number) for number in leg.targets]
-    return frozenset(f"{folder.name}/{path.name}" for folder in folders if folder.is_dir() for path in folder.iterdir())
+    topic = lake / leg.topic
+    found: set[str] = set()
+    for number in leg.targets:
+        # What is being written lies in a folder of the topic's, under names that begin with the partition.
+        for folder, lead in ((topic / str(number), ""), (topic / "_staged", f"_{number}.")):
+            if folder.is_dir():
+                names = (path.name for path in folder.iterdir())
+                found.update(f"{number}/{name}" for name in names if name.startswith(lead))
+    return frozenset(found)

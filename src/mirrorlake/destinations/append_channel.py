@@ -16,6 +16,7 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.batches import BatchHeader
 from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from mirrorlake.kafka.frame import Frame
 from mirrorlake.kafka.produce import ProducedPartition, decode_produce, encode_produce
 
@@ -54,6 +55,13 @@ class Append:
         if self.frame is not None:
             self.frame.unpin()
             self.frame = None
+
+
+def size_said(append: Append, answer: ProducedPartition) -> str:
+    """Returns the size of a batch that a broker refused for it, as a part of a sentence; empty for any other answer."""
+    if answer.error_code not in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+        return ""
+    return f" of {append.size_bytes} bytes ({append.records} records)"
 
 
 class Appender(Protocol):

@@ -1,7 +1,7 @@
 """Archive destination: cuts segments of one partition inside one lease and publishes them.
 
-Order of effects for one segment: read the position from the listing, stage a file, encode as the records come,
-and once the end is known and the segment before is published, claim it, publish, delete the claim
+Order of effects for one segment: read the position from the listing, look whose segment ends there, stage a file,
+encode as the records come, and once the end is known and the segment before is published, claim it, publish, unclaim it
 (``archive.publish``). Nothing unpublished is worth anything: at any trouble the staged file is dropped and the position
 is read again.
 
@@ -10,15 +10,18 @@ of the same lease go on meanwhile. Publishing happens in others, while the encod
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Chain, Segment
-from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, Claim
+from mirrorlake.archive.newest import ReadNewest, check_newest
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.adoption import check_claim_size, claim_too_large
 from mirrorlake.destinations.cut import Cut, CutRule
 from mirrorlake.destinations.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.filling import filling_for
@@ -41,11 +44,17 @@ class ArchiveSettings:
     ``skips_truncated`` allows a gap of kind ``truncated`` past the archive's start: the source's log start has moved
     above the position. ``snapshots`` is set for `compaction: log` alone: segments are snapshots then.
 
+    ``snapshots_kept`` is how many stay, the newest among them; None for all.
+
+    ``source_is_compacted`` says that the source topic may lose records to its cleaner.
+
     ``mirror_v3_end`` is where the part of the archive ends that mirror-v3 wrote, where nobody has gone on since.
 
-    The last four are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
+    The last six are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
     must still be there; ``read_end_offset`` (exclusive) is how far to read, at most;
-    ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``.
+    ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``;
+    ``claim_looks`` how many leases in a row have found a claim past the source's end; ``needs_tail_check`` whether the
+    newest records are compared with the source's before anything is written behind them.
     """
 
     source: TopicPartition
@@ -59,11 +68,32 @@ class ArchiveSettings:
     format: str = "parquet"
     skips_truncated: bool = False
     snapshots: SnapshotRule | None = None
+    snapshots_kept: int | None = None
+    source_is_compacted: bool = False
     mirror_v3_end: int | None = None
     known_tail: Segment | None = None
     read_end_offset: int = 0
     flushes_rest: bool = False
     rest_trigger: str = ""
+    claim_looks: int = 0
+    needs_tail_check: bool = False
+
+    @property
+    def origin(self) -> Origin:
+        """Whose records the archive holds."""
+        return Origin(
+            cluster_id=self.cluster_id,
+            topic=self.source.topic,
+            topic_id=self.topic_id or None,
+            partition=self.source.partition,
+        )
+
+    def knows(self, chain: Chain) -> bool:
+        """Tells whether the newest segment of a chain, if there is one, was looked at before the lease.
+
+        Behind one of mirror-v3, which does not say whose records it holds, a mirror goes on where its start did.
+        """
+        return chain.tail in (None, self.known_tail) or chain.position == self.mirror_v3_end
 
 
 class ArchiveSink(CuttingSink):
@@ -73,6 +103,9 @@ class ArchiveSink(CuttingSink):
         settings: what and how.
         archived: the partition's archive.
         read_end: lists its end and returns it checked; called in a thread that looks at stores.
+        read_newest: reads what its newest segment says of itself; called in the same.
+        read_source_end: asks the source for its last stable offset.
+        check_tail: compares the newest segment's records with the source's; raises where they differ.
         executor: one thread, where the lease's encoding happens.
         store_threads: where finished segments are published, and the archive is looked at.
         clock: times segments.
@@ -89,6 +122,9 @@ class ArchiveSink(CuttingSink):
         *,
         archived: ArchivedPartition,
         read_end: Callable[[], Chain],
+        read_newest: ReadNewest,
+        read_source_end: Callable[[], Awaitable[int]],
+        check_tail: Callable[[Segment], Awaitable[None]],
         executor: Executor,
         store_threads: StoreThreads,
         clock: Clock,
@@ -100,6 +136,10 @@ class ArchiveSink(CuttingSink):
         self._settings = settings
         self._archived = archived
         self._read_end = read_end
+        self._read_newest = read_newest
+        self._read_source_end = read_source_end
+        self._check_tail = check_tail
+        self._needs_tail_check = settings.needs_tail_check
         self._store_threads = store_threads
         self._clock = clock
         self._crash_point = crash_point
@@ -109,23 +149,32 @@ class ArchiveSink(CuttingSink):
         self._truncated_end = 0
 
     async def open(self) -> None:
-        """Reads the position from the listing, and the claim another writer may have left on it.
+        """Reads the position from the listing, whose segment ends there, and the claim another writer may have left.
 
         Raises:
             ChainBrokenError: the folder's files do not follow one another, or are not ours.
+            OtherSourceError, TopicRecreatedError: the newest, or the claim, is of another source.
+            SourceDivergedError: the newest ends with other records than the source has there.
+            ClaimAheadError: the claim lies past the source's end; `ChainBrokenError` where it stays there.
             MirrorlakeError: the store could not be read.
         """
         # What was on its way is published, or was not: the listing knows.
         with contextlib.suppress(MirrorlakeError):
             await self.settle()
         chain, claim = await self._store_threads.look(self._read_tail)
-        self._next_offset = self._start_offset = self.progress.position = chain
-        self._claimed_end = claim
+        if self._needs_tail_check and chain.tail is not None:
+            await self._check_tail(chain.tail)
+        self._needs_tail_check = False
+        self._next_offset = self._start_offset = self.progress.position = chain.position
+        self._claimed_end = None
         self._truncated_end = 0
         self._drop()
+        if claim is not None:
+            check_claim_size(claim)
+            await self._adopt(claim, self._settings, self._read_source_end)
         self.failure = None
         if not self.progress.claims:
-            self.progress.start_offset = chain
+            self.progress.start_offset = chain.position
         self.progress.claims += 1
         self._is_done = not self._may_begin() or self._nothing_left()
 
@@ -134,10 +183,16 @@ class ArchiveSink(CuttingSink):
         """The end of what is due, or of another writer's claim."""
         return max(self._settings.read_end_offset, self._claimed_end or 0)
 
-    def _read_tail(self) -> tuple[int, int | None]:
+    def _read_tail(self) -> tuple[Chain, Claim | None]:
         chain = self._read_end()
-        claim = self._archived.pending_claim(chain)
-        return chain.position, claim.to_offset + 1 if claim else None
+        if chain.tail is not None and not self._settings.knows(chain):
+            self._check_newest(chain.tail)
+        claim = self._archived.pending_claim(chain, origin=self._settings.origin)
+        return chain, claim
+
+    def _check_newest(self, tail: Segment) -> None:
+        said, settings = self._read_newest(tail), self._settings
+        check_newest(self._archived, tail, said, origin=settings.origin, is_snapshot=False, known=settings.known_tail)
 
     async def starts_at(self, log_start: int) -> bool:
         """Takes that the source's log begins above the position; the offsets between become a gap of the segment.
@@ -169,11 +224,15 @@ class ArchiveSink(CuttingSink):
 
     def _take(self, delivery: Delivery) -> None:
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
-        self._filling.take(data, start_offset=self._next_offset)
-        self._check_wanted()
-        self._note_batches(delivery)
+        ends = self._filling.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         try:
-            self._fill(delivery.covered.end_offset)
+            for number, end in enumerate(ends):
+                self._check_wanted()
+                if number == 0:
+                    self._note_batches(delivery)
+                self._fill(end)
+                if self._is_done:
+                    break
         finally:
             # Batches as they are lie in the fetch buffer, which is given back.
             self._filling.forget()
@@ -181,7 +240,7 @@ class ArchiveSink(CuttingSink):
     def _fill(self, covered_end: int) -> None:
         while True:
             segment = self._segment or self._begin()
-            cut = self._filling.find_cut(self._rule(), covered_end=covered_end)
+            cut = self._settled(self._filling.find_cut(self._rule(), covered_end=covered_end))
             self._filling.write(cut)
             if cut is None:
                 self._next_offset = covered_end
@@ -227,9 +286,13 @@ class ArchiveSink(CuttingSink):
         elif self._settings.flushes_rest:
             end, trigger = self._settings.read_end_offset, self._settings.rest_trigger
         if self._claimed_end is not None:
-            # The claim alone says where this segment ends, whatever our own bounds are.
+            # The claim alone says where this segment ends, whatever our own bounds are; see `_settled`.
             return CutRule(
-                records_max=1 << 62, bytes_max=1 << 62, end_offset=end, end_trigger=trigger, is_end_settled=True
+                records_max=1 << 62,
+                bytes_max=SEGMENT_RAW_BYTES_MAX,
+                end_offset=end,
+                end_trigger=trigger,
+                is_end_settled=True,
             )
         return CutRule(
             records_max=self._settings.records_max,
@@ -237,6 +300,19 @@ class ArchiveSink(CuttingSink):
             end_offset=end,
             end_trigger=trigger,
         )
+
+    def _settled(self, cut: Cut | None) -> Cut | None:
+        """Returns the cut; where a claim says the end, it must be that.
+
+        Raises:
+            ChainBrokenError: the claim reaches farther than any writer of segments does.
+        """
+        if cut is None or self._claimed_end is None or cut.trigger != Trigger.BYTES:
+            return cut
+        if cut.end_offset < self._claimed_end:
+            assert self._claim is not None, "an adopted end is a claim's"
+            raise claim_too_large(self._claim, f"there are more than {SEGMENT_RAW_BYTES_MAX} up to {cut.end_offset}")
+        return replace(cut, trigger=Trigger.ADOPTED.value)
 
     def _begin(self) -> OpenSegment:
         start = self._start_offset

@@ -8,18 +8,40 @@ the next one is written; it is one at most, so that files of a partition are pub
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
+from mirrorlake.archive.claims import Claim
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.destinations.adoption import claim_ahead
 from mirrorlake.destinations.interface import Delivery, Flush, Progress
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
+from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
 
 Published = tuple[Flush, SegmentFooter]
 """What comes of a publication: what to tell of it, and what the file says about itself."""
+
+
+class Adopting(Protocol):
+    """What a sink's settings say of the claims it finds: see ``ArchiveSettings``."""
+
+    @property
+    def source(self) -> TopicPartition:
+        """The source partition."""
+        ...
+
+    @property
+    def read_end_offset(self) -> int:
+        """How far to read; the source had an end there or later."""
+        ...
+
+    @property
+    def claim_looks(self) -> int:
+        """How many leases in a row have found a claim past the source's end."""
+        ...
 
 
 class CuttingSink(ABC):
@@ -41,6 +63,7 @@ class CuttingSink(ABC):
         self._may_begin = may_begin
         self._changed = changed
         self._next_offset = 0
+        self._claim: Claim | None = None
         self._claimed_end: int | None = None
         self._leader_epoch: int | None = None
         self._is_done = False
@@ -141,6 +164,20 @@ class CuttingSink(ABC):
         # or a connection by the time it writes. A thread that is shut down leaves the file to the sweep.
         with contextlib.suppress(RuntimeError):
             self._executor.submit(self._drop)
+
+    async def _adopt(self, claim: Claim, settings: Adopting, read_source_end: Callable[[], Awaitable[int]]) -> None:
+        """Takes the end of another writer's claim for that of the next file, once the source has records up to it.
+
+        Raises:
+            ClaimAheadError, ChainBrokenError: it has not; see `claim_ahead`.
+            MirrorlakeError: the source could not be asked.
+        """
+        if claim.end_offset > settings.read_end_offset:
+            # Asked after the claim was read, so that no later end is taken for an earlier one.
+            source_end = await read_source_end()
+            if claim.end_offset > source_end:
+                raise claim_ahead(claim, source=settings.source, source_end=source_end, looks=settings.claim_looks)
+        self._claim, self._claimed_end = claim, claim.end_offset
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         running = asyncio.get_running_loop().run_in_executor(self._executor, work)

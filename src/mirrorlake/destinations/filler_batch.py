@@ -1,6 +1,6 @@
 """Filler batches: empty records of a transaction that is aborted, so that offsets move and nobody reads anything.
 
-A filler is told by its transactional bit: data of this mirror is never written inside a transaction.
+Told from everybody else's batches by ``log_start.FillerTest``. Data of this mirror is never written in a transaction.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """How the batches of deliveries become the content of segments: decoded, or as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol
 
 import numpy as np
@@ -12,22 +12,43 @@ from mirrorlake.archive.formats.log_batches import LogBatch, clipped, log_batch
 from mirrorlake.archive.formats.registry import LOG, record_writer
 from mirrorlake.destinations.cut import Cut, CutRule, find_batch_cut, find_cut
 from mirrorlake.kafka.batches import Batch
-from mirrorlake.kafka.codec import decode_batches
+from mirrorlake.kafka.codec import decode_parts
 from mirrorlake.kafka.columns import RecordColumns
+
+PART_BYTES_MAX = 16 << 20
+"""What is decoded of a delivery at a time: it may come to many times its size."""
+
+
+def decoded(batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[tuple[RecordColumns, int]]:
+    """Yields the records of a delivery from ``start_offset`` on, in parts of bounded memory, each with its end.
+
+    The end is the position after the part, exclusive; the last one's is ``covered_end``, and it may have no record.
+
+    Raises:
+        CorruptBatchError: a batch is not what it claims to be; the parts before it have been yielded.
+    """
+    position = start_offset
+    for part in decode_parts(batches, start_offset=start_offset, part_bytes_max=PART_BYTES_MAX):
+        position = int(part.offsets[-1]) + 1
+        yield part, position
+    if position < covered_end:
+        yield RecordColumns.empty(), covered_end
 
 
 class Filling(Protocol):
-    """Fills one segment after another: ``take`` a delivery, then ``find_cut`` and ``write`` until it is used up."""
+    """Fills segments: of each part that ``take`` yields, ``find_cut`` and ``write`` until it is used up."""
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
         """Returns the writer of the next segment, which ``write`` writes to from now on."""
         ...
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int) -> None:
-        """Takes the data batches of a delivery, whose checksums were verified; what lies below the offset is left out.
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+        """Takes the data batches of a delivery, whose checksums were verified, part by part; yields each part's end.
+
+        What lies below ``start_offset`` is left out. The last end is ``covered_end``.
 
         Raises:
-            CorruptBatchError: a batch is not what it claims to be; nothing is taken.
+            CorruptBatchError: a batch is not what it claims to be; the parts before it have been taken.
         """
         ...
 
@@ -66,15 +87,18 @@ class RecordFilling:
         self._compression = compression
         self._writer: RecordWriter | None = None
         self._columns = RecordColumns.empty()
+        self._held_bytes = 0
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
         """See `Filling`."""
+        self._held_bytes = 0
         self._writer = record_writer(self._extension, file, envelope, compression=self._compression)
         return self._writer
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int) -> None:
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
         """See `Filling`."""
-        self._columns = decode_batches(batches, start_offset=start_offset)
+        for self._columns, end in decoded(batches, start_offset=start_offset, covered_end=covered_end):
+            yield end
 
     def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
         """See `Filling`."""
@@ -82,9 +106,9 @@ class RecordFilling:
         return find_cut(
             rule,
             records=self._writer.records,
-            raw_bytes=self._writer.raw_bytes,
+            raw_bytes=self._held_bytes,
             offsets=self._columns.offsets,
-            sizes=self._columns.sizes,
+            sizes=self._columns.weights(),
             covered_end=covered_end,
         )
 
@@ -92,7 +116,9 @@ class RecordFilling:
         """See `Filling`."""
         assert self._writer is not None, "a segment is begun before it is written"
         stop = len(self._columns) if cut is None else cut.stop_row
-        self._writer.write(self._columns.slice(0, stop))
+        taken = self._columns.slice(0, stop)
+        self._writer.write(taken)
+        self._held_bytes += int(taken.weights().sum())
         self._columns = self._columns.slice(stop, len(self._columns))
 
     def forget(self) -> None:
@@ -112,11 +138,12 @@ class BatchFilling:
         self._writer = LogSegmentWriter(file, envelope)
         return self._writer
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int) -> None:
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
         """See `Filling`."""
         known = (log_batch(batch) for batch in batches)
         parts = (clipped(batch, start_offset=start_offset, end_offset=batch.next_offset) for batch in known)
         self._batches = [part for part in parts if part is not None]
+        yield covered_end
 
     def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
         """See `Filling`."""

@@ -11,6 +11,10 @@ FILLER_SECONDS_PER_OFFSET = 0.15e-6
 FILLER_BYTES_PER_OFFSET = 0.9
 """What an empty record takes in a filler batch, compressed."""
 
+_SHORT_FILLER_RECORDS = 1000
+_SHORT_FILLER_BYTES, _SHORT_FILLER_BYTES_PER_OFFSET = 140, 1.125
+"""What a filler batch of so many records at most takes, whole and for each record: more than one of a long one."""
+
 FILLER_OFFSETS_MAX = 500_000
 """Offsets of one filling transaction: below a broker's default ``max.message.bytes``, and built in less than
 a tenth of a second."""
@@ -35,4 +39,6 @@ def filler_records(offsets: int, *, batch_bytes_max: int) -> int:
     Its marker covers one offset more. 0 where the marker alone is enough.
     """
     fits = int((batch_bytes_max - 1024) / FILLER_BYTES_PER_OFFSET)
+    short = int((batch_bytes_max - _SHORT_FILLER_BYTES) / _SHORT_FILLER_BYTES_PER_OFFSET)
+    fits = max(fits, min(short, _SHORT_FILLER_RECORDS))
     return max(0, min(offsets, FILLER_OFFSETS_MAX, fits) - 1)

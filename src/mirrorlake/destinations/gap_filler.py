@@ -13,6 +13,11 @@ Anything unexpected: nothing more is sent under the identity, everybody reads th
 round begins with InitProducerId, which ends what stands open. A crash anywhere leaves a transaction that the next
 owner's InitProducerId, or the broker's time-out, ends with a marker inside the gap.
 
+An append of the shard's data whose answer is not known is the same to the identity (``distrust``): the batch may still
+arrive, and a marker of the epoch it was sent with does not stop it. It would be appended behind the gap, and the
+shard's next batch be called its duplicate. A marker of a new epoch stops it. Why that is enough, case by case:
+``docs/decisions/0125-an-unknown-append-ends-the-identity.md``.
+
 Source of the order: KIP-98, KIP-890, and the attacks named in ``docs/decisions/0005-filling-gaps.md``.
 """
 
@@ -25,6 +30,7 @@ from enum import StrEnum
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.filler_batch import build_filler
 from mirrorlake.destinations.gap_cost import filler_records
+from mirrorlake.destinations.interface import HandedOn, Progress
 from mirrorlake.destinations.preserve_claim import FILL_TRANSACTION_TIMEOUT_MS, Claim, claim_from
 from mirrorlake.errors import (
     BrokerNotReadyError,
@@ -112,7 +118,7 @@ class GapFiller:
     Args:
         client: of the destination cluster.
         transactional_id: the shard's, whose producer id its data carries too.
-        handed_on: the identity the shard's last lease ended with, if it ended cleanly.
+        handed_on: the identity that one of the shard's partitions was handed on; the others say theirs by ``join``.
         clock: read before every request that changes something.
         fill_until_seconds: reading of ``clock.elapsed_seconds`` after which no round begins.
         crash_point: called before every step; for tests.
@@ -130,8 +136,11 @@ class GapFiller:
     ) -> None:
         self._client = client
         self._transactional_id = transactional_id
+        self._handed_on = handed_on
         self._hint = handed_on
         self._identity: ProducerIdentity | None = None
+        self._is_trusted = True
+        self._members: list[Progress] = []
         self._clock = clock
         self._until = fill_until_seconds
         self._crash_point = crash_point
@@ -145,10 +154,36 @@ class GapFiller:
         """Reading of the clock after which no gap is begun."""
         return self._until
 
-    @property
-    def handed_on(self) -> ProducerIdentity | None:
-        """What the shard's next lease may go on with: the identity of a transaction that ended well, or the hint."""
-        return self._identity or self._hint
+    def join(self, progress: Progress, handed_on: ProducerIdentity | None) -> None:
+        """Takes a partition of the shard, and says in ``progress``, from now on, what the lease leaves to the next one.
+
+        That is the identity of a transaction that ended well, or what was handed on and not used; nothing once an
+        append of any partition of the shard has had no answer.
+
+        Args:
+            progress: of the partition's sink.
+            handed_on: what the partition was handed on. Where two partitions differ in that, one of them has had an
+                append without an answer since, so neither counts.
+        """
+        self._members.append(progress)
+        if handed_on != self._handed_on:
+            self.distrust()
+        self._pass_on()
+
+    def distrust(self) -> None:
+        """Says that an append under the shard's producer id has no answer, or a bad one.
+
+        The round that is at work may end, as it is about other partitions: who waits for a gap to be filled has no
+        append on its way. The next one begins with InitProducerId.
+        """
+        self._is_trusted = False
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        identity = (self._identity or self._hint) if self._is_trusted else None
+        handed_on = HandedOn(identity=identity) if identity is not None else None
+        for progress in self._members:
+            progress.handed_on = handed_on
 
     async def fill(self, gap: GapToFill) -> Claim:
         """Fills ``gap``; returns the claim to go on with. Its ``end_offset`` is short of the gap's where time ran out.
@@ -212,15 +247,19 @@ class GapFiller:
 
     def _drop_identity(self) -> None:
         self._identity = self._hint = None
+        self._pass_on()
 
     async def _round(self, batch: list[_Open]) -> list[_Open]:
         """Does one transaction for all of ``batch``; returns those whose gaps are not full yet."""
         began = self._clock.elapsed_seconds()
+        before = self._identity
         identity = await self._own()
+        # A new epoch may have ended something: what was read before it does not count.
+        is_same = identity is before
         states: dict[TopicPartition, AppendState | MirrorlakeError] = {
-            waits.gap.partition: waits.state for waits in batch if waits.state is not None
+            waits.gap.partition: waits.state for waits in batch if is_same and waits.state is not None
         }
-        if unread := [waits for waits in batch if waits.state is None]:
+        if unread := [waits for waits in batch if waits.gap.partition not in states]:
             states |= await self._states(unread)
         ready = await self._at_their_ends(batch, states, identity)
         if not ready:
@@ -298,7 +337,10 @@ class GapFiller:
     # --- requests -----------------------------------------------------------------------------------------
 
     async def _own(self) -> ProducerIdentity:
-        """Returns the identity, ours at this moment; takes it by InitProducerId where nobody handed it on."""
+        """Returns the identity, ours at this moment; takes it by InitProducerId where none is held that is trusted."""
+        if not self._is_trusted:
+            self._identity = self._hint = None
+            self._is_trusted = True  # of what is held from here on
         if self._identity is None and self._hint is not None:
             found = (await self._client.describe_transactions([self._transactional_id])).get(self._transactional_id)
             if _still_holds(found, self._hint):
@@ -310,6 +352,7 @@ class GapFiller:
             self._identity = await self._client.init_producer_id(
                 self._transactional_id, transaction_timeout_ms=FILL_TRANSACTION_TIMEOUT_MS
             )
+        self._pass_on()
         return self._identity
 
     async def _add(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, MirrorlakeError | None]:

@@ -50,7 +50,8 @@ class Delivery:
 
     ``covered`` are the consumer positions the delivery accounts for, without a hole: offsets in it that no
     batch holds are gaps. The last batch may reach past ``covered.end_offset`` only where the lease has an end.
-    ``log_start_offset`` and ``end_offset`` (the last stable offset) are the source's, as of this fetch.
+    ``log_start_offset`` and ``end_offset`` (the last stable offset) are the source's, as of this fetch. It was led in
+    ``leader_epoch`` when it answered, −1 where that is not known.
     """
 
     covered: OffsetRange
@@ -58,6 +59,7 @@ class Delivery:
     frame: PinnedFrame
     log_start_offset: int
     end_offset: int
+    leader_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -88,11 +90,13 @@ class HandedOn:
     A hint only: whoever uses it asks the coordinator first whether the identity still holds (law 1).
 
     ``identity`` is the producer the shard's transactions ran under. ``sequences`` are the next ones by destination
-    topic and partition, empty where the partitions themselves are asked.
+    topic and partition, empty where the partitions themselves are asked. ``leader_epochs`` are those in which the
+    leaders of destination partitions were found to hold what the progress says; another leader's log is looked at.
     """
 
     identity: ProducerIdentity
     sequences: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    leader_epochs: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -122,10 +126,10 @@ class Progress:
         self.latencies[LATENCY_BOUNDS_SECONDS[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)]] += 1
         self.latency_seconds_sum += max(0.0, seconds)
 
-    def saw_timestamps(self, first_ms: int, last_ms: int) -> None:
-        """Widens the span of record timestamps seen (Unix milliseconds)."""
+    def saw_timestamps(self, first_ms: int | None, last_ms: int) -> None:
+        """Widens the span of record timestamps seen (Unix milliseconds); the first may not be known, the last is."""
         if self.first_timestamp_ms is None:
-            self.first_timestamp_ms = first_ms
+            self.first_timestamp_ms = last_ms if first_ms is None else first_ms
         self.last_timestamp_ms = max(last_ms, self.last_timestamp_ms or last_ms)
 
 

@@ -6,6 +6,7 @@ tail to compare: the position is what the newest committed progress says.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame, Progress
@@ -15,9 +16,11 @@ from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, Neighbours, goe
 from mirrorlake.destinations.offset_map import OpenPage
 from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
 from mirrorlake.destinations.shard_transaction import ShardTransaction
+from mirrorlake.destinations.stamping import stamped
 from mirrorlake.destinations.transaction_seats import MapAppend, Seat
 from mirrorlake.errors import (
     DestinationForeignError,
+    LostProgressError,
     MirrorlakeError,
     OutcomeUnknownError,
     TopicMissingError,
@@ -42,6 +45,7 @@ class MapSink:
         shard: the transactions.
         client: of the destination cluster.
         find_start: asks the source where a partition without progress begins.
+        check_tail: compares the newest records of a copy with the source's; raises where they differ.
         clock: the wall clock tells how old a batch is.
         changed: called whenever ``has_room`` or ``failure`` changed.
     """
@@ -53,6 +57,7 @@ class MapSink:
         shard: ShardTransaction,
         client: ClusterClient,
         find_start: Callable[[], Awaitable[int]],
+        check_tail: Callable[[ProgressKey, MapProgress], Awaitable[None]],
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
@@ -62,6 +67,7 @@ class MapSink:
         self._shard = shard
         self._client = client
         self._find_start = find_start
+        self._check_tail = check_tail
         self._clock = clock
         self._changed = changed
         self._seat: Seat | None = None
@@ -99,6 +105,9 @@ class MapSink:
         Raises:
             DestinationForeignError: the progress is that of another source cluster or destination topic.
             TopicRecreatedError: it is that of an earlier source topic of the same name.
+            LostTailError: the destination no longer holds what the progress says.
+            LostProgressError: the progress is older than the copy, or than what was seen of it.
+            SourceDivergedError: the newest records are not what the source has where they came from.
             MirrorlakeError: the destination or the source could not be asked.
         """
         topic = self._settings.destination.topic
@@ -108,18 +117,28 @@ class MapSink:
         start: int | None = None
 
         def make_seat(progress: MapProgress | None) -> Seat:
+            former = None
             if progress is not None and self._begins_anew(progress):
-                progress = None
+                former, progress = progress, None
             if progress is not None:
                 self._check(progress, found.topic_id)
-            return self._make_seat(progress, found.topic_id, start)
+            return self._make_seat(progress, found.topic_id, start, former)
 
         key = ProgressKey(destination_topic=topic, source=self._settings.source)
         known = await self._shard.progress_of(key, self._settings.handed_on)
+        self._check_not_older(known)
         if known is None or self._begins_anew(known):
             start = await self._find_start()
-        seat = await self._shard.join(key, make_seat=make_seat, handed_on=self._settings.handed_on)
+        seat = await self._shard.join(
+            key,
+            make_seat=make_seat,
+            handed_on=self._settings.handed_on,
+            own_producer_ids=self._settings.own_producer_ids,
+            copies_lost_again=self._settings.copies_lost_again,
+        )
         self._seat = seat
+        if self._settings.handed_on is None and known is not None and known.position == seat.taken_end:
+            await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None
         self._next_offset = self.progress.position = seat.taken_end
@@ -139,12 +158,15 @@ class MapSink:
             raise self.failure
         if self._seat is not None:
             self._seat.is_behind = delivery.covered.end_offset < delivery.end_offset
+        if self._settings.stamps_times:
+            stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
+            delivery = replace(delivery, batches=stamps)
         untouched = self._take_untouched(delivery)
         for item in neighbours_joined(
             join_messages(delivery.batches[untouched:]),
             batch_bytes_max=self._settings.batch_bytes_max,
             packs=True,
-            keeps_log_append_time=self._settings.keeps_log_append_time,
+            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
         ):
             self._take(item, delivery)
         self._pass_over(delivery.covered.end_offset)
@@ -209,7 +231,7 @@ class MapSink:
             end_offset=header.next_offset,
             batch_bytes_max=self._settings.batch_bytes_max,
             packs=True,
-            keeps_log_append_time=self._settings.keeps_log_append_time,
+            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
         ):
             if isinstance(piece, DataPiece):
                 self._queue_piece(piece, delivery)
@@ -254,7 +276,7 @@ class MapSink:
         self._next_offset = offsets.end_offset
         self._queued_bytes += size_bytes
         self._queued += 1
-        self.progress.saw_timestamps(batch.header.base_timestamp, max_timestamp_ms)
+        self.progress.saw_timestamps(batch.header.first_timestamp, max_timestamp_ms)
         self._seat.leader_epoch = self._leader_epoch
         self._shard.take(self._seat, append)
 
@@ -289,7 +311,8 @@ class MapSink:
             self.progress.records += append.records
             self.progress.raw_bytes += append.size_bytes
             self.progress.batches[append.reason] += 1
-            self.progress.saw_latency(now - append.max_timestamp_ms / 1000)
+            if not self._settings.stamps_times:  # their age at the source is not among what was sent
+                self.progress.saw_latency(now - append.max_timestamp_ms / 1000)
 
     def shard_failed(self, error: MirrorlakeError) -> None:
         """Takes that the open transaction was given up."""
@@ -300,7 +323,9 @@ class MapSink:
 
     # --- the seat -----------------------------------------------------------------------------------------
 
-    def _make_seat(self, progress: MapProgress | None, topic_id: str, start: int | None) -> Seat:
+    def _make_seat(
+        self, progress: MapProgress | None, topic_id: str, start: int | None, former: MapProgress | None
+    ) -> Seat:
         settings = self._settings
         destination = settings.destination
         if progress is None:
@@ -322,7 +347,31 @@ class MapSink:
             taken_end=position,
             committed_end=position,
             leader_epoch=progress.leader_epoch if progress else -1,
+            keeps_source_time=settings.keeps_source_time,
             is_new=progress is None,
+            former=former,
+        )
+
+    def _check_not_older(self, progress: MapProgress | None) -> None:
+        """Checks that the progress is not behind what this process has seen committed.
+
+        Raises:
+            LostProgressError: it is, so it was lost.
+        """
+        settings = self._settings
+        seen, found = settings.last_position, progress.position if progress is not None else None
+        if seen is None or settings.copies_lost_again or (found is not None and found >= seen):
+            return
+        if progress is not None and self._begins_anew(progress):
+            return
+        what = "is not there" if found is None else f"says {found}"
+        raise LostProgressError(
+            f"the progress of source {settings.source} in {settings.topics.progress_of(settings.shard)} {what}, and "
+            f"this process has seen offset {seen} committed: the progress was lost, and to go on would copy twice",
+            hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
+            "`offsets` to copy from",
+            expected=seen,
+            found=found,
         )
 
     def _begins_anew(self, progress: MapProgress) -> bool:

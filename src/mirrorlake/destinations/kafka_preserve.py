@@ -4,7 +4,8 @@ Order of effects for one partition, each step waited for:
 
 1. claim: the producer's last sequence at the leader, then the leader's log end (``preserve_claim``); a transaction of
    ours that stands open is ended first (``gap_filler``);
-2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``);
+2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``); only then are
+   fillers deleted with which the log begins, each of them looked at (``log_start``);
 3. the first batch alone, until its answer carries the expected base offset;
 4. then up to five batches in flight, one where the partition may have forgotten the producer;
 5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with.
@@ -16,21 +17,22 @@ claim starts again from 1. Nothing is ever sent after the lease's deadline.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
+from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
 from mirrorlake.destinations.gap_cost import fill_seconds
 from mirrorlake.destinations.gap_filler import GapFiller, GapToFill
-from mirrorlake.destinations.interface import Delivery, HandedOn, PinnedFrame, Progress
+from mirrorlake.destinations.interface import Delivery, PinnedFrame, Progress
 from mirrorlake.destinations.log_start import LogStart
 from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, goes_untouched, neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
 from mirrorlake.destinations.preserve_claim import Claim, ClaimReader
+from mirrorlake.destinations.preserve_look import check_writers, own_ids
 from mirrorlake.destinations.preserve_settings import PreserveSettings, Step
+from mirrorlake.destinations.record_clock import is_expected, times_kept
+from mirrorlake.destinations.stamping import stamped
 from mirrorlake.errors import (
-    BrokerNotReadyError,
-    DestinationForeignError,
     MirrorlakeError,
     MisalignedError,
     NotOwnerError,
@@ -71,7 +73,7 @@ class PreserveSink:
         settings: what goes where.
         claims: reads claims at the destination cluster.
         channel_to: gives the produce channel to a broker of the destination cluster.
-        check_tail: compares the tails at a position; raises where they differ.
+        check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
         filler: fills the gaps of the shard, shared by its partitions.
         log_start: the beginning of the destination partition.
         clock: the wall clock tells how old a batch is.
@@ -86,7 +88,7 @@ class PreserveSink:
         *,
         claims: ClaimReader,
         channel_to: Callable[[int], Awaitable[AppendChannel]],
-        check_tail: Callable[[int], Awaitable[None]],
+        check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
         filler: GapFiller,
         log_start: LogStart,
         clock: Clock,
@@ -119,11 +121,14 @@ class PreserveSink:
         self._is_proven = False
         self._is_over = False
         self._begins_with_fillers = False
+        self._own_ids: frozenset[int] = frozenset()
         self._sequence = 0
         self._next_offset = 0
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
+        handed_on = settings.handed_on
+        filler.join(self.progress, handed_on.identity if handed_on is not None else None)
 
     @property
     def next_offset(self) -> int:
@@ -159,11 +164,15 @@ class PreserveSink:
             await self._filler.clean(self._settings.destination)
             self._needs_tail_check = True
             claim = await self._read_claim()
-        self._check_strangers(claim)
+        check_writers(self._settings, claim)
+        self._own_ids = own_ids(self._settings, claim)
         if self._needs_tail_check or self._has_moved(claim):
             self._crash_point(Step.CHECK_TAIL)
-            self._begins_with_fillers = await self._log_start.delete_fillers(claim.end_offset)
-            await self._check_tail(claim.end_offset)
+            # Who is not the owner does not know under which ids the owners before have written.
+            known = None if self._settings.not_owner_because else self._own_ids
+            await self._check_tail(claim.end_offset, known)
+            # Only now: where the tail is not ours nothing is.
+            self._begins_with_fillers = await self._log_start.delete_fillers(claim.end_offset, self._own_ids)
             self._needs_tail_check = False
         await self._go_on_with(claim)
         self._next_offset = claim.end_offset
@@ -186,21 +195,6 @@ class PreserveSink:
         self._crash_point(Step.READ_CLAIM)
         return await self._claims.read(self._settings.destination, self._settings.transactional_id)
 
-    def _check_strangers(self, claim: Claim) -> None:
-        strangers = [each for each in claim.strangers if each not in self._settings.own_producer_ids]
-        if strangers:
-            raise DestinationForeignError(
-                f"destination {self._settings.destination} has another writer: producer id {strangers[0]}, "
-                f"ours is {claim.producer_id}",
-                hint="stop that producer and re-create the topic, or mirror to a topic of its own",
-                position=claim.end_offset,
-            )
-        if claim.open_producer_ids:
-            raise BrokerNotReadyError(
-                f"a transaction stands open on destination partition {self._settings.destination}",
-                hint="it ends by itself at its time-out; kafka-transactions.sh find-hanging shows whose it is",
-            )
-
     async def _go_on_with(self, claim: Claim) -> None:
         self._channel = await self._channel_to(claim.leader)
         self._claim = claim
@@ -222,12 +216,15 @@ class PreserveSink:
             # The owner before died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(self._next_offset)
         try:
+            if self._settings.stamps_times:
+                stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
+                delivery = replace(delivery, batches=stamps)
             untouched = self._take_untouched(delivery)
             for item in neighbours_joined(
                 join_messages(delivery.batches[untouched:]),
                 batch_bytes_max=self._settings.batch_bytes_max,
                 packs=False,
-                keeps_log_append_time=self._settings.keeps_log_append_time,
+                keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
             ):
                 for piece in pieces_of(
                     item,
@@ -235,7 +232,7 @@ class PreserveSink:
                     end_offset=NO_LIMIT,
                     batch_bytes_max=self._settings.batch_bytes_max,
                     packs=False,
-                    keeps_log_append_time=self._settings.keeps_log_append_time,
+                    keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
                 ):
                     if isinstance(piece, DataPiece):
                         self._take_piece(piece, delivery)
@@ -276,7 +273,7 @@ class PreserveSink:
             else:
                 frame.pin()
         if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
-            gap.timestamp_ms = header.base_timestamp
+            gap.timestamp_ms = max_timestamp_ms  # a record's; the header's base may be a delete horizon
         size_bytes = len(batch.view)
         self._queue.append(
             Append(
@@ -294,7 +291,7 @@ class PreserveSink:
         self._queued_bytes += size_bytes
         self._next_offset = end_offset
         self._last_timestamp_ms = max_timestamp_ms
-        self.progress.saw_timestamps(header.base_timestamp, max_timestamp_ms)
+        self.progress.saw_timestamps(header.first_timestamp, max_timestamp_ms)
         self._idle.clear()
 
     def _take_gap(self, piece: GapPiece) -> None:
@@ -326,7 +323,7 @@ class PreserveSink:
         if self._settings.gap_fill is GapFill.REFUSE or self.failure is not None:
             return False
         offsets = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
-        is_new = self._next_offset == 0 or await self._log_start.holds_only_fillers(self._next_offset)
+        is_new = self._next_offset == 0 or await self._log_start.holds_only_fillers(self._next_offset, self._own_ids)
         if not (is_new or self._settings.skips_truncated):
             return False
         if len(offsets) > self._settings.gap_fill_offsets_max:
@@ -345,8 +342,11 @@ class PreserveSink:
         await self._idle.wait()
         if self.failure is not None:
             raise self.failure
-        if (identity := self._filler.handed_on) is not None:
-            self.progress.handed_on = HandedOn(identity=identity)
+
+    @property
+    def is_settled(self) -> bool:
+        """True where every append is answered, and no gap is being filled."""
+        return not self._in_flight and self._filling is None
 
     def drop_unsent(self) -> None:
         """Forgets the batches and gaps that wait; what is in flight, or being filled, is still waited for."""
@@ -362,6 +362,8 @@ class PreserveSink:
 
     def abandon(self) -> None:
         """Drops what is queued; what is in flight is unknown."""
+        if self._in_flight:
+            self._filler.distrust()
         if self._filling is not None:
             self._filling.cancel()
         self._fail(OutcomeUnknownError("the lease ended before every append was answered"))
@@ -408,7 +410,7 @@ class PreserveSink:
 
     async def _delete_fillers(self, before: int) -> None:
         self._crash_point(Step.DELETE_FILLERS)
-        await self._log_start.delete_before(before)
+        await self._log_start.delete_all(before, self._own_ids)
         self._begins_with_fillers = False
 
     def _filled(self, fill: _Fill, end_offset: int) -> None:
@@ -433,7 +435,8 @@ class PreserveSink:
             offsets=fill.gap.offsets,
             gap_fill=GapFill.FILLER if fill.deletes else self._settings.gap_fill,
             batch_bytes_max=self._settings.batch_bytes_max,
-            timestamp_ms=now_ms if fill.timestamp_ms is None else fill.timestamp_ms,
+            # No destination takes one that is far ahead of its clock.
+            timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
             has_key=self._settings.destination_is_compacted,
             moved=lambda end: self._moved_in_gap(fill.gap.kind, end),
         )
@@ -481,12 +484,14 @@ class PreserveSink:
         """Checks the broker's answer: no error, and exactly the offset the records have at the source."""
         self._crash_point(Step.TAKE_ANSWER)
         self._let_go(append)
+        if answer.error_code or answer.base_offset != append.expected_offset:
+            self._filler.distrust()
         if answer.error_code:
             self._fail(
                 error_for(
                     answer.error_code,
-                    what=f"append to destination {self._settings.destination} at offset {append.expected_offset}"
-                    + (f": {answer.error_message}" if answer.error_message else ""),
+                    what=f"append{size_said(append, answer)} to destination {self._settings.destination} at offset "
+                    f"{append.expected_offset}" + (f": {answer.error_message}" if answer.error_message else ""),
                     topic=self.topic,
                     partition=self.partition,
                 )
@@ -508,13 +513,26 @@ class PreserveSink:
                     found_offset=answer.base_offset,
                 )
             )
+        elif not is_expected(answer.log_append_time_ms, keeps_source_time=self._settings.keeps_source_time):
+            self._fail(self._other_clock(append))
         elif self.failure is None:
             self._accepted(append)
         self._after_answer()
 
+    def _other_clock(self, append: Append) -> MirrorlakeError:
+        """Returns what it means that the answer speaks of another clock than ``timestamp-mode``."""
+        if not self._settings.keeps_log_append_time:
+            return times_kept(self._settings.destination, append.expected_offset)
+        # That may be the time of a batch the broker knew already: what was stored tells, and the tail check reads it.
+        return OutcomeUnknownError(
+            f"destination {self._settings.destination} may have given the record at offset {append.expected_offset} "
+            "its own time; it is looked at"
+        )
+
     def answer_lost(self, append: Append, error: MirrorlakeError) -> None:
-        """The batch may or may not be there: claim again, and compare the tail before going on."""
+        """The batch may be there, or still come: claim again, compare the tail, and fill no gap under this identity."""
         self._let_go(append)
+        self._filler.distrust()
         self._fail(error)
         self._after_answer()
 
@@ -524,7 +542,8 @@ class PreserveSink:
         self.progress.records += append.records
         self.progress.raw_bytes += append.size_bytes
         self.progress.batches[append.reason] += 1
-        self.progress.saw_latency(self._clock.now_seconds() - append.max_timestamp_ms / 1000)
+        if not self._settings.stamps_times:  # their age at the source is not among what was sent
+            self.progress.saw_latency(self._clock.now_seconds() - append.max_timestamp_ms / 1000)
         if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
             self._changed()
 
@@ -595,6 +614,7 @@ class PreserveSink:
         return RecordTooLargeError(
             f"source {self._settings.source}: {error.message}; destination topic {self.topic} takes "
             f"{self._settings.batch_bytes_max} bytes",
-            hint=f"raise max.message.bytes of {self.topic} to at least {error.facts['bytes']}",
+            hint=f"raise max.message.bytes of {self.topic} to at least {error.facts['bytes']}, and segment.bytes where "
+            "that is lower",
             **error.facts,
         )

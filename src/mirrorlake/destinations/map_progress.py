@@ -43,6 +43,10 @@ FORMAT = 1
 
 _PROGRESS_KEY, _PAGE_KEY = b"P", b"M"
 SHARDS_KEY = b"S" + bytes((FORMAT,))
+
+KeyAndValue = tuple[bytes, bytes | None]
+"""One record of ours; without a value it takes back what its key said before."""
+
 _LENGTH = struct.Struct(">H")
 _PARTITION = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -230,7 +234,7 @@ def decode_shards(data: bytes) -> int:
     return shards
 
 
-def columns_of(records: Sequence[tuple[bytes, bytes]], timestamp_ms: int) -> RecordColumns:
+def columns_of(records: Sequence[KeyAndValue], timestamp_ms: int) -> RecordColumns:
     """Returns keys and values as records of one batch, all of one time."""
     return RecordColumns.of(
         offsets=np.arange(len(records), dtype=np.int64),

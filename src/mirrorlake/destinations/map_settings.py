@@ -47,7 +47,11 @@ class MapSettings:
 
     ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
     ``restarts_recreated`` allows to begin anew where the source topic was made again; what was copied of the one
-    before stays where it is. ``keeps_log_append_time`` False where the destination's brokers stamp their own time.
+    before stays where it is. ``copies_lost_again`` allows to copy once more what the destination has lost.
+    ``own_producer_ids`` are those the mirror's mapped shards wrote under, as far as they are remembered.
+    ``last_position`` is the last one this process has seen committed, None where it has seen none.
+    ``keeps_log_append_time`` False where the destination's brokers stamp their own time, or, with ``stamps_times``, the
+    copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
     """
 
     source: TopicPartition
@@ -61,8 +65,18 @@ class MapSettings:
     start: MapStart = field(default_factory=MapStart)
     skips_truncated: bool = False
     restarts_recreated: bool = False
+    copies_lost_again: bool = False
+    own_producer_ids: frozenset[int] = frozenset()
+    last_position: int | None = None
     keeps_log_append_time: bool = True
+    stamps_times: bool = False
+    source_is_compacted: bool = False
     handed_on: HandedOn | None = None
+
+    @property
+    def keeps_source_time(self) -> bool | None:
+        """What the answers to appends must tell of the topic's clock, see `record_clock.is_expected`."""
+        return None if self.stamps_times else self.keeps_log_append_time
 
 
 def map_transactional_id(mirror: str, shard: int) -> str:

@@ -22,8 +22,8 @@ from mirrorlake.kafka.descriptions import AppendState, ProducerIdentity, Transac
 from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.kafka.range_reader import read_range
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.own_topics import STATE_TOPIC as STATE_TOPIC
 
-STATE_TOPIC = "mirrorlake.state"
 STATE_PARTITION = TopicPartition(STATE_TOPIC, 0)
 STATE_FORMAT = 2
 """2 added producer ids, destinations, generations and the hold; records of format 1 are read as knowing none."""
@@ -33,14 +33,24 @@ STATE_FORMAT = 2
 class OwnerState:
     """What a state record says of a mirror.
 
-    ``topic_ids`` are the source's topic ids by topic, as last seen by an owner. ``taken_at_ms`` is the owner's
-    wall clock. ``shards`` is the number of writer identities, fixed for the mirror's life.
+    ``topic_ids`` are the source's topic ids by topic, as last seen by an owner. ``shards`` is the number of writer
+    identities, fixed for the mirror's life. ``taken_at_ms`` is when the owner became it, ``written_at_ms`` when it
+    wrote this record (0 where a record does not say), both by its wall clock.
 
     ``producer_ids`` are all those each shard's transactional id ever stood for, by shard. ``destinations`` are the
     source topics by destination topic. ``generations`` says, for each destination topic as configured, where the
     records of a source topic that was made again go: destination topic by source topic id. ``hold_seconds`` is how
     long after somebody else took the mirror over this owner's leases may still append, None where a record does not
     say; ``is_released`` is True once it ended gracefully and nothing of it is under way.
+
+    ``partitions`` are the source partitions of each destination topic the mirror fills; a destination without an entry
+    has them all, as records of before said nothing of partitions. ``let_go`` are those it filled once, and does no
+    more: nothing of it is under way there. ``mapped_topics`` are the destination topics with mapped offsets.
+    ``former_ids`` are the producer ids of other mirrors whose copies went on under this one, by destination topic and
+    partition. ``origins`` say where the records of a destination topic were before they came to the mirror's source:
+    cluster id and topic, by destination topic. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics
+    that hold the mirror's progress and offset maps, empty while it has none; ``map_producer_ids`` are all producer ids
+    that the transactional ids of its mapped shards ever stood for, by shard.
     """
 
     mirror: str
@@ -54,12 +64,26 @@ class OwnerState:
     generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     hold_seconds: float | None = None
     is_released: bool = False
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    let_go: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    mapped_topics: tuple[str, ...] = ()
+    former_ids: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
+    origins: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    written_at_ms: int = 0
+    progress_topic_id: str = ""
+    pages_topic_id: str = ""
+    map_producer_ids: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     format_version: int = STATE_FORMAT
 
 
 def transactional_id(mirror: str) -> str:
     """Returns the mirror's own transactional id; no shard's can be equal, theirs end in a number."""
     return f"mirrorlake.{mirror}.owner"
+
+
+def knock_id(mirror: str) -> str:
+    """Returns the transactional id whose epoch asks for a sign of life of the owner; nothing is written under it."""
+    return f"mirrorlake.{mirror}.knock"
 
 
 def encode_state(state: OwnerState) -> bytes:
@@ -88,6 +112,21 @@ def decode_state(value: bytes) -> OwnerState:
             generations={name: dict(ids) for name, ids in fields.get("generations", {}).items()},
             hold_seconds=fields.get("hold_seconds"),
             is_released=fields.get("is_released", False),
+            partitions={name: tuple(numbers) for name, numbers in fields.get("partitions", {}).items()},
+            let_go={name: tuple(numbers) for name, numbers in fields.get("let_go", {}).items()},
+            mapped_topics=tuple(fields.get("mapped_topics", ())),
+            former_ids={
+                name: {int(partition): tuple(ids) for partition, ids in held.items()}
+                for name, held in fields.get("former_ids", {}).items()
+            },
+            written_at_ms=fields.get("written_at_ms", 0),
+            origins={
+                name: tuple((cluster_id, topic) for cluster_id, topic in places)
+                for name, places in fields.get("origins", {}).items()
+            },
+            progress_topic_id=fields.get("progress_topic_id", ""),
+            pages_topic_id=fields.get("pages_topic_id", ""),
+            map_producer_ids={int(shard): tuple(ids) for shard, ids in fields.get("map_producer_ids", {}).items()},
             format_version=fields["format_version"],
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -157,7 +196,8 @@ async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str,
     start = await client.offset_at(STATE_PARTITION, EARLIEST, isolation_level=isolation_level)
     end = await client.offset_at(STATE_PARTITION, LATEST, isolation_level=isolation_level)
     states: dict[str, OwnerState] = {}
-    async for columns in read_range(client, STATE_PARTITION, OffsetRange(start_offset=start, end_offset=end)):
+    offsets = OffsetRange(start_offset=start, end_offset=end)
+    async for columns in read_range(client, STATE_PARTITION, offsets, whose="destination"):
         for value in columns.values.to_pylist():
             if value is not None:
                 state = decode_state(value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import JOINED_REASON, Neighbours
-from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
+from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.batches import (
     COMPACTED,
     LOG_APPEND_TIME,
@@ -105,7 +105,7 @@ def _joined(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
 def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
     batches = messages
     # Where one of them is not right each goes by itself, so that those before it arrive.
-    with contextlib.suppress(CorruptBatchError):
+    with contextlib.suppress(CorruptBatchError, BatchTooLargeError):
         batches = [join_as_v2(messages)]
     for batch in batches:
         yield ClassifiedBatch(batch=batch, path=OLD_FORMAT.path, reason=OLD_FORMAT.reason)
@@ -247,7 +247,7 @@ def _joined_piece(items: Sequence[ClassifiedBatch], limit: int) -> DataPiece | N
     """
     try:
         opened = open_batches([item.batch for item in items])
-    except CorruptBatchError:
+    except (CorruptBatchError, BatchTooLargeError):
         return None
     batch = opened.dense_batch(0, len(opened))
     if batch.header.batch_bytes > limit:
@@ -306,7 +306,8 @@ def _covered(opened: OpenedBatch, first: int, stop: int) -> OffsetRange:
 def _too_large(offset: int, size: int, limit: int) -> RecordTooLargeError:
     return RecordTooLargeError(
         f"the record at source offset {offset} makes a batch of {size} bytes, the destination takes {limit}",
-        hint=f"raise max.message.bytes of the destination topic to at least {size}",
+        hint=f"raise max.message.bytes of the destination topic to at least {size}, and segment.bytes where that is "
+        "lower",
         offset=offset,
         bytes=size,
         limit=limit,

@@ -38,8 +38,8 @@ class PreserveSettings:
     position past 0; below the first record of a new copy it always may. ``gap_fill_offsets_max`` is how many offsets
     may be filled for one log start.
 
-    ``keeps_log_append_time`` is False where the destination's brokers give every record their own time: the source's is
-    then no part of what must be equal.
+    ``keeps_log_append_time`` is False where a record's time at the destination is not the source's, and no part of what
+    must be equal: the destination's brokers give every record their own, or, with ``stamps_times``, the copy does.
     """
 
     source: TopicPartition
@@ -58,3 +58,9 @@ class PreserveSettings:
     fill_wait_seconds: float = 0.0
     not_owner_because: str = ""
     keeps_log_append_time: bool = True
+    stamps_times: bool = False
+
+    @property
+    def keeps_source_time(self) -> bool | None:
+        """What the answers to appends must tell of the topic's clock, see `record_clock.is_expected`."""
+        return None if self.stamps_times else self.keeps_log_append_time

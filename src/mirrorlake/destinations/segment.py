@@ -7,6 +7,7 @@ from typing import BinaryIO
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentWriter
 from mirrorlake.archive.formats.same_range import confirm_same_range
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
@@ -55,7 +56,10 @@ class OpenSegment:
         self._store = archived.store
         self._prefix = archived.prefix
         self._gaps: list[Gap] = []
-        self._publication = archived.publication(start_offset, writer=writer, crash_point=crash_point)
+        origin = Origin(
+            cluster_id=cluster_id, topic=source.topic, topic_id=topic_id or None, partition=source.partition
+        )
+        self._publication = archived.publication(start_offset, origin=origin, writer=writer, crash_point=crash_point)
         self._staged = self._publication.stage()
         self._crash_point = crash_point
         envelope = SegmentEnvelope(
@@ -103,6 +107,7 @@ class OpenSegment:
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
             ChainBrokenError: a file of this range is there and is not what it should be.
+            OtherSourceError, TopicRecreatedError: the claim or the file is of another source.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
         if self._footer is None:

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.map_progress import SHARDS_KEY, columns_of, decode_shards, encode_shards
-from mirrorlake.destinations.progress_store import ProgressTopics, make_progress_topic
+from mirrorlake.destinations.progress_store import ProgressTopics, check_nothing_deleted, make_progress_topic
 from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.batches import Codec, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import decode_batches, encode_batch
 from mirrorlake.kafka.error_codes import error_for
-from mirrorlake.kafka.fetch import READ_COMMITTED
+from mirrorlake.kafka.holes import check_empty
+from mirrorlake.kafka.known_offsets import fetch_known
 from mirrorlake.kafka.lone_append import append_alone
 from mirrorlake.offsets import TopicPartition
 
@@ -38,6 +39,7 @@ async def find_shards(client: ClusterClient, mirror: str) -> int | None:
 
     Raises:
         DestinationForeignError: the number is not one this version understands.
+        LostProgressError: records of the progress topic were deleted.
         MirrorlakeError: the progress topic could not be read.
     """
     return None if (begun := await _look(client, mirror)) is None else begun.shards
@@ -89,11 +91,19 @@ async def _look(client: ClusterClient, mirror: str) -> _Begun | None:
 
 
 async def _written(client: ClusterClient, partition: TopicPartition) -> int | None:
-    """Returns the number that the first record of a progress topic says; None where it says none."""
+    """Returns the number that the first record of a progress topic says; None where it says none.
+
+    Raises:
+        MirrorlakeError: the topic could not be read.
+    """
     start = await client.offset_at(partition, EARLIEST)
-    frame, answer = await client.fetch_once(partition, start, max_bytes=_FIRST_BYTES, isolation_level=READ_COMMITTED)
+    check_nothing_deleted(partition, start)
+    frame, answer = await fetch_known(client, partition, start, max_bytes=_FIRST_BYTES)
     with frame:
-        first = next((batch for batch in walk(answer.records) if not batch.header.is_control), None)
+        batches = list(walk(answer.records))
+        if not batches:
+            await check_empty(client, partition, start, readable_end=answer.last_stable_offset)
+        first = next((batch for batch in batches if not batch.header.is_control), None)
         if first is None:
             return None
         columns = decode_batches([first], start_offset=start, end_offset=_OFFSET_MAX)

@@ -9,20 +9,24 @@ Order of effects of one transaction, each step waited for:
 5. the leaders are asked whether the transaction is closed everywhere; what never will be by itself is closed.
 
 Order of effects of a take-over: InitProducerId; what stands open on the progress is closed; progress is read past the
-*uncommitted* end; what stands open elsewhere is closed as the progress says. Anything unexpected inside a transaction,
+*uncommitted* end; what stands open elsewhere is closed as the progress says; what the progress says is at a destination
+partition is looked for there. Anything unexpected inside a transaction,
 a lost answer above all: nothing is sent again, the shard is taken over anew and its members read their positions.
 """
 
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.lost_tail import Trim, progress_at
 from mirrorlake.destinations.map_progress import (
+    KeyAndValue,
     MapProgress,
     ProgressKey,
     columns_of,
@@ -34,8 +38,9 @@ from mirrorlake.destinations.map_progress import (
     encode_progress_key,
 )
 from mirrorlake.destinations.map_settings import Step
-from mirrorlake.destinations.progress_store import ProgressTopics, ensure_topics, read_progress
-from mirrorlake.destinations.transaction_fence import TransactionFence, was_data_committed
+from mirrorlake.destinations.progress_store import ProgressTopics, check_same_topics, ensure_topics, read_progress
+from mirrorlake.destinations.tail_look import TailLook
+from mirrorlake.destinations.transaction_fence import Standing, TransactionFence, was_data_committed
 from mirrorlake.destinations.transaction_seats import MapAppend, PartitionAppender, Seat
 from mirrorlake.errors import (
     BrokerNotReadyError,
@@ -123,7 +128,13 @@ class ShardTransaction:
         return (await self._take_over(handed_on)).known.get(key)
 
     async def join(
-        self, key: ProgressKey, *, make_seat: Callable[[MapProgress | None], Seat], handed_on: HandedOn | None
+        self,
+        key: ProgressKey,
+        *,
+        make_seat: Callable[[MapProgress | None], Seat],
+        handed_on: HandedOn | None,
+        own_producer_ids: Collection[int] = (),
+        copies_lost_again: bool = False,
     ) -> Seat:
         """Gives a source partition its seat; takes the shard over where nobody has in this lease.
 
@@ -131,12 +142,24 @@ class ShardTransaction:
             key: whose progress.
             make_seat: makes the seat from the newest progress, None where there is none; may refuse by raising.
             handed_on: what the shard's last lease left, if it ended cleanly.
+            own_producer_ids: those the mirror's shards are known to have written under, beside the one of now.
+            copies_lost_again: whether the progress goes back where the destination has lost its newest records.
 
         Raises:
+            LostTailError: the destination partition has lost records that progress of this shard says are there.
+            LostProgressError: it holds records of ours that the progress does not know.
             MirrorlakeError: the shard could not be taken over, or the destination partition not be asked.
         """
         owned = await self._take_over(handed_on)
-        return await owned.sit_down(make_seat(owned.known.get(key)), self._channel_to)
+        wanted = make_seat(owned.known.get(key))
+        await owned.open_partition(
+            wanted.destination,
+            wanted.destination_topic_id,
+            self._channel_to,
+            own_producer_ids=own_producer_ids,
+            copies_lost_again=copies_lost_again,
+        )
+        return owned.sit_down(make_seat(owned.known.get(key)))
 
     def take(self, seat: Seat, append: MapAppend) -> None:
         """Queues a batch of a seat; it is sent in the open transaction, or in the next."""
@@ -194,6 +217,7 @@ class ShardTransaction:
         if handed_on is not None and await self.fence.still_holds(handed_on, self.progress_partition):
             identity = handed_on.identity
         else:
+            handed_on = None
             await ensure_topics(self.client, self._topics)
             self.crash_point(Step.FENCE)
             identity = await self.fence.fence()
@@ -207,12 +231,15 @@ class ShardTransaction:
         # The end is the leader's, uncommitted and all: below the last stable offset alone, progress may be missing.
         end = (await self.fence.look(identity, [self.progress_partition]))[self.progress_partition].end_offset
         known = await read_progress(self.client, self.progress_partition, end_offset=end)
+        if handed_on is None:
+            await check_same_topics(self.client, self._topics)  # a topic made again meanwhile has no progress to read
         pages_from = standing[self.pages_partition].open_from
         if pages_from is not None:
             committed = await self._pages_were_committed(identity, known, pages_from)
             await self.fence.close(identity, [self.pages_partition], committed=committed)
         sequences = {at: each.sequence for at, each in standing.items()}
-        self._owned = _Owned(self, identity, sequences, known)
+        seen_whole = handed_on.leader_epochs if handed_on is not None else {}
+        self._owned = _Owned(self, identity, sequences, known, seen_whole)
         self._running.append(asyncio.create_task(self._owned.run()))
         return self._owned
 
@@ -223,8 +250,15 @@ class ShardTransaction:
         for key_bytes, value in await self.fence.written_from(identity, self.pages_partition, start):
             key = decode_page_key(key_bytes)
             progress = known.get(key.progress)
-            page = decode_page(key, value)
-            if progress is not None and progress.page.start_offset >= page.page.offsets.end_offset:
+            if progress is None:
+                continue
+            if key.source_topic_id and progress.source_topic_id not in ("", key.source_topic_id):
+                was_committed = True  # of the topic before, left behind by the first progress of this one
+            elif value is None:  # forgotten by a progress that went back to before it
+                was_committed = progress.page.start_offset <= key.start_offset
+            else:
+                was_committed = progress.page.start_offset >= decode_page(key, value).page.offsets.end_offset
+            if was_committed:
                 return True
         return False
 
@@ -247,6 +281,7 @@ class _Owned:
         identity: ProducerIdentity,
         sequences: dict[TopicPartition, int],
         known: dict[ProgressKey, MapProgress],
+        seen_whole: Mapping[tuple[str, int], int],
     ) -> None:
         self.identity = identity
         self.transactional_id = shard.transactional_id
@@ -259,6 +294,8 @@ class _Owned:
         self._shard = shard
         self._sequences = sequences
         self._appenders: dict[TopicPartition, PartitionAppender] = {}
+        self._opening: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._seen_whole = dict(seen_whole)
         self._members: list[Seat] = []
         self._turn = asyncio.Lock()
         self._committed_at = float("-inf")
@@ -270,31 +307,89 @@ class _Owned:
 
     # --- seats --------------------------------------------------------------------------------------------
 
-    async def sit_down(self, seat: Seat, channel_to: Callable[[int], Awaitable[AppendChannel]]) -> Seat:
-        """Adds a seat; the first for a destination partition looks whether something of ours stands open there."""
-        where = seat.destination
-        if where not in self._appenders:
+    async def open_partition(
+        self,
+        where: TopicPartition,
+        topic_id: str,
+        channel_to: Callable[[int], Awaitable[AppendChannel]],
+        *,
+        own_producer_ids: Collection[int],
+        copies_lost_again: bool,
+    ) -> None:
+        """Makes a destination partition ready for seats; the first who asks looks at it, the others wait.
+
+        Order of effects: what stands open of ours is closed; what the progress says is there is looked for, and the
+        progress goes back where it is not, and that is wanted.
+
+        Raises:
+            MirrorlakeError: see ``ShardTransaction.join``.
+        """
+        async with self._opening[where]:
+            if where in self._appenders or self.failure is not None:
+                return
             client, fence = self._shard.client, self._shard.fence
             standing = (await fence.look(self.identity, [where]))[where]
-            if standing.open_from is not None and where not in self._appenders:
+            end_offset = standing.end_offset
+            if standing.open_from is not None:
                 async with self._turn:
                     committed = was_data_committed(self.known, where, standing.open_from)
                     self._shard.check_time()
                     await fence.close(self.identity, [where], committed=committed)
                     standing = (await fence.look(self.identity, [where]))[where]
+            ids = (self.identity.producer_id, *own_producer_ids)
+            look = TailLook(client, where, ids, end_offset=end_offset)
+            await self._see_whole(look, topic_id, standing, copies_lost_again=copies_lost_again)
             led = (await client.metadata([where.topic])).partition(where)
             if led is None:
                 raise TopicMissingError(f"destination partition {where} does not exist", topic=where.topic)
-            channel = await channel_to(led.leader)
-            if where not in self._appenders:
-                self._appenders[where] = PartitionAppender(
-                    where,
-                    channel=channel,
-                    transaction=self,
-                    sequence=standing.sequence,
-                    end_offset=standing.end_offset,
-                    crash_point=self._shard.crash_point,
-                )
+            self._appenders[where] = PartitionAppender(
+                where,
+                channel=await channel_to(led.leader),
+                transaction=self,
+                sequence=standing.sequence,
+                end_offset=standing.end_offset,
+                crash_point=self._shard.crash_point,
+            )
+
+    async def _see_whole(self, look: TailLook, topic_id: str, standing: Standing, *, copies_lost_again: bool) -> None:
+        """Compares a destination partition with the progress of every source that has records there."""
+        where = look.partition
+        there = progress_at(self.known, where, topic_id)
+        is_new_leader = self._seen_whole.get((where.topic, where.partition)) != standing.leader_epoch
+        lost = await look.find_lost(there, looks_at_records=is_new_leader)
+        if lost and not copies_lost_again:
+            raise next(iter(lost.values()))
+        if lost:
+            trims = [await look.trim(key, there[key], self._shard.pages_partition, lost[key]) for key in lost]
+            await self._go_back(trims)
+        elif is_new_leader and standing.has_written:
+            await look.check_behind(there, self._shard.progress_partition)
+        self._seen_whole[where.topic, where.partition] = standing.leader_epoch
+
+    async def _go_back(self, trims: Sequence[Trim]) -> None:
+        """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
+        try:
+            async with self._turn:
+                self._hand_on(None)
+                await self._add([self._shard.progress_partition, self._shard.pages_partition])
+                pages = [(encode_page_key(key), encode_page(page)) for trim in trims for key, page in trim.pages]
+                forgotten = [(encode_page_key(key), None) for trim in trims for key in trim.forgotten]
+                await self._write(self._shard.pages_partition, [*pages, *forgotten])
+                records = [(encode_progress_key(trim.key), encode_progress(trim.progress)) for trim in trims]
+                await self._write(self._shard.progress_partition, records)
+                self._shard.check_time()
+                self._shard.crash_point(Step.COMMIT)
+                client = self._shard.client
+                await client.end_transaction(self.transactional_id, self.identity, committed=True)
+                await self._see_closed([self._shard.progress_partition, self._shard.pages_partition])
+                self.known.update({trim.key: trim.progress for trim in trims})
+                self._hand_on(self._handed_on())
+        except MirrorlakeError as error:
+            self.fail(error)
+            raise
+
+    def sit_down(self, seat: Seat) -> Seat:
+        """Adds a seat for a destination partition that is open."""
         if self.failure is not None:
             raise copy(self.failure)
         self.seats.add(seat)
@@ -520,19 +615,20 @@ class _Owned:
             self._shard.check_time()
             await self._shard.fence.close(self.identity, left_open.keys(), committed=True)
 
-    async def _write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> None:
+    async def _write(self, partition: TopicPartition, records: Iterable[KeyAndValue]) -> None:
         """Appends records of our own, in as many batches as needed, one after the other."""
-        part: list[tuple[bytes, bytes]] = []
+        part: list[KeyAndValue] = []
         size = 0
         for key, value in records:
-            if part and size + len(key) + len(value) > PROGRESS_BATCH_BYTES_MAX:
+            record_bytes = len(key) + len(value or b"")
+            if part and size + record_bytes > PROGRESS_BATCH_BYTES_MAX:
                 await self._append(partition, part)
                 part, size = [], 0
             part.append((key, value))
-            size += len(key) + len(value)
+            size += record_bytes
         await self._append(partition, part)
 
-    async def _append(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
+    async def _append(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
         if not records:
             return
         client = self._shard.client
@@ -572,7 +668,9 @@ class _Owned:
     def _handed_on(self) -> HandedOn:
         # Every transaction writes progress, so its sequence tells whether there was another one since.
         at = self._shard.progress_partition
-        return HandedOn(identity=self.identity, sequences={(at.topic, at.partition): self._sequences[at]})
+        sequences = {(at.topic, at.partition): self._sequences[at]}
+        # One mapping for all members of a lease: what they leave behind must be the same whenever they sat down.
+        return HandedOn(identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole)
 
     def _hand_on(self, handed_on: HandedOn | None) -> None:
         """Sets what every member of this lease leaves behind, those that are done with it too."""

@@ -41,7 +41,8 @@ class Base:
 class OpenSnapshot:
     """Takes records in offset order, and publishes the view they make once the end is known.
 
-    ``records`` and ``raw_bytes`` are of the records at or past the position, not of the view. ``leader_epoch`` is to
+    ``records`` and ``raw_bytes`` are of the records at or past the position, not of the view; ``held_bytes`` is what
+    they weigh, with their headers. ``leader_epoch`` is to
     be set before publishing to the source's latest of what was read, None where it is not known. ``footer`` and
     ``segment`` say what was published.
 
@@ -68,6 +69,7 @@ class OpenSnapshot:
     ) -> None:
         self.records = 0
         self.raw_bytes = 0
+        self.held_bytes = 0
         self.leader_epoch: int | None = None
         self.footer: SegmentFooter | None = None
         self.segment: Segment | None = None
@@ -99,6 +101,7 @@ class OpenSnapshot:
         self._found_gaps.follow(columns.offsets)
         self.records += len(columns)
         self.raw_bytes += int(columns.sizes.sum())
+        self.held_bytes += int(columns.weights().sum())
 
     def write_again(self, columns: RecordColumns) -> None:
         """Takes records below the position, read again to build the view anew.
@@ -121,10 +124,14 @@ class OpenSnapshot:
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
             ChainBrokenError: the newest snapshot is none, or one of this range is not what it should be.
+            OtherSourceError, TopicRecreatedError: the claim, or the one of this range, is of another source.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
         publication = self._folder.publication(
-            self._start_offset, writer=self._settings.writer, crash_point=self._crash_point
+            self._start_offset,
+            origin=self._settings.origin,
+            writer=self._settings.writer,
+            crash_point=self._crash_point,
         )
         staged = self._staged = publication.stage()
         footer = self.footer = self._write_view(staged, end_offset=end_offset, state=state)

@@ -9,14 +9,16 @@ offset has its record. At the first that has none the log is read from its start
 built anew; everything else is the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
 import numpy as np
 
 from mirrorlake.archive.chain import Chain, Segment
-from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX
-from mirrorlake.archive.envelope import SnapshotState
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, Claim
+from mirrorlake.archive.envelope import SegmentFooter, SnapshotState
+from mirrorlake.archive.newest import Newest, check_newest
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import (
     SnapshotRule,
@@ -29,17 +31,19 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.cut import Cut, CutRule, find_cut
 from mirrorlake.destinations.cutting_sink import CuttingSink
+from mirrorlake.destinations.filling import decoded
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.snapshot import Base, OpenSnapshot
 from mirrorlake.destinations.triggers import Trigger
 from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.batches import Path
-from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 NO_BOUND = 1 << 62
+
+UNKNOWN_EPOCH = -1
 
 
 class SnapshotSink(CuttingSink):
@@ -51,6 +55,7 @@ class SnapshotSink(CuttingSink):
         settings: what and how; with a ``SnapshotRule``.
         folder: the partition's snapshots.
         read_end: lists the newest and returns it checked; called in the executor's thread.
+        read_source_end: asks the source for its last stable offset.
         executor: one thread, where the lease's encoding happens.
         clock: dates and times snapshots.
         may_begin: False once the lease should begin no further snapshot.
@@ -66,6 +71,7 @@ class SnapshotSink(CuttingSink):
         *,
         folder: SnapshotPartition,
         read_end: Callable[[], Chain],
+        read_source_end: Callable[[], Awaitable[int]],
         executor: Executor,
         clock: Clock,
         may_begin: Callable[[], bool],
@@ -76,6 +82,7 @@ class SnapshotSink(CuttingSink):
         self._settings = settings
         self._folder = folder
         self._read_end = read_end
+        self._read_source_end = read_source_end
         self._clock = clock
         self._crash_point = crash_point
         self._snapshot: OpenSnapshot | None = None
@@ -86,6 +93,8 @@ class SnapshotSink(CuttingSink):
         self._is_rebuilding = False
         self._needs_every_offset = False
         self._lost_after: int | None = None  # the position past which an offset had lost its record
+        self._unknown_after: int | None = None  # the position past which another leader may have removed tombstones
+        self._leader_epoch_read = UNKNOWN_EPOCH
         self._log_start = 0
         self._source_end: int | None = None
 
@@ -94,13 +103,19 @@ class SnapshotSink(CuttingSink):
 
         Raises:
             ChainBrokenError: the folder's files overlap, or are no snapshots.
+            OtherSourceError, TopicRecreatedError: the newest, or the claim, is of another source.
+            ClaimAheadError: the claim lies past the source's end; `ChainBrokenError` where it stays there.
             MirrorlakeError: the store could not be read.
         """
         await self._in_thread(self._drop)
         self._opened_ms, self._opened_seconds = self._now_ms(), self._clock.elapsed_seconds()
-        position = await self._in_thread(self._read_newest)
+        position, claim = await self._in_thread(self._read_newest)
         self.progress.position = position
-        is_late = self._newest is not None and self._may_miss_tombstones()
+        self._claimed_end = None
+        if claim is not None:
+            await self._adopt(claim, self._settings, self._read_source_end)
+        may_miss = self._unknown_after == position or self._may_miss_tombstones()
+        is_late = self._newest is not None and may_miss
         self._needs_every_offset = is_late and self._is_exact and self._lost_after != position
         self._is_rebuilding = is_late and not self._needs_every_offset
         self._next_offset = 0 if self._is_rebuilding else position
@@ -160,27 +175,55 @@ class SnapshotSink(CuttingSink):
 
     # --- in the thread ------------------------------------------------------------------------------------
 
-    def _read_newest(self) -> int:
+    def _read_newest(self) -> tuple[int, Claim | None]:
         chain = self._read_end()
-        claim = self._folder.pending_claim(chain)
-        self._claimed_end = claim.to_offset + 1 if claim else None
         self._newest, self._state = chain.tail, None
         if chain.tail is not None:
             footer = read_snapshot_footer(self._folder.store, self._folder.prefix, chain.tail)
+            self._check_origin(chain, chain.tail, footer)
             self._state = footer.snapshot if footer is not None else None
-        return chain.position
+        return chain.position, self._folder.pending_claim(chain, origin=self._settings.origin)
+
+    def _check_origin(self, chain: Chain, newest: Segment, footer: SegmentFooter | None) -> None:
+        settings = self._settings
+        if footer is None and settings.knows(chain):
+            return
+        said = Newest(origin=Origin.of(footer) if footer is not None else None, is_snapshot=True)
+        check_newest(self._folder, newest, said, origin=settings.origin, is_snapshot=True, known=settings.known_tail)
 
     def _take(self, delivery: Delivery) -> None:
+        self._check_leader(delivery)
         if self._needs_every_offset:
             self._check_dense(delivery)
         data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
-        columns = decode_batches(data, start_offset=self._next_offset)
-        self._check_wanted()
-        self._note_batches(delivery)
-        self._log_start, self._source_end = delivery.log_start_offset, delivery.end_offset
-        columns = self._take_again(columns, delivery.covered.end_offset)
-        if delivery.covered.end_offset > self.progress.position:
-            self._cut(columns, delivery.covered.end_offset)
+        parts = decoded(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
+        for number, (columns, end) in enumerate(parts):
+            self._check_wanted()
+            if number == 0:
+                self._note_batches(delivery)
+                self._log_start, self._source_end = delivery.log_start_offset, delivery.end_offset
+            rest = self._take_again(columns, end)
+            if end > self.progress.position:
+                self._cut(rest, end)
+            if self._is_done:
+                break
+
+    def _check_leader(self, delivery: Delivery) -> None:
+        """Checks that what is known of tombstones is known of the replica that is read.
+
+        Raises:
+            PositionMovedError: it is known of another one; who is late is to be told from it as if time had passed.
+        """
+        self._leader_epoch_read = delivery.leader_epoch
+        if self._is_rebuilding or self._needs_every_offset or self._state is None or not self._rule.removes_by_key:
+            return
+        known_of = self._state.leader_epoch
+        if known_of is not None and (known_of != delivery.leader_epoch or known_of == UNKNOWN_EPOCH):
+            self._unknown_after = self.progress.position
+            raise PositionMovedError(
+                f"source {self._settings.source} is led in epoch {delivery.leader_epoch}, and what its view has missed "
+                f"is known of epoch {known_of} alone"
+            )
 
     def _check_dense(self, delivery: Delivery) -> None:
         """Checks that nothing is gone of what is read.
@@ -216,9 +259,9 @@ class SnapshotSink(CuttingSink):
             cut = find_cut(
                 self._cut_rule(),
                 records=snapshot.records,
-                raw_bytes=snapshot.raw_bytes,
+                raw_bytes=snapshot.held_bytes,
                 offsets=columns.offsets,
-                sizes=columns.sizes,
+                sizes=columns.weights(),
                 covered_end=covered_end,
             )
             if cut is None:
@@ -311,10 +354,12 @@ class SnapshotSink(CuttingSink):
         reaches_end = self._source_end is not None and self._source_end <= end_offset
         is_from_start = self._newest is None or self._is_rebuilding
         before_ms = self._state.complete_since_ms if self._state is not None else 0
+        known_of = self._state.leader_epoch if self._state is not None else None
         elapsed = self._clock.elapsed_seconds() - self._opened_seconds
         is_in_time = is_read_in_time(self._rule, elapsed_seconds=elapsed)
         return SnapshotState(
             complete_since_ms=self._opened_ms if reaches_end or is_from_start else before_ms,
+            leader_epoch=None if reaches_end else self._leader_epoch_read if is_from_start else known_of,
             is_exact=is_in_time if is_from_start else self._is_exact and (is_in_time or self._needs_every_offset),
         )
 

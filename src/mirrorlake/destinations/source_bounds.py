@@ -1,6 +1,6 @@
 """What it means that a position lies outside the source's log."""
 
-from mirrorlake.errors import DestinationAheadError, MirrorlakeError, SourceTruncatedError
+from mirrorlake.errors import BrokerNotReadyError, DestinationAheadError, MirrorlakeError, SourceTruncatedError
 from mirrorlake.offsets import TopicPartition
 
 
@@ -10,9 +10,10 @@ def explain_out_of_range(
     log_start: int | MirrorlakeError,
     log_end: int | MirrorlakeError,
 ) -> MirrorlakeError:
-    """Returns the error for a ``position`` outside ``[log_start, log_end]`` of ``source``. Pure.
+    """Returns the error for a ``position`` that the leader of ``source`` called out of range. Pure.
 
-    Where an end could not be read, that error is returned.
+    Where an end could not be read, that error is returned. A leader may refuse for a moment what it holds, or its ends
+    may have moved since: within ``[log_start, log_end]`` the error is transient.
     """
     if isinstance(log_start, MirrorlakeError):
         return log_start
@@ -25,6 +26,12 @@ def explain_out_of_range(
             "gap and goes on, or copy afresh to a new destination",
             position=position,
             log_start=log_start,
+        )
+    if position <= log_end:
+        return BrokerNotReadyError(
+            f"the leader of source {source} refused offset {position}, and its log goes from {log_start} to {log_end}",
+            hint="it is tried again",
+            position=position,
         )
     return destination_ahead(source, position, log_end)
 

@@ -4,8 +4,12 @@ One mechanism notices a resumed copy of another topic, a foreign write, a duplic
 that was written twice, and a destination topic that was not empty. It costs one read on each side.
 
 An offset holds, on either side, one of three things: a record; a batch that no consumer is shown (a transaction
-marker, aborted data, one of our fillers); or nothing, because the cleaner took it. Record stands against the same
-record, a marker or filler never against a record, and nothing is right only where a topic is compacted.
+marker, aborted data); or nothing, because the cleaner took it. Record stands against the same record, a marker or
+aborted data never against a record, and nothing is right only where a topic is compacted.
+
+Both sides are read as a consumer of committed data sees them, so what was written in a transaction counts as what it
+is: a record where it was committed, nothing where it was aborted, whoever wrote it. Why somebody's aborted data is
+let stand where the source has no record either: ``docs/decisions/0124-whose-fillers.md``.
 """
 
 import asyncio
@@ -14,13 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mirrorlake.destinations.record_clock import times_replaced
 from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
 from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
+from mirrorlake.kafka.columns import LOG_APPEND_TIME
 from mirrorlake.kafka.descriptions import LogEnd
-from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
+from mirrorlake.kafka.fetch import READ_COMMITTED, FetchedPartition
+from mirrorlake.kafka.holes import check_empty
+from mirrorlake.kafka.known_offsets import fetch_known
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TAIL_OFFSETS = 64
@@ -37,14 +45,34 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """What a range of a log holds: its records, and the ranges of batches that no consumer is shown."""
+    """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
+
+    ``written`` are the batches the records are in.
+    """
 
     records: RecordColumns
     unseen: tuple[OffsetRange, ...] = ()
+    written: tuple["Written", ...] = ()
 
     def is_unseen(self, offset: int) -> bool:
         """True where a marker, aborted data or a filler lies at ``offset``."""
         return any(each.start_offset <= offset < each.end_offset for each in self.unseen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A batch of records: the first of its offsets that was looked at, and how it was written.
+
+    ``producer_id`` is −1 where its writer had none.
+    """
+
+    offset: int
+    producer_id: int
+    is_transactional: bool
+
+    def may_be_ours(self, own: frozenset[int] | None) -> bool:
+        """True where a mirror with these producer ids may have written it; None where they are not known."""
+        return not self.is_transactional and (own is None or (self.producer_id >= 0 and self.producer_id in own))
 
 
 def first_difference(
@@ -82,6 +110,15 @@ def _hashes(records: RecordColumns, *, compares_timestamps: bool) -> dict[int, i
     return dict(zip(records.offsets.tolist(), hashes.tolist(), strict=True))
 
 
+def has_only_other_time(source: Tail, destination: Tail, offset: int) -> bool:
+    """Tells whether the destination's brokers have given the record at an offset their own time, and no more. Pure."""
+    stamped = destination.records.timestamp_types[destination.records.offsets == offset]
+    if not (len(stamped) and stamped[0] == LOG_APPEND_TIME):
+        return False
+    expected, held = (_hashes(tail.records, compares_timestamps=False) for tail in (source, destination))
+    return expected.get(offset) == held[offset]
+
+
 class TailCheck:
     """Compares one source partition with its copy.
 
@@ -114,14 +151,20 @@ class TailCheck:
         self._destination_is_compacted = destination_is_compacted
         self._compares_timestamps = compares_timestamps
 
-    async def check(self, position: int) -> None:
+    async def check(self, position: int, own: frozenset[int] | None) -> None:
         """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
 
         Where either side has deleted all of them there is nothing to compare, and that is no refusal: retention at
-        the destination is its owner's business.
+        the destination is its owner's business. But what the destination still holds must have been written by us
+        then: outside of transactions, under a producer id of ours.
+
+        Args:
+            position: the destination's log end, or where a transaction of ours begins there.
+            own: every producer id that is ours, None where that is not known.
 
         Raises:
             DestinationForeignError: they differ; the text names the first differing offset.
+            WrongTimestampsError: they differ in a time that the destination's brokers have set.
             DestinationAheadError: the source's log ends below ``position``.
             MirrorlakeError: a side could not be read.
         """
@@ -131,18 +174,24 @@ class TailCheck:
         ends = await self._source_client.log_ends([self._source])
         if isinstance(end := ends[self._source], LogEnd) and end.end_offset < position:
             raise destination_ahead(self._source, position, end.end_offset)
-        starts = await asyncio.gather(
+        source_start, destination_start = await asyncio.gather(
             self._source_client.offset_at(self._source, EARLIEST),
             self._destination_client.offset_at(self._destination, EARLIEST),
         )
-        start = max(position - TAIL_OFFSETS, *starts)
+        start = max(position - TAIL_OFFSETS, destination_start)
         if start >= position:
             return
-        offsets = OffsetRange(start_offset=start, end_offset=position)
+        held_offsets = OffsetRange(start_offset=start, end_offset=position)
+        if source_start >= position:
+            # Nothing to compare with. But who wrote it says something too.
+            held = await read_tail(self._destination_client, self._destination, held_offsets, whose="destination")
+            if strange := next((each for each in held.written if not each.may_be_ours(own)), None):
+                raise self._of_nobody(position, strange.offset, source_start)
+            return
+        offsets = OffsetRange(start_offset=max(start, source_start), end_offset=position)
         expected, held = await asyncio.gather(
-            _tail(self._source_client, self._source, offsets, isolation_level=READ_COMMITTED),
-            # The destination's last stable offset may lag behind; what is in a transaction there is a filler anyway.
-            _tail(self._destination_client, self._destination, offsets, isolation_level=READ_UNCOMMITTED),
+            read_tail(self._source_client, self._source, offsets, whose="source"),
+            read_tail(self._destination_client, self._destination, offsets, whose="destination"),
         )
         difference = first_difference(
             expected,
@@ -151,26 +200,46 @@ class TailCheck:
             destination_is_compacted=self._destination_is_compacted,
             compares_timestamps=self._compares_timestamps,
         )
+        if difference is not None and self._compares_timestamps and has_only_other_time(expected, held, difference):
+            raise times_replaced(self._destination, difference, is_seen=True)
         if difference is not None:
-            raise DestinationForeignError(
-                f"destination {self._destination} is at position {position}, but what it holds at offset "
-                f"{difference} is not what source {self._source} has there",
-                hint=REMEDY,
-                position=position,
-                differing_offset=difference,
-            )
+            raise self._foreign(position, difference)
+
+    def _of_nobody(self, position: int, offset: int, source_start: int) -> DestinationForeignError:
+        return DestinationForeignError(
+            f"destination {self._destination} is at position {position}, and what it holds at offset {offset} was not "
+            f"written by this mirror; the log of source {self._source} begins at offset {source_start}, so there is "
+            "nothing to compare it with",
+            hint=REMEDY,
+            position=position,
+            differing_offset=offset,
+        )
+
+    def _foreign(self, position: int, offset: int) -> DestinationForeignError:
+        return DestinationForeignError(
+            f"destination {self._destination} is at position {position}, but what it holds at offset {offset} is not "
+            f"what source {self._source} has there",
+            hint=REMEDY,
+            position=position,
+            differing_offset=offset,
+        )
 
 
-async def _tail(
-    client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, isolation_level: int
-) -> Tail:
-    """Reads a range, as far as the log holds it. Without ``READ_COMMITTED``, all that is transactional is a filler."""
+async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str) -> Tail:
+    """Reads a range as a consumer of committed records sees it, as far as the log holds it.
+
+    Raises:
+        BrokerNotReadyError: the log does not show all of it yet.
+        RemoteTierError: its remote tier does not give out what it holds.
+        MirrorlakeError: it could not be read.
+    """
     parts: list[RecordColumns] = []
     unseen: list[OffsetRange] = []
+    written: list[Written] = []
     position = offsets.start_offset
     while position < offsets.end_offset:
-        frame, answer = await client.fetch_once(
-            partition, position, max_bytes=TAIL_BYTES, isolation_level=isolation_level
+        frame, answer = await fetch_known(
+            client, partition, position, max_bytes=TAIL_BYTES, isolation_level=READ_COMMITTED
         )
         with frame:
             aborted = AbortedTransactions(answer.aborted)
@@ -179,33 +248,42 @@ async def _tail(
             for batch in found:
                 header = batch.header
                 is_aborted = aborted.is_aborted(batch)
-                is_filler = isolation_level == READ_UNCOMMITTED and header.is_transactional
-                if header.is_control or is_aborted or is_filler:
-                    unseen.append(OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset))
-                elif header.record_count and header.last_offset >= position:
+                if header.last_offset < position:
+                    continue
+                covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
+                if is_aborted or header.is_control:
+                    unseen.append(covered)
+                elif header.record_count:
                     data.append(batch)
+                    written.append(
+                        Written(
+                            offset=covered.start_offset,
+                            producer_id=header.producer_id,
+                            is_transactional=header.is_transactional,
+                        )
+                    )
             parts.append(decode_batches(data, start_offset=position, end_offset=offsets.end_offset))
             if not found or found[-1].header.next_offset <= position:
-                _check_is_readable(partition, offsets, answer, isolation_level=isolation_level)
+                readable = check_is_readable(partition, offsets.end_offset, answer)
+                await check_empty(client, partition, position, readable_end=readable, whose=whose)
                 break
             position = found[-1].header.next_offset
-    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen))
+    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen), written=tuple(written))
 
 
-def _check_is_readable(
-    partition: TopicPartition, offsets: OffsetRange, answer: FetchedPartition, *, isolation_level: int
-) -> None:
-    """Tells a log that holds no more from one that does not show it yet: a follower lags, or a transaction is open.
+def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:
+    """Returns the end of what a log shows: a follower may lag, or a transaction be open.
 
     Raises:
-        BrokerNotReadyError: it does not show all of ``offsets`` yet.
+        BrokerNotReadyError: it does not show all below ``end_offset`` (exclusive) yet.
     """
-    readable = answer.last_stable_offset if isolation_level == READ_COMMITTED else answer.high_watermark
-    if 0 <= readable < offsets.end_offset:
+    readable = answer.last_stable_offset
+    if 0 <= readable < end_offset:
         raise BrokerNotReadyError(
-            f"{partition} shows records up to offset {readable} only, and those up to {offsets.end_offset} must be "
-            "compared before anything is appended",
+            f"{partition} shows records up to offset {readable} only, and those up to {end_offset} must be compared "
+            "before anything is appended",
             hint="its replicas lag behind, or a transaction stands open; it is tried again",
-            position=offsets.end_offset,
+            position=end_offset,
             readable_offset=readable,
         )
+    return max(readable, end_offset)

@@ -12,7 +12,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.map_progress import MapProgress, ProgressKey, decode_progress, decode_progress_key
+from mirrorlake.destinations.map_progress import (
+    KeyAndValue,
+    MapProgress,
+    ProgressKey,
+    decode_progress,
+    decode_progress_key,
+)
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, SourceTruncatedError, UnsupportedError
 from mirrorlake.kafka.aborted import AbortedTransactions
 from mirrorlake.kafka.batches import next_sequence, walk
@@ -20,6 +26,8 @@ from mirrorlake.kafka.cluster import LATEST, ClusterClient
 from mirrorlake.kafka.codec import decode_batches
 from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from mirrorlake.kafka.holes import check_empty
+from mirrorlake.kafka.known_offsets import fetch_known
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 30_000
@@ -41,12 +49,15 @@ class Standing:
     """What a partition's leader knows of our producer id.
 
     ``open_from`` is the first offset of a transaction of ours that is open there, None where none is. ``sequence`` is
-    the next one it expects of our epoch. ``end_offset`` is its log end.
+    the next one it expects of our epoch. ``end_offset`` is its log end, ``leader_epoch`` the epoch it leads in.
+    ``has_written`` where it remembers that our producer id has written there, in whatever epoch.
     """
 
     open_from: int | None
     sequence: int
     end_offset: int
+    leader_epoch: int
+    has_written: bool
 
 
 class TransactionFence:
@@ -108,6 +119,8 @@ class TransactionFence:
                 open_from=min(starts, default=None),
                 sequence=next_sequence(current.last_sequence, 1) if current else 0,
                 end_offset=state.log_end.end_offset,
+                leader_epoch=state.log_end.leader_epoch,
+                has_written=bool(ours),
             )
         return result
 
@@ -183,7 +196,7 @@ class TransactionFence:
             MirrorlakeError: a partition could not be read.
         """
         for key, value in await self.written_from(identity, progress, start):
-            written = decode_progress(value)
+            written = decode_progress(value or b"")
             if written.destination_offset is not None:
                 where = TopicPartition(decode_progress_key(key).destination_topic, written.destination_partition)
                 if await self._is_committed(where, written.destination_offset):
@@ -192,7 +205,7 @@ class TransactionFence:
 
     async def written_from(
         self, identity: ProducerIdentity, partition: TopicPartition, start: int
-    ) -> list[tuple[bytes, bytes]]:
+    ) -> list[KeyAndValue]:
         """Returns key and value of every record our producer id wrote from an offset on, committed or not.
 
         Raises:
@@ -203,7 +216,11 @@ class TransactionFence:
         return await read_written_by(self._client, partition, identity.producer_id, offsets)
 
     async def _is_committed(self, partition: TopicPartition, offset: int) -> bool:
-        """Tells whether a reader of committed data sees the record at an offset."""
+        """Tells whether a reader of committed data sees the record at an offset.
+
+        Raises:
+            MirrorlakeError: the partition could not be read; an answer that hides what it holds is none.
+        """
         if offset >= await self._client.offset_at(partition, LATEST):
             return False
         try:
@@ -218,6 +235,7 @@ class TransactionFence:
                 is_aborted = aborted.is_aborted(batch)
                 if batch.header.last_offset >= offset:
                     return batch.header.base_offset <= offset and not is_aborted
+        await check_empty(self._client, partition, offset, readable_end=answer.last_stable_offset)
         return False
 
 
@@ -236,7 +254,7 @@ def was_data_committed(known: Mapping[ProgressKey, MapProgress], destination: To
 
 async def read_written_by(
     client: ClusterClient, partition: TopicPartition, producer_id: int, offsets: OffsetRange
-) -> list[tuple[bytes, bytes]]:
+) -> list[KeyAndValue]:
     """Returns key and value of every record that a producer id wrote in a range, committed or not.
 
     What is not replicated yet is not among it.
@@ -245,14 +263,15 @@ async def read_written_by(
         MirrorlakeError: the partition could not be read.
     """
     start, end = offsets.start_offset, offsets.end_offset
-    records: list[tuple[bytes, bytes]] = []
+    records: list[KeyAndValue] = []
     while start < end:
-        frame, answer = await client.fetch_once(
-            partition, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
+        frame, answer = await fetch_known(
+            client, partition, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
         )
         with frame:
             batches = [batch for batch in walk(answer.records) if batch.header.last_offset >= start]
             if not batches:
+                await check_empty(client, partition, start, readable_end=answer.high_watermark)
                 break  # the broker gives no more of it out
             found = [each for each in batches if each.header.producer_id == producer_id and not each.header.is_control]
             columns = decode_batches(found, start_offset=start, end_offset=end)

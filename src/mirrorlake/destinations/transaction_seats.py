@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
+from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
 from mirrorlake.destinations.interface import Progress
 from mirrorlake.destinations.map_progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map_settings import Step
-from mirrorlake.destinations.offset_map import MappedRun, OpenPage, add_runs, joined
+from mirrorlake.destinations.offset_map import FullPage, MappedRun, OpenPage, add_runs, joined
+from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.descriptions import ProducerIdentity
@@ -59,7 +60,9 @@ class Seat:
     ``taken_end`` is the source position after all that was handed over, ``committed_end`` what is safe. ``pending``
     are appends not yet sent, ``accepted`` those of the open transaction that were answered, ``runs`` where their
     records lie. ``is_new`` until the start of a partition without progress is written. ``is_behind`` while the source
-    was last seen to hold more than was handed over.
+    was last seen to hold more than was handed over. ``keeps_source_time`` as `record_clock.is_expected` takes it.
+    ``former`` is the progress of the source topic before, where this one was made again: its records stay where they
+    are.
     """
 
     key: ProgressKey
@@ -73,8 +76,10 @@ class Seat:
     taken_end: int
     committed_end: int
     leader_epoch: int = -1
+    keeps_source_time: bool | None = True
     is_new: bool = False
     is_behind: bool = False
+    former: MapProgress | None = None
     has_left: bool = False
     in_flight: int = 0
     pending: deque[MapAppend] = field(default_factory=deque)
@@ -100,7 +105,8 @@ class Seat:
         runs = joined(self.runs)
         full, page = add_runs(self.page, runs)
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
-        before = self.progress.destination_end if self.progress else 0
+        known = self.progress or self.former
+        before = known.destination_end if known else 0
         progress = MapProgress(
             source_cluster_id=self.source_cluster_id,
             source_topic_id=self.source_topic_id,
@@ -124,7 +130,23 @@ class Seat:
             )
             for each in full
         ]
-        return progress, pages
+        return progress, [*self._left_behind(), *pages]
+
+    def _left_behind(self) -> list[tuple[PageKey, MapPage]]:
+        """Returns the open page of the topic before as a page: the first progress of this one takes its place."""
+        former = self.former
+        if former is None or not self.is_new or not former.page.runs:
+            return []
+        offsets = OffsetRange(start_offset=former.page.start_offset, end_offset=former.position)
+        return [
+            (
+                PageKey(progress=self.key, source_topic_id=former.source_topic_id, start_offset=offsets.start_offset),
+                MapPage(
+                    page=FullPage(offsets=offsets, encoded=former.page.encoded),
+                    destination_partition=former.destination_partition,
+                ),
+            )
+        ]
 
     def took_commit(self, progress: MapProgress) -> None:
         """Takes that ``progress`` is committed, and tells the member."""
@@ -262,8 +284,8 @@ class PartitionAppender:
             said = f": {answer.error_message}" if answer.error_message else ""
             error: MirrorlakeError = error_for(
                 answer.error_code,
-                what=f"append to destination {self.where} of source {append.seat.key.source} offset "
-                f"{append.start_offset}{said}",
+                what=f"append{size_said(append, answer)} to destination {self.where} of source "
+                f"{append.seat.key.source} offset {append.start_offset}{said}",
                 topic=self.topic,
                 partition=self.partition,
             )
@@ -277,11 +299,19 @@ class PartitionAppender:
                     "already"
                 ),
             )
+        elif not is_expected(answer.log_append_time_ms, keeps_source_time=append.seat.keeps_source_time):
+            # Unlike a batch outside of a transaction this one is not visible, and nothing of it ever will be.
+            self._transaction.refused(append.seat, self._other_clock(append.seat, answer.base_offset))
         else:
             self._accept(append, answer.base_offset)
         self.notify()  # there is room for one more in flight
         if not self._in_flight:
             self._transaction.settled()
+
+    def _other_clock(self, seat: Seat, offset: int) -> MirrorlakeError:
+        if seat.keeps_source_time:
+            return times_replaced(self.where, offset, is_seen=False)
+        return times_kept(self.where, offset)
 
     def answer_lost(self, append: Append, error: MirrorlakeError) -> None:
         """The batch may or may not be there; the fence decides, and the transaction is given up."""

@@ -20,6 +20,7 @@ _KRAFT_ONLY = (
     "controller.quorum.bootstrap.servers",
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
+    "metadata.max.idle.interval.ms",
 )
 
 
@@ -33,11 +34,11 @@ class ZooKeeperKafka(EmbeddedKafka):
 
     _zookeeper: GuardedProcess | None = None
 
-    def stop(self) -> None:
+    def stop(self, *, timeout_seconds: float = _STOP_TIMEOUT_SECONDS) -> None:
         """Ends the broker in good order, then its ZooKeeper."""
-        super().stop()
+        super().stop(timeout_seconds=timeout_seconds)
         if self._zookeeper is not None:
-            self._zookeeper.stop(timeout_seconds=_STOP_TIMEOUT_SECONDS)
+            self._zookeeper.stop(timeout_seconds=timeout_seconds)
             self._zookeeper = None
 
     def kill(self) -> None:

@@ -25,6 +25,7 @@ RECORD_BYTES_MIN = 7
 """The smallest record: its length, attributes, two deltas, lengths of key and value, number of headers."""
 NO_PRODUCER_ID = -1
 NO_LEADER_EPOCH = -1
+NO_TIMESTAMP = -1
 
 MAGIC_AT = 16
 CRC_AT = 17
@@ -113,6 +114,22 @@ class BatchHeader(NamedTuple):
     def is_log_append_time(self) -> bool:
         """Returns whether the broker's time, ``max_timestamp``, stands for the timestamps of the records."""
         return self.attributes & LOG_APPEND_TIME_BIT != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Returns whether ``base_timestamp`` is when the cleaner may remove what it holds: often in the future."""
+        return self.attributes & DELETE_HORIZON_BIT != 0
+
+    @property
+    def first_timestamp(self) -> int | None:
+        """Returns the timestamp of the first record; None where the header does not say, or there is none."""
+        if self.is_log_append_time:
+            first = self.max_timestamp
+        elif self.has_delete_horizon:
+            return None
+        else:
+            first = self.base_timestamp
+        return None if first == NO_TIMESTAMP else first
 
     @property
     def is_old_wrapper(self) -> bool:

@@ -6,7 +6,13 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, TransientError, UnsupportedError
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    MirrorlakeError,
+    PermanentError,
+    TransientError,
+    UnsupportedError,
+)
 from mirrorlake.kafka.apis import Api, lacks
 from mirrorlake.kafka.broker_connections import BrokerConnections
 from mirrorlake.kafka.buffers import BufferPool
@@ -212,8 +218,11 @@ class Brokers:
         kind = kinds.pop() if len(kinds) == 1 else BrokerUnreachableError
         hints = {error.hint for error in failures.values()}
         reasons = "; ".join(error.message for error in failures.values())
+        # Who says no has answered: a wrong password is not an address that is wrong.
+        has_answered = any(isinstance(error, PermanentError) for error in failures.values())
+        what = "can be used" if has_answered else "answered"
         return kind(
-            f"no server of cluster {self.settings.name!r} answered: {reasons}",
+            f"no server of cluster {self.settings.name!r} {what}: {reasons}",
             hint=hints.pop() if len(hints) == 1 else "check bootstrap_servers, the network and the brokers",
             cluster=self.settings.name,
             servers=", ".join(failures),

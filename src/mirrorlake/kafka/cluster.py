@@ -8,6 +8,7 @@ from typing import Self
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
+    SourceTruncatedError,
     TopicMissingError,
     TransientError,
     UnsupportedError,
@@ -40,8 +41,10 @@ from mirrorlake.kafka.descriptions import (
     TransactionState,
 )
 from mirrorlake.kafka.error_codes import (
+    BROKER_NOT_AVAILABLE,
     CONCURRENT_TRANSACTIONS,
     NONE,
+    OFFSET_OUT_OF_RANGE,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_for,
@@ -60,10 +63,12 @@ from mirrorlake.kafka.leaders import (
     ask_append_states,
     ask_epoch_ends,
     ask_leaders,
+    ask_local_starts,
     ask_log_ends,
     ask_one_kind,
 )
 from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.topic_rights import Rights, topic_rights_request
 from mirrorlake.offsets import TopicPartition
 
 LATEST = -1
@@ -226,6 +231,14 @@ class ClusterClient:
             for name, answer in answers.items()
         }
 
+    async def topic_rights(self, names: Sequence[str]) -> Rights:
+        """Returns what this user may do with each topic, by Kafka's names such as ``WRITE``.
+
+        Topics that do not exist or may not be described, and all of them where the brokers are older than 2.3, are
+        absent: what may be done with them is not known.
+        """
+        return await self._brokers.ask_any(topic_rights_request(names)) if names else {}
+
     # -- partitions -----------------------------------------------------------------------------------------
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd | MirrorlakeError]:
@@ -277,6 +290,14 @@ class ClusterClient:
         if isinstance(found, MirrorlakeError):
             raise found
         return found
+
+    async def local_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | MirrorlakeError]:
+        """Returns the first offset each leader has on its own disk; what lies below is in its remote tier (KIP-405).
+
+        The log's start where nothing is remote, and where the broker is older than the question (ListOffsets 8): it
+        has no such tier.
+        """
+        return await ask_local_starts(self._brokers, partitions)
 
     async def append_states(
         self, partitions: Iterable[TopicPartition]
@@ -332,7 +353,8 @@ class ClusterClient:
 
         Raises:
             MirrorlakeError: whatever went wrong, as this is about one partition.
-            SourceTruncatedError: no such offset.
+            SourceTruncatedError: no such offset; names the ends of the log.
+            BrokerNotReadyError: the leader refuses an offset that it holds, as it does for moments; ``code`` is 1.
         """
 
         async def ask(broker_id: int, epochs: Epochs) -> dict[TopicPartition, Refused | tuple[Frame, FetchedPartition]]:
@@ -353,9 +375,36 @@ class ClusterClient:
             return {partition: _only_partition(frame)}
 
         result = (await ask_leaders(self._brokers, (partition,), ask, what="Fetch"))[partition]
+        if isinstance(result, SourceTruncatedError):
+            raise await self._why_refused(partition, offset, result) from result
         if isinstance(result, MirrorlakeError):
             raise result
         return result
+
+    async def _why_refused(
+        self, partition: TopicPartition, offset: int, refusal: SourceTruncatedError
+    ) -> MirrorlakeError:
+        """Returns what it means that a leader called an offset out of range."""
+        start = (await self.list_offsets([partition], timestamp=EARLIEST))[partition]
+        end = (await self.log_ends([partition]))[partition]
+        if not isinstance(start, int) or not isinstance(end, LogEnd):
+            return refusal
+        if start <= offset <= end.end_offset:
+            return BrokerNotReadyError(
+                f"the leader of {partition} in cluster {self.settings.name!r} refuses offset {offset}, and its log "
+                f"holds {start} up to {end.end_offset}",
+                hint="it is read again",
+                code=OFFSET_OUT_OF_RANGE,
+                position=offset,
+            )
+        return SourceTruncatedError(
+            f"offset {offset} of {partition} in cluster {self.settings.name!r} is not there, "
+            f"its log holds {start} up to {end.end_offset}",
+            hint="records were deleted while they were read, or the topic was cut or made anew; run it again",
+            position=offset,
+            log_start=start,
+            log_end=end.end_offset,
+        )
 
     # -- transactions ---------------------------------------------------------------------------------------
 
@@ -465,7 +514,8 @@ def _only_partition(frame: Frame) -> Refused | tuple[Frame, FetchedPartition]:
         raise
     if len(fetched) != 1:
         frame.release()
-        return Refused(UNKNOWN_TOPIC_OR_PARTITION, "the broker left it out of its answer")
+        # Not that it is unknown: who has used up a quota of bytes is answered with nothing at all.
+        return Refused(BROKER_NOT_AVAILABLE, "the broker left it out of its answer, as where a quota is used up")
     if fetched[0].error_code != NONE:
         frame.release()
         return Refused(fetched[0].error_code)

@@ -14,6 +14,9 @@ LOG_APPEND_TIME = 1
 NO_TIMESTAMP_TYPE = -1
 NO_TIMESTAMP = -1
 
+HEADER_BYTES = 32
+"""What a header weighs beside its key and value: two offsets, its levels and lengths in a file, however empty it is."""
+
 HEADER_TYPE = pa.struct(
     [pa.field("key", pa.large_binary(), nullable=False), pa.field("value", pa.large_binary(), nullable=True)]
 )
@@ -114,6 +117,15 @@ class RecordColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def weights(self, *, record_bytes: int = 0) -> npt.NDArray[np.int64]:
+        """Returns about what each record takes in memory, in bytes: its ``sizes``, its headers, and ``record_bytes``.
+
+        Thousands of empty headers have no size at all, so whatever is bounded by memory counts these.
+        """
+        headers = np.diff(self.headers.offsets.to_numpy()).astype(np.int64)
+        weights: npt.NDArray[np.int64] = self.sizes + HEADER_BYTES * headers + record_bytes
+        return weights
 
     def slice(self, start_row: int, stop_row: int) -> "RecordColumns":
         """Returns rows ``start_row`` (inclusive) to ``stop_row`` (exclusive) without copying."""

@@ -155,6 +155,7 @@ class Connection:
         self._pending: deque[_Pending] = deque()
         self._unsent: deque[Buffer] = deque()
         self._deadline_timer: asyncio.TimerHandle | None = None
+        self._armed_for = 0.0
         self._reader = FrameReader(buffers, deliver=self._deliver, refuse=self._refuse_frame, resume=self._resume)
         self._paused_at = 0.0
         self._wakes_at_bytes = 1
@@ -228,6 +229,11 @@ class Connection:
         if lacks(self.versions, api):
             raise self.unsupported(api)
         return min(self.versions[api][1], VERSION_CAPS[api])
+
+    def knows(self, api: Api, version: int) -> bool:
+        """Tells whether the broker knows a version of an API; one above our cap is for who has a reason to send it."""
+        lowest, highest = self.versions.get(api, (0, -1))
+        return lowest <= version <= highest
 
     def unsupported(self, api: Api) -> UnsupportedError:
         """Returns the error that says which versions of an API are needed, and what the broker knows instead."""
@@ -563,15 +569,16 @@ class Connection:
         # per request would cost more than the request.
         timer = self._deadline_timer
         if timer is not None:
-            if timer.when() <= deadline:
+            if self._armed_for <= deadline:
                 return
             timer.cancel()
+        self._armed_for = deadline  # uvloop's handle of a time that has come does not tell it
         self._deadline_timer = self._loop.call_at(deadline, self._on_deadline)
 
     def _on_deadline(self) -> None:
         now = self._loop.time()
         timer, self._deadline_timer = self._deadline_timer, None
-        late_seconds = now - timer.when() if timer is not None else 0.0
+        late_seconds = now - self._armed_for if timer is not None else 0.0
         if not self._pending:
             return
         if self._reader.is_waiting:  # we keep the peer waiting, not the other way round

@@ -13,7 +13,7 @@ from mirrorlake.kafka.columns import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, RecordColu
 from mirrorlake.kafka.compression import MalformedDataError, OutputFullError, decompress_into
 from mirrorlake.kafka.growing import Group, GrowingRecords
 from mirrorlake.kafka.old_formats import as_v2
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, SCRATCH
+from mirrorlake.kafka.scratch import SCRATCH, allowed, too_large
 
 _OFFSET_END = 2**63 - 1
 # Batches are decompressed and read in groups: a call for each would cost more than the work where they are
@@ -26,7 +26,7 @@ def decode_batches(
     *,
     start_offset: int = 0,
     end_offset: int | None = None,
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    decompressed_bytes_max: int | None = None,
 ) -> RecordColumns:
     """Returns the records of some batches whose offsets are in ``[start_offset, end_offset)``.
 
@@ -39,12 +39,12 @@ def decode_batches(
         batches: data batches of any format in offset order; aborted ones are not told from others here.
         start_offset: inclusive.
         end_offset: exclusive; None is no end.
-        decompressed_bytes_max: the largest one batch may become; memory for all of them is the caller's
-            concern, see ``decode_parts``.
+        decompressed_bytes_max: the largest one batch may become, None for what the process allows; memory for all of
+            them is the caller's concern, see ``decode_parts``.
 
     Raises:
-        CorruptBatchError: checksum, compression or a record is not right, or a batch is larger than allowed;
-            with the base offset of the batch.
+        CorruptBatchError: checksum, compression or a record is not right; with the base offset of the batch.
+        BatchTooLargeError: a batch becomes larger than allowed.
         ValueError: a control batch is among them.
     """
     parts = decode_parts(
@@ -62,7 +62,7 @@ def decode_parts(
     *,
     start_offset: int = 0,
     end_offset: int | None = None,
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    decompressed_bytes_max: int | None = None,
     part_bytes_max: int,
 ) -> Iterator[RecordColumns]:
     """Yields what ``decode_batches`` returns, in parts of about ``part_bytes_max``.
@@ -75,27 +75,28 @@ def decode_parts(
         start_offset: inclusive.
         end_offset: exclusive; None is no end.
         decompressed_bytes_max: the largest one batch may become.
-        part_bytes_max: keys, values and headers of a part, to within one batch.
+        part_bytes_max: what a part takes in memory, to within one batch; every header counts, however empty.
 
     Raises:
-        CorruptBatchError: as ``decode_batches``; the parts before it have been yielded.
+        CorruptBatchError, BatchTooLargeError: as ``decode_batches``; the parts before it have been yielded.
         ValueError: as ``decode_batches``.
     """
     end = _OFFSET_END if end_offset is None else end_offset
+    bytes_max = allowed() if decompressed_bytes_max is None else decompressed_bytes_max
     wanted = [
         each
         for each in batches
         if each.header.last_offset >= start_offset and (each.header.base_offset < end or each.header.is_old_wrapper)
     ]
     bytes_left = sum(each.header.batch_bytes for each in wanted)
-    decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
+    decoder = _Decoder(start_offset, end, bytes_max, bytes_left)
     try:
         for batch in wanted:
             decoder.add(batch)
             bytes_left -= batch.header.batch_bytes
             if decoder.data_bytes >= part_bytes_max:
                 yield from decoder.finish()
-                decoder = _Decoder(start_offset, end, decompressed_bytes_max, bytes_left)
+                decoder = _Decoder(start_offset, end, bytes_max, bytes_left)
         yield from decoder.finish()
     finally:
         SCRATCH.trim()
@@ -142,7 +143,7 @@ class _Decoder:
 
     @property
     def data_bytes(self) -> int:
-        """Returns the bytes of keys, values and headers so far, and of whole records not yet read."""
+        """Returns about what the records so far take in memory, and the bytes of whole records not yet read."""
         return self._records.data_bytes + self._payload_bytes
 
     def add(self, batch: Batch) -> None:
@@ -195,9 +196,8 @@ class _Decoder:
                 raise corrupt(batch.header.base_offset, str(error)) from error
             except OutputFullError as error:
                 if limit == self._decompressed_bytes_max:
-                    raise corrupt(
-                        batch.header.base_offset, f"it decompresses to more than the {limit} bytes allowed"
-                    ) from error
+                    size = len(batch.payload)
+                    raise too_large(batch.header.base_offset, compressed_bytes=size, bytes_max=limit) from error
                 if self._scratch_used:
                     self._flush()
                 else:

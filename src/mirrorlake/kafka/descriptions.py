@@ -170,6 +170,11 @@ class ConfigValue:
         return self.source != "DYNAMIC_TOPIC_CONFIG"
 
 
+def parse_topic_id(text: str) -> bytes:
+    """Returns the 16 bytes of an id in Kafka's text form, as `format_topic_id` writes it; not for the empty one."""
+    return base64.urlsafe_b64decode(text + "==")
+
+
 def format_topic_id(topic_id: uuid.UUID | None) -> str:
     """Returns Kafka's text form of an id: base64 for URLs, without padding; empty for none and the id of zeros."""
     if topic_id is None or not topic_id.int:

@@ -30,10 +30,13 @@ NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
+BROKER_NOT_AVAILABLE: Final = 8
 NOT_LEADER_OR_FOLLOWER: Final = 6
+MESSAGE_TOO_LARGE: Final = 10
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
+RECORD_LIST_TOO_LARGE: Final = 18
 TOPIC_ALREADY_EXISTS: Final = 36
 POLICY_VIOLATION: Final = 44
 INVALID_PRODUCER_ID_MAPPING: Final = 49
@@ -223,7 +226,10 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         1: "the offset is before the log's start or after its end: compare the two",
         3: "create the topic, or check its name and the ACL DESCRIBE on it",
         7: "the broker may have done it all the same: read before trying again",
-        10: "raise max.message.bytes of the topic",
+        10: "raise max.message.bytes of the topic; where its compression.type is not producer its brokers compress "
+        "batches anew, and one may grow by that: set compression.type=producer",
+        17: "a name has letters, digits, `.`, `_` and `-`, 249 at most, and no two topics of a cluster may differ in "
+        "`.` and `_` alone: choose another topic, or another mirror name where the topic is mirrorlake's own",
         18: "raise segment.bytes of the topic",
         19: "the topic has fewer in-sync replicas than min.insync.replicas: bring brokers back",
         20: "appended, but on fewer replicas than min.insync.replicas: bring brokers back",
@@ -240,7 +246,7 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         44: "create.topic.policy.class.name or alter.config.policy.class.name of the brokers says no",
         45: "another writer appended to the partition, or an earlier batch is missing",
         47: "another writer with the same transactional id took over",
-        50: "transaction.max.timeout.ms of the broker is lower",
+        50: "raise transaction.max.timeout.ms of the brokers to at least 30000 (900000 is Kafka's own default)",
         53: "grant WRITE and DESCRIBE on the transactional id",
         58: "check user, password and mechanism",
         73: "set delete.topic.enable=true on the brokers",

@@ -1,4 +1,4 @@
-"""Fetch version 11: the request and the answer, without a fetch session.
+"""Fetch version 11: the request and the answer, without a fetch session; `fetch_by_id` has a later one.
 
 Source: ``FetchRequest.json`` and ``FetchResponse.json`` of Apache Kafka 4.3.0. Version 11 is the last one
 before compact encodings; it knows zstd (since 10), names topics, and every broker since 2.3 speaks it.
@@ -137,7 +137,7 @@ def decode_fetch(view: memoryview) -> list[FetchedPartition]:
     try:
         return _decode(view)
     except (struct.error, UnicodeDecodeError) as error:
-        raise _not_understood(str(error)) from error
+        raise not_understood(str(error)) from error
 
 
 def _decode(view: memoryview) -> list[FetchedPartition]:
@@ -175,22 +175,23 @@ def _decode(view: memoryview) -> list[FetchedPartition]:
                 FetchedPartition(topic, number, code, high_watermark, last_stable, log_start, aborted, records)
             )
     if at != len(view):
-        raise _not_understood(f"{len(view) - at} bytes follow its end")
+        raise not_understood(f"{len(view) - at} bytes follow its end")
     return fetched
 
 
 def _count(count: int, row_bytes_min: int, at: int, view: memoryview) -> int:
     # Checked before looping: a flipped bit must not make two thousand million rounds, nor memory for them.
     if not 0 <= count * row_bytes_min <= len(view) - at:
-        raise _not_understood(f"{count} entries cannot be in {len(view) - at} bytes")
+        raise not_understood(f"{count} entries cannot be in {len(view) - at} bytes")
     return count
 
 
 def _end(at: int, length: int, view: memoryview) -> int:
     if not 0 <= length <= len(view) - at:
-        raise _not_understood(f"{length} bytes announced, {len(view) - at} there")
+        raise not_understood(f"{length} bytes announced, {len(view) - at} there")
     return at + length
 
 
-def _not_understood(why: str) -> CorruptBatchError:
+def not_understood(why: str) -> CorruptBatchError:
+    """Returns the error for an answer that is none."""
     return CorruptBatchError(f"an answer to Fetch could not be understood: {why}", hint="nothing of it was used")

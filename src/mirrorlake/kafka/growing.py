@@ -8,8 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mirrorlake.kafka import decode_kernels as kernels
-from mirrorlake.kafka.columns import HEADER_TYPE, HEADERS_TYPE, RecordColumns, no_bytes
+from mirrorlake.kafka.columns import HEADER_BYTES, HEADER_TYPE, HEADERS_TYPE, RecordColumns, no_bytes
 from mirrorlake.kafka.kernels import Int64s
+
+_RECORD_BYTES = 48  # of its row in all columns: six numbers, and what is null
 
 # How far a guess of what is still to come is believed; beyond it a column doubles.
 _GUESS_BYTES_MAX = 64 * 1024 * 1024
@@ -110,14 +112,15 @@ class GrowingRecords:
 
     @property
     def data_bytes(self) -> int:
-        """Returns the bytes of keys, values and headers so far."""
+        """Returns about what the records so far take in memory: keys, values, headers, and what each of them costs."""
         fields = (
             kernels.KEY_BYTES,
             kernels.VALUE_BYTES,
             kernels.HEADER_KEY_BYTES,
             kernels.HEADER_VALUE_BYTES,
         )
-        return sum(int(self.state[field]) for field in fields)
+        costs = _RECORD_BYTES * int(self.state[kernels.ROW]) + HEADER_BYTES * int(self.state[kernels.HEADER_COUNT])
+        return costs + sum(int(self.state[field]) for field in fields)
 
     def read(self, group: Group) -> int:
         """Appends a group's records; returns the kernel's status, after which only ``OK`` lets it go on."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError
+from mirrorlake.kafka.apis import Api
 from mirrorlake.kafka.brokers import CONTROL, Brokers
 from mirrorlake.kafka.connection import Connection
 from mirrorlake.kafka.control_requests import (
@@ -13,14 +14,20 @@ from mirrorlake.kafka.control_requests import (
     Producers,
     Refused,
     epoch_ends_request,
+    list_offsets_request,
     log_ends_request,
     producers_request,
 )
 from mirrorlake.kafka.descriptions import NO_LEADER, AppendState, ClusterMetadata, LogEnd
 from mirrorlake.kafka.error_codes import LEADER_NOT_AVAILABLE, STALE_METADATA, error_for
+from mirrorlake.kafka.fetch import READ_UNCOMMITTED
 from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
+
+_EARLIEST, _EARLIEST_LOCAL = -2, -4
+"""Timestamps that ListOffsets takes for the log's start, and for the start of what the broker has on its disk."""
+_EARLIEST_LOCAL_SINCE = 8
 
 Epochs = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, T | Refused]
@@ -146,6 +153,21 @@ async def ask_log_ends(
         return _proven_ends(await brokers.ask(broker_id, log_ends_request(epochs)), epochs)
 
     return await ask_leaders(brokers, partitions, ask, what="Log end")
+
+
+async def ask_local_starts(
+    brokers: Brokers, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | MirrorlakeError]:
+    """See `ClusterClient.local_starts`."""
+
+    async def ask(broker_id: int, epochs: Epochs) -> Answers[int]:
+        connection = await brokers.connection(broker_id, CONTROL)
+        knows = connection.version(Api.LIST_OFFSETS) >= _EARLIEST_LOCAL_SINCE
+        timestamp = _EARLIEST_LOCAL if knows else _EARLIEST
+        request = list_offsets_request(epochs, timestamp=timestamp, isolation_level=READ_UNCOMMITTED)
+        return await request.ask(connection, timeout_seconds=brokers.settings.request_timeout_seconds)
+
+    return await ask_leaders(brokers, partitions, ask, what="ListOffsets")
 
 
 async def ask_epoch_ends(

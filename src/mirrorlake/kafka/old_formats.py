@@ -32,7 +32,7 @@ from mirrorlake.kafka.batch_header import (
     write_header,
 )
 from mirrorlake.kafka.compression import Bytes
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, decompressed
+from mirrorlake.kafka.scratch import allowed, decompressed
 
 _CRC_AT = PREFIX_BYTES
 _ATTRIBUTES_AT = MAGIC_AT + 1
@@ -49,7 +49,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE_BIT = 0x08
 
 
-def as_v2(message: Batch, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Batch:
+def as_v2(message: Batch, *, decompressed_bytes_max: int | None = None) -> Batch:
     """Returns the records of a message as one uncompressed v2 batch in memory of its own, at their own offsets.
 
     Offsets a compacted wrapper lacks are holes of the batch. With LogAppendTime all records have the wrapper's time,
@@ -58,7 +58,7 @@ def as_v2(message: Batch, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MA
 
     Args:
         message: of format v0 or v1, its checksum verified.
-        decompressed_bytes_max: the largest the message may become.
+        decompressed_bytes_max: the largest the message may become, None for what the process allows.
 
     Raises:
         CorruptBatchError: compression, checksum, length or offset of a message inside is not right; with the offset of
@@ -66,7 +66,7 @@ def as_v2(message: Batch, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MA
     """
     if message.header.codec == Codec.NONE:
         return join_as_v2([message])
-    messages = _inside(message, decompressed_bytes_max)
+    messages = _inside(message, allowed() if decompressed_bytes_max is None else decompressed_bytes_max)
     records = _Records(message.header)
     position = 0
     while position < len(messages):

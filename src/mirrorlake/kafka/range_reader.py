@@ -3,42 +3,58 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, SourceTruncatedError
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.batches import AbortedTransactions, Path, classify, walk
-from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
-from mirrorlake.kafka.codec import RecordColumns, decode_batches
-from mirrorlake.kafka.descriptions import AppendState, LogEnd
+from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.codec import RecordColumns, decode_parts
+from mirrorlake.kafka.descriptions import AppendState
+from mirrorlake.kafka.error_codes import BROKER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE
 from mirrorlake.kafka.fetch import READ_COMMITTED, FetchedPartition
 from mirrorlake.kafka.frame import Frame
+from mirrorlake.kafka.holes import TailHole, why_no_hole
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 FETCH_BYTES = 8 << 20
+PART_BYTES_MAX = 16 << 20
+"""What is decoded of an answer at a time: it may come to many times its size."""
 EMPTY_ANSWERS_MAX = 20
 """Answers in a row that bring nothing although the range goes on."""
 EMPTY_PAUSE_SECONDS = 0.1
+THROTTLED_ANSWERS_MAX = 1000
+"""The same in answers without the partition, as who has used up a quota of bytes gets them: the broker keeps the next
+request waiting until there is room again, so this is no busy loop, but hours of patience."""
 
 NO_LIMIT = 1 << 62
 
 
 async def read_range(
-    client: ClusterClient, partition: TopicPartition, offsets: OffsetRange
+    client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str = "source"
 ) -> AsyncIterator[RecordColumns]:
-    """Yields the records of ``offsets``, in order, a fetch answer at a time; gaps simply yield nothing.
+    """Yields the records of ``offsets``, in order, in parts of bounded memory; gaps simply yield nothing.
+
+    Every offset of them was read when it ends: a gap is what a batch follows, or what `why_no_hole` proves to be one.
+
+    Args:
+        client: of the cluster.
+        partition: to be read.
+        offsets: which.
+        whose: the cluster's part, for messages.
 
     Raises:
         SourceTruncatedError: the log starts past the range's start, or ends before its end.
         CorruptBatchError: a batch is not what it claims to be.
+        RemoteTierError: the remote tier of the log does not give out what it holds.
         BrokerNotReadyError: the range is there, and still nothing came; names what holds it up where that is known.
         MirrorlakeError: the partition could not be read.
     """
     position = offsets.start_offset
     empty = 0
-    stable_end = 0
+    hole = TailHole()
     while position < offsets.end_offset:
         fetched = await _fetch(client, partition, position)
         if fetched is None:
             empty += 1
-            await _pause(client, partition, position, offsets, empty=empty)
+            await _pause(client, partition, position, offsets, empty=empty, refusal=hole.refusal)
             continue
         frame, answer = fetched
         with frame:
@@ -52,15 +68,19 @@ async def read_range(
                 position = max(position, batch.header.next_offset)
             if position > start:
                 empty = 0
-                yield decode_batches(data, start_offset=start, end_offset=offsets.end_offset)
+                hole.saw_batches()
+                for columns in decode_parts(
+                    data, start_offset=start, end_offset=offsets.end_offset, part_bytes_max=PART_BYTES_MAX
+                ):
+                    yield columns
                 continue
-        if stable_end > position:
-            # Twice nothing, and all below this end could be read the second time: the cleaner left no batch there.
-            position = stable_end
+        if (hole_end := hole.saw_nothing(position, answer.last_stable_offset)) > position:
+            position = hole_end
             continue
-        stable_end = answer.last_stable_offset
+        if (question := hole.question) is not None:
+            hole.answered(question, await why_no_hole(client, partition, question, whose=whose))
         empty += 1
-        await _pause(client, partition, position, offsets, empty=empty)
+        await _pause(client, partition, position, offsets, empty=empty, refusal=hole.refusal)
 
 
 async def _fetch(
@@ -68,35 +88,39 @@ async def _fetch(
 ) -> tuple[Frame, FetchedPartition] | None:
     """Returns one fetch; None where the leader refuses an offset that it holds, which it does for moments.
 
+    Who has used up a quota of bytes is answered without the partition, and asks again.
+
     Raises:
         SourceTruncatedError: the offset is not there; names the ends of the log.
         MirrorlakeError: the partition could not be read.
     """
-    try:
-        return await client.fetch_once(partition, position, max_bytes=FETCH_BYTES, isolation_level=READ_COMMITTED)
-    except SourceTruncatedError as refused:
-        start = (await client.list_offsets([partition], timestamp=EARLIEST))[partition]
-        end = (await client.log_ends([partition]))[partition]
-        if not isinstance(start, int) or not isinstance(end, LogEnd):
-            raise
-        if start <= position <= end.end_offset:
-            return None
-        raise SourceTruncatedError(
-            f"offset {position} of {partition} in cluster {client.settings.name!r} is not there, "
-            f"its log holds {start} up to {end.end_offset}",
-            hint="records were deleted while they were read, or the topic was cut or made anew; run it again",
-            position=position,
-            log_start=start,
-            log_end=end.end_offset,
-        ) from refused
+    for answers_left in reversed(range(THROTTLED_ANSWERS_MAX)):
+        try:
+            return await client.fetch_once(partition, position, max_bytes=FETCH_BYTES, isolation_level=READ_COMMITTED)
+        except BrokerNotReadyError as error:
+            code = error.facts.get("code")
+            if code == OFFSET_OUT_OF_RANGE:
+                break
+            if code != BROKER_NOT_AVAILABLE or not answers_left:
+                raise
+        await asyncio.sleep(EMPTY_PAUSE_SECONDS)
+    return None
 
 
 async def _pause(
-    client: ClusterClient, partition: TopicPartition, position: int, offsets: OffsetRange, *, empty: int
+    client: ClusterClient,
+    partition: TopicPartition,
+    position: int,
+    offsets: OffsetRange,
+    *,
+    empty: int,
+    refusal: MirrorlakeError | None,
 ) -> None:
     if empty <= EMPTY_ANSWERS_MAX:
         await asyncio.sleep(EMPTY_PAUSE_SECONDS)
         return
+    if refusal is not None:
+        raise refusal
     holds, hint = await _what_holds(client, partition, position)
     raise BrokerNotReadyError(
         f"partition {partition} gives nothing at offset {position}, the range ends at {offsets.end_offset}{holds}",

@@ -38,7 +38,7 @@ from mirrorlake.kafka.rewrite_kernels import (
     find_records,
     write_rows,
 )
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, decompressed, decompressed_row
+from mirrorlake.kafka.scratch import allowed, decompressed, decompressed_row
 
 NEIGHBOURS_DECOMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 """What neighbours may come to together by default: many times what small batches do."""
@@ -144,7 +144,7 @@ def open_batch(
     start_offset: int,
     end_offset: int,
     codec: Codec | None = None,
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    decompressed_bytes_max: int | None = None,
 ) -> OpenedBatch:
     """Returns the records of a batch whose offsets are in ``[start_offset, end_offset)``; all are checked.
 
@@ -155,7 +155,7 @@ def open_batch(
         start_offset: inclusive.
         end_offset: exclusive.
         codec: for the batches to be made; None is the batch's own.
-        decompressed_bytes_max: the largest the batch may become.
+        decompressed_bytes_max: the largest the batch may become, None for what the process allows.
 
     Raises:
         CorruptBatchError: compression or a record is not right, or the batch is larger than allowed; with its
@@ -166,7 +166,10 @@ def open_batch(
         payload = np.frombuffer(batch.payload, np.uint8)
     else:
         payload = decompressed(
-            header.codec, batch.payload, base_offset=header.base_offset, bytes_max=decompressed_bytes_max
+            header.codec,
+            batch.payload,
+            base_offset=header.base_offset,
+            bytes_max=allowed() if decompressed_bytes_max is None else decompressed_bytes_max,
         )
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         raise corrupt(header.base_offset, f"{header.record_count} records do not fit {len(payload)} bytes")
@@ -201,8 +204,8 @@ def open_batches(
         decompressed_bytes_max: the most they may become, together.
 
     Raises:
-        CorruptBatchError: compression or a record is not right, or there is more than allowed; with the base offset
-            of the batch it was found in.
+        CorruptBatchError: compression or a record is not right; with the base offset of the batch it was found in.
+        BatchTooLargeError: there is more than allowed.
     """
     headers = np.array([batch.header for batch in batches], np.int64)
     sizes = headers[:, BatchHeader._fields.index("batch_bytes")]

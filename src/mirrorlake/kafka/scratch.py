@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from mirrorlake.errors import BatchTooLargeError
 from mirrorlake.kafka.batch_header import Codec, corrupt
 from mirrorlake.kafka.compression import Bytes, MalformedDataError, OutputFullError, decompress_into
 from mirrorlake.kafka.kernels import UInt8s
 
 DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
-"""What one batch may come to by default. Brokers refuse batches above 1 MiB by default, compressed or not."""
+"""What one batch may come to by default. Brokers refuse batches above 1 MiB by default, as they come: compressed."""
 
 _BYTES = 1024 * 1024
 _BYTES_KEPT = 16 * 1024 * 1024
@@ -35,6 +36,33 @@ class Scratch(threading.local):
 SCRATCH = Scratch()
 
 
+class _Limit:
+    bytes_max = DECOMPRESSED_BYTES_MAX
+
+
+def allow(bytes_max: int) -> None:
+    """Sets what one batch may come to in this process, for every call that does not say."""
+    _Limit.bytes_max = bytes_max
+
+
+def allowed() -> int:
+    """Returns what one batch may come to, in bytes."""
+    return _Limit.bytes_max
+
+
+def too_large(base_offset: int, *, compressed_bytes: int, bytes_max: int) -> BatchTooLargeError:
+    """Returns the error for a batch whose records, compressed, come to more than ``bytes_max``."""
+    return BatchTooLargeError(
+        f"the record batch at offset {base_offset} is larger than allowed: its {compressed_bytes} compressed bytes "
+        f"come to more than {bytes_max}",
+        hint="raise `engine.largest-batch` above what it comes to (kafka-dump-log.sh shows its records); twice as much "
+        "memory is needed while it is read",
+        offset=base_offset,
+        compressed_bytes=compressed_bytes,
+        bytes_max=bytes_max,
+    )
+
+
 def decompressed(codec: Codec, data: Bytes, *, base_offset: int, bytes_max: int) -> UInt8s:
     """Returns what ``data`` decompresses to, in memory of its own.
 
@@ -45,7 +73,8 @@ def decompressed(codec: Codec, data: Bytes, *, base_offset: int, bytes_max: int)
         bytes_max: the most it may come to, inclusive.
 
     Raises:
-        CorruptBatchError: the data is not the codec's, is cut, or comes to more.
+        CorruptBatchError: the data is not the codec's, or is cut.
+        BatchTooLargeError: it comes to more.
     """
     return decompressed_row(codec, [(base_offset, data)], bytes_max=bytes_max)[0]
 
@@ -59,7 +88,8 @@ def decompressed_row(codec: Codec, parts: Iterable[tuple[int, Bytes]], *, bytes_
         bytes_max: the most they may come to together, inclusive.
 
     Raises:
-        CorruptBatchError: data of one is not the codec's, is cut, or comes to more.
+        CorruptBatchError: data of one is not the codec's, or is cut.
+        BatchTooLargeError: they come to more.
     """
     ends: list[int] = []
     end = 0
@@ -82,6 +112,6 @@ def _decompress_at(start: int, codec: Codec, data: Bytes, *, base_offset: int, b
             raise corrupt(base_offset, str(error)) from error
         except OutputFullError as error:
             if len(output) == bytes_max:
-                raise corrupt(base_offset, f"it decompresses to more than the {bytes_max} bytes allowed") from error
+                raise too_large(base_offset, compressed_bytes=len(data), bytes_max=bytes_max) from error
             SCRATCH.reserve(min(4 * len(output), bytes_max))
             SCRATCH.payloads[:start] = output[:start]

@@ -262,7 +262,8 @@ def check_topic_id(work: PartitionWork, found: str) -> None:
         raise TopicRecreatedError(
             f"source topic {work.source.topic} was deleted and made again (topic id {work.topic_id}, now {found}); "
             "what was copied so far belongs to the one before",
-            hint="re-create the destination topic, or mirror to another topic or folder, and start again",
+            hint="`on-recreate: new-topic` copies the new one beside what was copied, `on-recreate: restart` (of no "
+            "archive) in its place; or re-create the destination topic, or mirror elsewhere, and start again",
             expected=work.topic_id,
             found=found,
         )

@@ -6,10 +6,12 @@ nothing but the time to connect again.
 
 import asyncio
 import pickle
+import threading
 
 import uvloop
 
 from mirrorlake.clock import SystemClock
+from mirrorlake.kafka.scratch import allow
 from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
@@ -40,6 +42,7 @@ class Worker:
         self._loop.close()
 
     async def _run(self, plan: LeasePlan) -> list[LeaseRow]:
+        allow(plan.largest_batch_bytes)
         now = self._clock.elapsed_seconds()
         connections = LeaseConnections(
             self._cache,
@@ -51,13 +54,13 @@ class Worker:
         return await LeaseWork(plan, connections, self._clock).run()
 
 
-_worker: Worker | None = None
+_of_this_thread = threading.local()  # one in a Python worker of Spark's; several where leases run in one process
 
 
 def work(plan_bytes: bytes) -> list[dict[str, object]]:
     """Runs the pickled ``LeasePlan``; returns one mapping ``{"kind": "progress", "row": LeaseRow}`` per destination."""
-    global _worker
-    if _worker is None:
-        _worker = Worker()
+    if not hasattr(_of_this_thread, "worker"):
+        _of_this_thread.worker = Worker()
+    worker: Worker = _of_this_thread.worker
     plan: LeasePlan = pickle.loads(plan_bytes)
-    return [{"kind": "progress", "row": row} for row in _worker.run(plan)]
+    return [{"kind": "progress", "row": row} for row in worker.run(plan)]

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from mirrorlake.destinations.cutting_sink import CuttingSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
 from mirrorlake.errors import (
+    BatchTooLargeError,
+    BrokerNotReadyError,
     CorruptBatchError,
     MirrorlakeError,
     OutcomeUnknownError,
@@ -17,6 +19,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
 from mirrorlake.kafka.error_codes import error_for
 from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.kafka.holes import TailHole
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
@@ -24,6 +27,8 @@ from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 OFFSET_OUT_OF_RANGE = 1
+OTHER_TOPIC = frozenset({100, 103})
+"""Nobody knows a topic of that id any more, or what has its name has another one."""
 CLAIM_AGAIN_SECONDS = 0.02
 
 NO_LIMIT = 1 << 62
@@ -41,9 +46,11 @@ class PartitionCopy:
         source: the source partition.
         sinks: opened, all at the same ``next_offset``.
         end_offset: where to stop (exclusive), or None.
+        topic_id: the id the source topic must have, empty for any.
         leader_epoch: in which the source's leader must lead, −1 for any.
         changed: called when the reader may want to look again.
         explain_out_of_range: asks the source for its ends and returns what is wrong with a position.
+        why_no_hole: asks the source why empty answers say nothing of these offsets; None where they prove a hole.
         turn: the encoder, held; given back when no sink needs it any more.
     """
 
@@ -55,15 +62,18 @@ class PartitionCopy:
         end_offset: int | None,
         changed: Callable[[], None],
         explain_out_of_range: Callable[[int], Awaitable[MirrorlakeError]],
+        why_no_hole: Callable[[OffsetRange], Awaitable[MirrorlakeError | None]],
+        topic_id: str = "",
         leader_epoch: int = UNKNOWN_EPOCH,
         turn: EncoderTurn | None = None,
     ) -> None:
         self.source = source
+        self.topic_id = topic_id
         self.leader_epoch = leader_epoch
         self.epoch_read = UNKNOWN_EPOCH  # the latest of all that was delivered
         self.source_start: int | None = None
         self.source_end: int | None = None
-        self.errors: dict[int, MirrorlakeError] = {}
+        self._errors: dict[int, MirrorlakeError] = {}
         self.steps = 0  # deliveries handed over
         self._sinks = list(sinks)
         self._end_offset = NO_LIMIT if end_offset is None else end_offset
@@ -71,7 +81,7 @@ class PartitionCopy:
         self._inbox: deque[tuple[Delivery, PinnedAnswer]] = deque()
         self._next_offset = sinks[0].next_offset
         self._asked_offset = -1
-        self._quiet: OffsetRange | None = None
+        self._hole = TailHole()
         self._is_busy = False
         self._is_handing_over = False
         self._is_settling = False
@@ -79,7 +89,15 @@ class PartitionCopy:
         self._is_out_of_range = False
         self._unreadable: MirrorlakeError | None = None
         self._explain_out_of_range = explain_out_of_range
+        self._why_no_hole = why_no_hole
         self._wake = asyncio.Event()
+
+    @property
+    def errors(self) -> dict[int, MirrorlakeError]:
+        """What ended a sink, by its id; and what those that are left wait for, if the source shows them nothing."""
+        refusal = self._hole.refusal
+        waiting = [] if refusal is None else [id(sink) for sink in self._sinks if not sink.is_done]
+        return {**{each: refusal for each in waiting if refusal is not None}, **self._errors}
 
     @property
     def is_live_only(self) -> bool:
@@ -213,6 +231,7 @@ class PartitionCopy:
                 self._reader_changed()
             if self._is_out_of_range:
                 await self._settle_out_of_range()
+            await self._look_into_hole()
             await self._look_after_failures()
             if self._unreadable is not None and not self._inbox:
                 # What was read before is right where it is, and is made safe before the partition stops.
@@ -223,8 +242,20 @@ class PartitionCopy:
                 return
             if not self._inbox and self._active():
                 self._wake.clear()
-                if not (any(sink.failure for sink in self._sinks) or self._is_out_of_range or self._unreadable):
+                if not self._has_to_look():
                     await self._wake.wait()
+
+    def _has_to_look(self) -> bool:
+        if self._is_out_of_range or self._unreadable is not None or self._hole.question is not None:
+            return True
+        return any(sink.failure for sink in self._sinks)
+
+    async def _look_into_hole(self) -> None:
+        """Asks once about what came back empty; the next answer, empty again, is believed or not by what is said."""
+        question = self._hole.question
+        if question is not None and not self._inbox:
+            self._hole.answered(question, await self._why_no_hole(question))
+            self._reader_changed()
 
     async def drain(self) -> None:
         """Hands over what was fetched, then waits until every sink has made it safe."""
@@ -341,7 +372,7 @@ class PartitionCopy:
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
         if sink not in self._sinks:
             return  # the source failed while the sink was waited for: that came first
-        self.errors[id(sink)] = self._placed(error)
+        self._errors[id(sink)] = self._placed(error)
         self._sinks.remove(sink)
         sink.abandon()
         if not self._sinks:
@@ -355,6 +386,9 @@ class PartitionCopy:
 
     def _placed(self, error: MirrorlakeError) -> MirrorlakeError:
         """Names the source in an error of its bytes, which know no more than their offset."""
+        if isinstance(error, BatchTooLargeError):
+            message = f"source {self.source}: {error.message}"
+            return BatchTooLargeError(message, hint=error.hint, **{"source": str(self.source), **error.facts})
         if not isinstance(error, CorruptBatchError) or "code" in error.facts:
             return error
         return CorruptBatchError(
@@ -365,22 +399,26 @@ class PartitionCopy:
         )
 
     def _tail_end(self, answer: FetchedPartition, *, is_quiet: bool) -> int:
-        """Returns where a tail without a batch ends; the asked offset where there is none, or it is not yet certain.
-
-        The cleaner may take the last records of a log and leave no batch in their place. The end of the answer
-        before counts: what lies below it was readable when this answer, empty again, was asked for.
-        """
-        position, before = self._next_offset, self._quiet
-        self._quiet = None
-        if not is_quiet or answer.last_stable_offset <= position:
-            return position
-        self._quiet = OffsetRange(start_offset=position, end_offset=answer.last_stable_offset)
-        if before is None or before.start_offset != position:
-            return position
-        return min(before.end_offset, self._end_offset)
+        """Returns where a tail without a batch ends; the asked offset where there is none, or it is not proven."""
+        if len(answer.records):
+            self._hole.saw_batches()
+        elif is_quiet:
+            end = self._hole.saw_nothing(self._next_offset, answer.last_stable_offset)
+            if self._hole.question is not None:
+                self._wake.set()
+            return min(end, self._end_offset)
+        return self._next_offset
 
     def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> Delivery:
         what = f"fetch of source {self.source} at offset {self._next_offset}"
+        if answer.error_code in OTHER_TOPIC:
+            raise BrokerNotReadyError(
+                f"{what} was refused: the topic of id {self.topic_id} is gone, deleted or made again under its name",
+                hint="which of them is looked at before the next fetch; nothing of another topic was taken",
+                topic=self.source.topic,
+                partition=self.source.partition,
+                code=answer.error_code,
+            )
         if answer.error_code:
             raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
         position = self._tail_end(answer, is_quiet=is_quiet)
@@ -391,6 +429,7 @@ class PartitionCopy:
             frame=frame,
             log_start_offset=answer.log_start_offset,
             end_offset=answer.last_stable_offset,
+            leader_epoch=self.leader_epoch,
         )
 
     def _classified(self, answer: FetchedPartition, position: int) -> tuple[list[ClassifiedBatch], int]:

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.archive import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.kafka_preserve import PreserveSink
 from mirrorlake.destinations.snapshot_sink import SnapshotSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError
+from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
 from mirrorlake.kafka.cluster import EARLIEST, LATEST
 from mirrorlake.kafka.descriptions import LogEnd
+from mirrorlake.kafka.fetch import READ_UNCOMMITTED
+from mirrorlake.kafka.holes import why_no_hole
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.work import DestinationWork, LeaseRow, PartitionWork
+from mirrorlake.offsets import OffsetRange
 
 if TYPE_CHECKING:
     from mirrorlake.mirror.lease import LeaseWork
@@ -86,7 +90,10 @@ class PartitionJob:
             for copy in self._copies:
                 copy.drop()
                 self._errors.update(copy.errors)
-            for _, sink in self._slots:
+            for destination, sink in self._slots:
+                # However it came to this: what has no answer is unknown, and no row may hide it (law 7).
+                if isinstance(sink, PreserveSink) and not sink.is_settled:
+                    self._errors.setdefault(id(sink), self._cut_short(destination, sink))
                 sink.abandon()
 
     def _cut_short(self, destination: DestinationWork, sink: PartitionSink) -> MirrorlakeError:
@@ -150,10 +157,14 @@ class PartitionJob:
         source = self._work.source
         try:
             log_starts = await client.list_offsets([source], timestamp=EARLIEST)
-            log_ends = await client.list_offsets([source], timestamp=LATEST)
+            # Not the last stable offset, which lags behind for a moment after an election.
+            log_ends = await client.list_offsets([source], timestamp=LATEST, isolation_level=READ_UNCOMMITTED)
         except MirrorlakeError as error:
             return error
         return explain_out_of_range(source, position, log_starts[source], log_ends[source])
+
+    async def _why_no_hole(self, offsets: OffsetRange) -> MirrorlakeError | None:
+        return await why_no_hole(self._lease.connections.client(self._work.cluster), self._work.source, offsets)
 
     async def _look_at_epochs(self) -> None:
         """Asks where the epochs of the marks end at the source, if another leader leads it than when they were made.
@@ -191,10 +202,21 @@ class PartitionJob:
             # A copy of a log that was lost differs from the one there is: that says more than that it differs.
             position = refusal.facts.get("position")
             error = (self._divergence(sink, position) if isinstance(position, int) else None) or refusal
+            error = await self._recreation() or error
         if error is None:
             self._opened.add(id(sink))
         else:
             self._errors[id(sink)] = error
+
+    async def _recreation(self) -> MirrorlakeError | None:
+        """Returns that the source topic was made again, if it was: a copy of the one before differs from it."""
+        try:
+            await self._lease.leader_of(self._work)
+        except TopicRecreatedError as error:
+            return error
+        except MirrorlakeError:
+            return None  # whoever reads the source finds it out
+        return None
 
     async def _copy(self, sinks: list[PartitionSink], *, is_live: bool, turn: EncoderTurn | None = None) -> None:
         reader, leader_epoch = await self._lease.reader_for(self._work, is_live=is_live)
@@ -205,6 +227,8 @@ class PartitionJob:
             end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
             changed=reader.changed,
             explain_out_of_range=self._explain_out_of_range,
+            why_no_hole=self._why_no_hole,
+            topic_id=self._work.topic_id,
             leader_epoch=leader_epoch,
             turn=turn,
         )

@@ -6,7 +6,7 @@ and the first would starve the others.
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,9 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.connection import Connection
+from mirrorlake.kafka.descriptions import parse_topic_id
 from mirrorlake.kafka.fetch import FetchedPartition, FetchPartition, decode_fetch, encode_fetch
+from mirrorlake.kafka.fetch_by_id import FETCH_BY_ID_VERSION, decode_fetch_by_id, encode_fetch_by_id
 from mirrorlake.kafka.frame import Frame
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
@@ -64,16 +66,22 @@ class FetchLimits:
             left_ms //= 2
         return min(self.wait_ms, left_ms)
 
-    def body(self, partitions: Sequence["ReadPartition"], *, wait_ms: int) -> bytes:
-        """Returns the request for these partitions, in this order, each from its next offset on."""
+    def body(
+        self, partitions: Sequence["ReadPartition"], *, wait_ms: int, ids: Mapping[str, bytes] | None = None
+    ) -> bytes:
+        """Returns the request for these partitions, in this order, each from its next offset on.
+
+        With ``ids``, one for each topic, it is a Fetch by id; without, one by name.
+        """
         share = self.partition_bytes_max or max(PARTITION_BYTES_MAX, self.answer_bytes_max // len(partitions))
         asked = [
             FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, share, leader_epoch=p.leader_epoch)
             for p in partitions
         ]
-        return encode_fetch(
-            asked, max_wait_ms=wait_ms, min_bytes=self.answer_bytes_min, max_bytes=self.answer_bytes_max
-        )
+        least, most = self.answer_bytes_min, self.answer_bytes_max
+        if ids is not None:
+            return encode_fetch_by_id(asked, ids, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
+        return encode_fetch(asked, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
 
 
 class PinnedAnswer:
@@ -100,6 +108,11 @@ class ReadPartition(Protocol):
     source: TopicPartition
 
     @property
+    def topic_id(self) -> str:
+        """The id the source topic must have; empty where its cluster gives none."""
+        ...
+
+    @property
     def leader_epoch(self) -> int:
         """The epoch the source's leader must lead in, −1 for any: after an election a log is looked at first."""
         ...
@@ -122,7 +135,8 @@ class ReadPartition(Protocol):
     def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
         """Takes what came for this partition; pins the frame if it keeps any of it.
 
-        ``is_quiet`` says that the whole answer is empty: what is not in it was not left out for want of room.
+        ``is_quiet`` says that what is not in it was not left out for want of room: the whole answer is empty, or the
+        partition was the first to be asked for, which gets its first batch however large (KIP-74).
         """
         ...
 
@@ -227,21 +241,23 @@ class BrokerReader:
         wait_ms = self._limits.wait_ms_within(left_seconds)
         if len(wanted) < len(self._partitions):
             wait_ms = min(wait_ms, BUSY_WAIT_MS)
-        body = self._limits.body(rotated, wait_ms=wait_ms)
-        frame = await self._ask(connection, body, wait_ms / 1000 + self._timeout)
+        ids = _ids_of(rotated) if connection.knows(Api.FETCH, FETCH_BY_ID_VERSION) else None
+        body = self._limits.body(rotated, wait_ms=wait_ms, ids=ids)
+        version = FETCH_VERSION if ids is None else FETCH_BY_ID_VERSION
+        frame = await self._ask(connection, body, version, wait_ms / 1000 + self._timeout)
         if frame is None:
             return
         pinned = PinnedAnswer(frame)
         try:
-            _hand_out(frame, pinned, rotated)
+            _hand_out(frame, pinned, rotated, ids)
         finally:
             pinned.unpin()
         # Let the partitions take what they were given, so that the next request can ask for all of them again.
         await asyncio.sleep(0)
 
-    async def _ask(self, connection: Connection, body: bytes, timeout_seconds: float) -> Frame | None:
+    async def _ask(self, connection: Connection, body: bytes, version: int, timeout_seconds: float) -> Frame | None:
         """Returns the answer, None where reading ended before it came."""
-        self._answer = connection.send(Api.FETCH, FETCH_VERSION, [body], timeout_seconds=timeout_seconds)
+        self._answer = connection.send(Api.FETCH, version, [body], timeout_seconds=timeout_seconds)
         try:
             return await self._answer
         except asyncio.CancelledError:
@@ -253,12 +269,26 @@ class BrokerReader:
             self._answer = None
 
 
-def _hand_out(frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition]) -> None:
+def _ids_of(partitions: Sequence[ReadPartition]) -> dict[str, bytes] | None:
+    """Returns the id of every topic; None where one has none, or two of one name have different ones."""
+    ids = {partition.source.topic: partition.topic_id for partition in partitions}
+    if not all(partition.topic_id and ids[partition.source.topic] == partition.topic_id for partition in partitions):
+        return None
+    return {topic: parse_topic_id(topic_id) for topic, topic_id in ids.items()}
+
+
+def _hand_out(
+    frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition], ids: Mapping[str, bytes] | None
+) -> None:
     """Gives each partition its part; no view of the buffer outlives the call but those it is pinned for."""
     by_name = {(p.source.topic, p.source.partition): p for p in partitions}
-    answers = decode_fetch(frame.view)
-    is_quiet = not any(len(answer.records) for answer in answers)
+    if ids is None:
+        answers = decode_fetch(frame.view)
+    else:
+        answers = decode_fetch_by_id(frame.view, {topic_id: topic for topic, topic_id in ids.items()})
+    is_empty = not any(len(answer.records) for answer in answers)
+    first = partitions[0]
     for answer in answers:
         partition = by_name.get((answer.topic, answer.partition))
         if partition is not None:
-            partition.fetched(answer, pinned, is_quiet=is_quiet)
+            partition.fetched(answer, pinned, is_quiet=is_empty or partition is first)

@@ -1,6 +1,6 @@
 """Builds the sink for each kind of destination."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mirrorlake.archive.chain import Chain
 from mirrorlake.archive.folder import partition_folder
@@ -8,13 +8,16 @@ from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive import ArchiveSink
+from mirrorlake.destinations.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.kafka_map import MapSink
 from mirrorlake.destinations.kafka_preserve import PreserveSink
 from mirrorlake.destinations.log_start import LogStart
 from mirrorlake.destinations.map_start import find_start
+from mirrorlake.destinations.mapped_tail import MappedTailCheck
+from mirrorlake.destinations.preserve_look import tail_check_of
 from mirrorlake.destinations.snapshot_sink import SnapshotSink
-from mirrorlake.destinations.tail_check import TailCheck
+from mirrorlake.kafka.cluster import LATEST, ClusterClient
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, MapWork, PartitionWork
 from mirrorlake.stores.opening import open_store
@@ -31,13 +34,26 @@ def make_sink(
 ) -> PartitionSink:
     """Returns the sink of ``destination`` for ``work``'s source partition, not yet opened."""
     if isinstance(destination, ArchiveWork):
-        return _archive_sink(destination, connections=connections, clock=clock, may_begin=may_begin, changed=changed)
+        return _archive_sink(
+            destination,
+            source_client=connections.client(work.cluster),
+            read_source_end=lambda: connections.client(work.cluster).offset_at(work.source, LATEST),
+            connections=connections,
+            clock=clock,
+            may_begin=may_begin,
+            changed=changed,
+        )
     if isinstance(destination, MapWork):
         return MapSink(
             destination.settings,
             shard=connections.shard(destination.cluster, destination.settings),
             client=connections.client(destination.cluster),
             find_start=lambda: find_start(connections.client(work.cluster), work.source, destination.settings.start),
+            check_tail=MappedTailCheck(
+                connections.client(work.cluster),
+                connections.client(destination.cluster),
+                source_is_compacted=destination.settings.source_is_compacted,
+            ).check,
             clock=clock,
             changed=changed,
         )
@@ -46,14 +62,10 @@ def make_sink(
         settings,
         claims=connections.claims(destination.cluster),
         channel_to=lambda broker: connections.channel(destination.cluster, broker),
-        check_tail=TailCheck(
-            connections.client(work.cluster),
-            settings.source,
-            connections.client(destination.cluster),
-            settings.destination,
-            source_is_compacted=settings.source_is_compacted,
-            destination_is_compacted=settings.destination_is_compacted,
-            compares_timestamps=settings.keeps_log_append_time,
+        check_tail=tail_check_of(
+            settings,
+            source_client=connections.client(work.cluster),
+            destination_client=connections.client(destination.cluster),
         ).check,
         filler=connections.filler(
             destination.cluster,
@@ -71,6 +83,8 @@ def make_sink(
 def _archive_sink(
     work: ArchiveWork,
     *,
+    source_client: ClusterClient,
+    read_source_end: Callable[[], Awaitable[int]],
     connections: LeaseConnections,
     clock: Clock,
     may_begin: Callable[[], bool],
@@ -85,16 +99,19 @@ def _archive_sink(
         are_snapshots=settings.snapshots is not None,
     )
 
+    key = (work.store, folder.prefix)
+
     def read_end() -> Chain:
         if settings.known_tail is not None:
             return folder.read_end(settings.known_tail)
-        return connections.archive_tails.read(folder, key=(work.store, folder.prefix))
+        return connections.archive_tails.read(folder, key=key)
 
     if isinstance(folder, SnapshotPartition):
         return SnapshotSink(
             settings,
             folder=folder,
             read_end=read_end,
+            read_source_end=read_source_end,
             executor=connections.encoder_thread,
             clock=clock,
             may_begin=may_begin,
@@ -105,6 +122,15 @@ def _archive_sink(
         settings,
         archived=folder,
         read_end=read_end,
+        read_newest=lambda tail: connections.archive_tails.newest(folder, tail, key=key),
+        read_source_end=read_source_end,
+        check_tail=ArchivedTailCheck(
+            source_client,
+            settings.source,
+            folder,
+            source_is_compacted=settings.source_is_compacted,
+            in_thread=connections.store_threads.look,
+        ).check,
         executor=connections.encoder_thread,
         store_threads=connections.store_threads,
         clock=clock,

@@ -19,6 +19,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.range_reader import read_range
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, allow
 from mirrorlake.mirror.cleaned import Trace, key_hash, traces_of
 from mirrorlake.mirror.digest import Block
 from mirrorlake.mirror.verify_worker import DigestResult, KafkaSide
@@ -41,16 +42,21 @@ class SnapshotSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewTask:
-    """What one task digests: the view of ``offsets``. Of ``buckets`` it returns every record's trace instead."""
+    """What one task digests: the view of ``offsets``. Of ``buckets`` it returns every record's trace instead.
+
+    ``largest_batch_bytes`` is what one record batch may decompress to.
+    """
 
     side: KafkaSide | SnapshotSide
     offsets: OffsetRange
     buckets: frozenset[int] = frozenset()
+    largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
 def work(plan: bytes) -> list[dict[str, object]]:
     """Runs the pickled ``ViewTask``; returns one mapping ``{"kind": "digest", "result": DigestResult}``."""
     task: ViewTask = pickle.loads(plan)
+    allow(task.largest_batch_bytes)
     try:
         if isinstance(task.side, SnapshotSide):
             result = _digest(_snapshot_view(task.side), task)

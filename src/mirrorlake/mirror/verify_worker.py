@@ -15,9 +15,11 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.kafka.range_reader import read_range
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX, allow
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.cleaned import Trace, key_hash, traces_of
 from mirrorlake.mirror.digest import Block, BlockDigests
+from mirrorlake.mirror.unnamed import UnnamedTask, find_unnamed
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
@@ -62,7 +64,8 @@ class DigestTask:
     """What one task reads; with ``in_detail`` it returns every record's trace, so the range should be short.
 
     With ``latest_of`` it returns the highest offset of each of these keys (by hash) instead. ``offsets`` are the
-    source's, on every side. Without ``compares_timestamps`` the records' times do not count.
+    source's, on every side. Without ``compares_timestamps`` the records' times do not count. ``largest_batch_bytes`` is
+    what one record batch may decompress to.
     """
 
     side: KafkaSide | MappedSide | ArchiveSide
@@ -70,24 +73,36 @@ class DigestTask:
     in_detail: bool = False
     latest_of: frozenset[int] = frozenset()
     compares_timestamps: bool = True
+    largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestResult:
-    """What one task found. ``traces`` are those of every record, ``latest`` offsets by key, only where asked for."""
+    """What one task found. ``traces`` are those of every record, ``latest`` offsets by key, only where asked for.
+
+    ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
+    Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset.
+    """
 
     records: int = 0
+    covered: int = 0
     blocks: dict[int, Block] | None = None
     traces: tuple[Trace, ...] = ()
     latest: Mapping[int, int] = field(default_factory=dict)
+    first_unnamed: int | None = None
     error: MirrorlakeError | None = None
 
 
 def work(plan: bytes) -> list[dict[str, object]]:
-    """Runs the pickled ``DigestTask``; returns one mapping ``{"kind": "digest", "result": DigestResult}``."""
-    task: DigestTask = pickle.loads(plan)
+    """Runs the pickled task; returns one mapping ``{"kind": "digest", "result": DigestResult}``."""
+    task: DigestTask | UnnamedTask = pickle.loads(plan)
+    allow(task.largest_batch_bytes)
     try:
-        result = digest_archive(task) if isinstance(task.side, ArchiveSide) else asyncio.run(digest_kafka(task))
+        if isinstance(task, UnnamedTask):
+            found = asyncio.run(find_unnamed(task))
+            result = DigestResult(records=found.records, first_unnamed=found.first_offset)
+        else:
+            result = digest_archive(task) if isinstance(task.side, ArchiveSide) else asyncio.run(digest_kafka(task))
     except MirrorlakeError as error:
         result = DigestResult(error=error)
     return [{"kind": "digest", "result": result}]
@@ -103,12 +118,14 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
     collector = _Collector(task)
     async with ClusterClient(task.side.cluster) as client:
         if isinstance(task.side, MappedSide):
-            await _digest_mapped(client, task.side, task.offsets, collector)
+            if not await _digest_mapped(client, task.side, task.offsets, collector):
+                return DigestResult()
         else:
             partition, offsets = task.side.partition, task.offsets
             if task.side.is_copy:
                 offsets = await _what_is_left(client, partition, offsets)
-            async for columns in read_range(client, partition, offsets):
+            whose = "destination" if task.side.is_copy else "source"
+            async for columns in read_range(client, partition, offsets, whose=whose):
                 collector.add(columns)
     return collector.result()
 
@@ -122,18 +139,22 @@ async def _what_is_left(client: ClusterClient, partition: TopicPartition, offset
 
 async def _digest_mapped(
     client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "_Collector"
-) -> None:
-    """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part."""
+) -> bool:
+    """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part.
+
+    Returns False where there is no map, so that nothing was read.
+    """
     key = ProgressKey(destination_topic=side.partition.topic, source=side.source)
     whole = await read_offset_map(client, side.topics, side.shard, key)
     if whole is None:
-        return
+        return False
     part = whole.within(offsets)
     there = await _what_is_left(client, side.partition, part.destination_range)
-    async for columns in read_range(client, side.partition, there):
+    async for columns in read_range(client, side.partition, there, whose="destination"):
         sources = part.sources_of(columns.offsets)
         rows = np.flatnonzero(sources >= 0)
         collector.add(columns.relocated(rows, sources[rows]))
+    return True
 
 
 def digest_archive(task: DigestTask) -> DigestResult:
@@ -181,8 +202,10 @@ class _Collector:
             self._digests.add(columns)
 
     def result(self) -> DigestResult:
+        """Returns what was found; call when all of the task's offsets were read."""
+        covered = len(self._task.offsets)
         if self._task.latest_of:
-            return DigestResult(latest=self._latest)
+            return DigestResult(covered=covered, latest=self._latest)
         if self._task.in_detail:
-            return DigestResult(records=len(self._traces), traces=tuple(self._traces))
-        return DigestResult(records=self._digests.records, blocks=self._digests.blocks())
+            return DigestResult(records=len(self._traces), covered=covered, traces=tuple(self._traces))
+        return DigestResult(records=self._digests.records, covered=covered, blocks=self._digests.blocks())

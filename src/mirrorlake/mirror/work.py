@@ -8,6 +8,7 @@ from mirrorlake.destinations.interface import Flush, HandedOn
 from mirrorlake.destinations.map_settings import MapSettings
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.offsets import TopicPartition
@@ -75,6 +76,7 @@ class LeasePlan:
 
     The live time ends earlier when the file ``recall_file`` appears (empty: none will), and, from ``unbroken_seconds``
     on, when a partition has ended, for whatever reason: it must not wait long for its next lease.
+    ``largest_batch_bytes`` is what one record batch may decompress to.
     """
 
     lease: int
@@ -86,6 +88,7 @@ class LeasePlan:
     memory_bytes_max: int
     partitions: tuple[PartitionWork, ...]
     recall_file: str = ""
+    largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from mirrorlake import class_archive
 from mirrorlake.errors import JavaUnusableError
 from mirrorlake.java import find_java
-from mirrorlake.pipeline import class_archive
 from mirrorlake.pipeline.lease_job import run_lease
-from mirrorlake.pipeline.session import SessionSettings, archive_for, build_session
+from mirrorlake.pipeline.session import ARCHIVE_FLAGS, SessionSettings, archive_for, build_session, jars_folder
 
 _WRITE_TIMEOUT_SECONDS = 300.0
 _TRAINING_LEASES = 3
@@ -30,8 +30,10 @@ def make_archive(settings: SessionSettings | None = None) -> Path | None:
         JavaUnusableError: Spark does not start.
     """
     settings = settings or SessionSettings(lanes=1)
-    archive = archive_for(settings, find_java().executable)
-    with class_archive.being_made(archive) as being_written:
+    java = find_java().executable
+    archive = archive_for(settings, java)
+    made_for = class_archive.being_made(archive, java=java, jars=jars_folder(), flags=ARCHIVE_FLAGS)
+    with made_for as being_written:
         if being_written is not None:
             training = replace(settings, class_archive=False)
             session = build_session(training, more_jvm_flags=class_archive.make_options(being_written))

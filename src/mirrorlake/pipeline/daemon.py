@@ -71,6 +71,8 @@ def main() -> None:
     # systemd and others send SIGTERM to every process of a service. A worker's end in the middle of a lease
     # is no graceful stop. The JVM ends this daemon, and it its workers, by closing standard input (EOF).
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    # That by which PySpark's daemon ends its workers then; the JVM was started with it blocked, and hands that on.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     sys.path[:] = leave_out_archives(sys.path)
     sys.path_importer_cache.clear()
     with _stdout_to_stderr():

@@ -6,12 +6,10 @@ keeps the process to itself, and lets a SIGTERM to the process group kill the JV
 
 import contextlib
 import os
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -35,7 +33,7 @@ _USELESS = (
 )
 # A signal that is ignored stays so in a program that is started, and a JVM leaves it ignored (HotSpot's
 # os::Posix, as for nohup). Said by a shell in between, because this process itself wants to hear them.
-_IGNORE_AND_RUN = 'trap \'\' INT TERM; exec "$0" "$@"'
+_IGNORE_AND_RUN = 'trap \'\' INT TERM HUP; exec "$0" "$@"'
 
 
 class Jvm:
@@ -163,17 +161,20 @@ def start_jvm(
     conf: Mapping[str, str],
     *,
     environ: Mapping[str, str],
+    folder: Path,
     timeout_seconds: float,
     take_line: OutputLine = to_stderr,
 ) -> Jvm:
     """Starts Spark's JVM and returns it when its gateway listens.
 
-    The JVM ignores SIGTERM and SIGINT from its first instruction, and ends when this process ends, however
+    The JVM ignores SIGTERM, SIGINT and SIGHUP from its first instruction, and ends when this process ends, however
     that happens.
 
     Args:
         conf: Spark settings, also those that only count before a JVM starts.
         environ: the whole environment of the JVM and of the Python workers below it.
+        folder: of this process alone; the JVM leaves its address there, with the secret of its gateway, until it is
+            read.
         timeout_seconds: until the gateway must listen; a cold start on a busy machine takes 20 s.
         take_line: gets what JVM and workers write, in a thread of its own.
 
@@ -182,7 +183,6 @@ def start_jvm(
     """
     submit = _spark_home() / "bin" / "spark-submit"
     settings = [argument for key, value in conf.items() for argument in ("--conf", f"{key}={value}")]
-    folder = Path(tempfile.mkdtemp(prefix="mirrorlake-start-"))
     address = folder / "address"
     try:
         with _stop_signals_held_back():
@@ -202,13 +202,13 @@ def start_jvm(
             raise
         return jvm
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        address.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _stop_signals_held_back() -> Iterator[None]:
-    """Lets a new process start with SIGTERM and SIGINT blocked, until its shell has come to ignoring them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    """Lets a new process start with the stop signals blocked, until its shell has come to ignoring them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

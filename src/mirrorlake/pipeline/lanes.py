@@ -10,11 +10,20 @@ import structlog
 
 from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
-from mirrorlake.pipeline.lease_job import EngineDiedError, LeaseRow, run_lease
-from mirrorlake.pipeline.session import EngineSession
+from mirrorlake.pipeline.engine import Engine
+from mirrorlake.pipeline.lease_job import EngineDiedError, LeaseRow
 
 WATCHDOG_SECONDS = 5.0
 """A worker is killed so long after its lease should have ended; work that is merely late ends before."""
+
+LOST_LEASES_MAX = 3
+"""Leases in a row from which a lane got nothing back, for nothing of theirs: Spark is of no more use to it."""
+
+OVERDUE_SECONDS = 60.0
+"""A lease whose worker should have been killed so long ago is lost, for now: the JVM is frozen, or has forgotten it."""
+
+OVERDUE_LOOKS = 10
+"""So many looks in a row must find every lane so: a driver that was frozen itself sees old leases at its first look."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,6 +86,8 @@ class BackOff:
 class _Lane:
     index: int
     failures: int = 0
+    lost: int = 0
+    overdue_at: float | None = None
     thread: threading.Thread | None = None
     rest_until: float = field(default=0.0)
 
@@ -86,18 +97,20 @@ class LanePool:
 
     A lane asks the source, runs the lease, hands its outcome back, and asks again; with nothing to do it
     waits until :meth:`wake` or ``idle_seconds``. A failed job, or an error of the source, rests that lane
-    alone.
+    alone. An engine from which no lane gets anything back any more is as good as dead, though its JVM lives.
 
     Args:
         lanes: how many.
         source: what to do.
         run: runs one lease; blocks.
-        on_engine_dead: called once, from a lane's thread, when the JVM is gone; every lane ends then.
+        on_engine_dead: called once when the JVM is gone, or of no use, from a lane's thread or the one that looks;
+            every lane ends then.
         is_engine_alive: asked after each failure, because a dying JVM shows itself in many ways.
+        may_give_up: asked before an engine that lives is given up; otherwise lanes go on trying, ever more slowly.
         idle_seconds: how long an idle lane waits before it asks again unasked.
         back_off: rests after failures.
         clock: for rests and deadlines.
-        thread_factory: makes a lane's thread; Spark needs its own kind (see :func:`spark_lanes`).
+        thread_factory: makes a lane's thread; Spark needs its own kind (see ``EngineSession.lane_thread``).
     """
 
     def __init__(
@@ -108,6 +121,7 @@ class LanePool:
         run: LeaseRunner,
         on_engine_dead: Callable[[], None],
         is_engine_alive: Callable[[], bool] = lambda: True,
+        may_give_up: Callable[[], bool] = lambda: True,
         idle_seconds: float = 0.5,
         back_off: BackOff | None = None,
         clock: Clock | None = None,
@@ -118,6 +132,7 @@ class LanePool:
         self._run = run
         self._on_engine_dead = on_engine_dead
         self._is_engine_alive = is_engine_alive
+        self._may_give_up = may_give_up
         self._idle_seconds = idle_seconds
         self._back_off = back_off or BackOff()
         self._clock = clock or SystemClock()
@@ -126,6 +141,8 @@ class LanePool:
         self._changed = threading.Condition()
         self._wakes = 0
         self._is_dead = False
+        self._is_useless = False
+        self._overdue_looks = 0
         # No lease begins from then on; None while no stop was asked for.
         self._last_start: float | None = None
 
@@ -136,8 +153,13 @@ class LanePool:
 
     @property
     def is_engine_dead(self) -> bool:
-        """Whether a lane found the JVM gone."""
+        """Whether the JVM was found gone, or of no use."""
         return self._is_dead
+
+    @property
+    def is_engine_useless(self) -> bool:
+        """Whether every lane lost its leases although the JVM lives."""
+        return self._is_useless
 
     def start(self) -> None:
         """Starts all lanes. Not idempotent."""
@@ -151,6 +173,14 @@ class LanePool:
         with self._changed:
             self._wakes += 1
             self._changed.notify_all()
+
+    def look(self) -> None:
+        """Gives the engine up where every lane is in a lease that is long overdue; to be called now and then."""
+        with self._changed:
+            self._overdue_looks = self._overdue_looks + 1 if self._loses_everything() else 0
+            is_useless = self._overdue_looks >= OVERDUE_LOOKS and not self._is_dead
+        if is_useless:
+            self._engine_useless()
 
     def stop(self, deadline_seconds: float, *, drain: bool = True) -> bool:
         """Lets the lanes come to an end, and waits for it. Cancels nothing. Idempotent.
@@ -219,14 +249,17 @@ class LanePool:
 
     def _run_one(self, lane: _Lane, lease: Lease) -> None:
         outcome: list[LeaseRow] | MirrorlakeError
+        lane.overdue_at = self._clock.elapsed_seconds() + lease.seconds + WATCHDOG_SECONDS + OVERDUE_SECONDS
         try:
             outcome = self._run(lease)
             lane.failures = 0
+            self._something_came_back()
         except MirrorlakeError as error:
             outcome = error
         except Exception as error:  # noqa: BLE001
             _log.exception("lease failed unexpectedly", lane=lane.index, lease=lease.description)
             outcome = OutcomeUnknownError(f"a lease failed: {error!r}", lease=lease.description)
+        lane.overdue_at = None
         try:
             self._source.lease_ended(lane.index, lease, outcome)
         except Exception:  # noqa: BLE001
@@ -237,10 +270,43 @@ class LanePool:
             self._failed(lane)
             if isinstance(outcome, EngineDiedError) or not self._is_engine_alive():
                 self._engine_died()
+            elif self._lost(lane):
+                self._engine_useless()
 
     def _failed(self, lane: _Lane) -> None:
         lane.failures += 1
         lane.rest_until = self._clock.elapsed_seconds() + self._back_off.seconds(lane.failures)
+
+    def _something_came_back(self) -> None:
+        with self._changed:
+            for lane in self._lanes:
+                lane.lost = 0
+
+    def _lost(self, lane: _Lane) -> bool:
+        """Counts a lease from which nothing came back; returns whether that is all that any lane gets."""
+        with self._changed:
+            lane.lost += 1
+            return self._loses_everything()
+
+    def _loses_everything(self) -> bool:
+        """Whether every lane that has had anything to do lost its last leases; one that runs may yet bring rows."""
+        now = self._clock.elapsed_seconds()
+        concerned = [lane for lane in self._lanes if lane.lost or lane.overdue_at is not None]
+        return bool(concerned) and all(
+            lane.lost >= LOST_LEASES_MAX or (lane.overdue_at is not None and now >= lane.overdue_at)
+            for lane in concerned
+        )
+
+    def _engine_useless(self) -> None:
+        if not self._may_give_up():
+            return
+        _log.error(
+            "Spark brings nothing back from any lease",
+            lost={f"lane {lane.index}": lane.lost for lane in self._lanes},
+            hint="the errors above say why; it is started again",
+        )
+        self._is_useless = True
+        self._engine_died()
 
     def _engine_died(self) -> None:
         with self._changed:
@@ -251,24 +317,21 @@ class LanePool:
             self._on_engine_dead()
 
 
-def spark_lanes(
-    session: EngineSession,
+def engine_lanes(
+    engine: Engine,
     *,
     lanes: int,
     source: LeaseSource,
     on_engine_dead: Callable[[], None],
+    may_give_up: Callable[[], bool] = lambda: True,
     idle_seconds: float = 0.5,
     watchdog_seconds: float = WATCHDOG_SECONDS,
 ) -> LanePool:
-    """Returns lanes that run their leases on a session; not started yet."""
+    """Returns lanes that run their leases on an engine; not started yet."""
 
     def run(lease: Lease) -> list[LeaseRow]:
-        return run_lease(
-            session.spark,
-            lease.work,
-            lease.plan,
-            description=lease.description,
-            seconds_max=lease.seconds + watchdog_seconds,
+        return engine.run_lease(
+            lease.work, lease.plan, description=lease.description, seconds_max=lease.seconds + watchdog_seconds
         )
 
     return LanePool(
@@ -276,18 +339,11 @@ def spark_lanes(
         source=source,
         run=run,
         on_engine_dead=on_engine_dead,
-        is_engine_alive=session.is_alive,
+        is_engine_alive=engine.is_alive,
+        may_give_up=may_give_up,
         idle_seconds=idle_seconds,
-        thread_factory=_spark_thread,
+        thread_factory=engine.lane_thread,
     )
-
-
-def _spark_thread(target: Callable[[], None], name: str) -> threading.Thread:
-    """Returns a thread with a JVM thread of its own, so that job descriptions of lanes do not mix."""
-    from pyspark import InheritableThread
-
-    thread: threading.Thread = InheritableThread(target, name=name)
-    return thread
 
 
 def _plain_thread(target: Callable[[], None], name: str) -> threading.Thread:

@@ -6,11 +6,10 @@ import importlib
 import os
 import pickle
 import signal
-import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
 
@@ -24,9 +23,9 @@ RETRIED = "retried"
 
 _TRACEBACK_FRAMES_MAX = 8
 _MESSAGE_CHARACTERS_MAX = 2_000
+_NOT_SAID = ("at ", "... ", "An error occurred while calling")
 _STDERR = 2
-_rows_of_contexts: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-_rows_lock = threading.Lock()  # lanes are threads
+_COMPRESSION_LEVEL = 1  # Level 6 takes eight times as long for one part in twenty less.
 # The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
 _SECOND_ALARM_SECONDS = 2.0
 
@@ -43,6 +42,8 @@ def run_lease(
     Order of effects: the worker imports the work, calls it once, then its rows travel as pickled bytes, so
     no content of theirs can disagree with a schema. Spark repeats a task whose worker died: the repeated one
     does nothing and returns one row of kind :data:`RETRIED`, because the work may have written already.
+    The plan, which may hold secrets, reaches the worker as the data of the task's partition: never on a disk,
+    never in a block that Spark's block manager would serve.
 
     Args:
         spark: the session; this thread's job description is set on it.
@@ -63,28 +64,36 @@ def run_lease(
     )
     from pyspark.errors import PySparkException
 
-    task = _task(work, plan, seconds_max)
     try:
         spark.sparkContext.setJobDescription(description)
-        found = _one_row(spark.sparkContext).mapPartitions(task).collect()
+        order = order_bytes(work, plan, seconds_max)
+        found = _as_partition(spark.sparkContext, order).mapPartitions(serve).collect()
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
     except (PySparkException, Py4JJavaError, Py4JError) as error:
-        cause = _first_line(error)
+        cause = java_cause(str(error))
         raise OutcomeUnknownError(f"Spark gave up a lease: {cause}", lease=description) from error
     return [{**pickle.loads(row), "worker_pid": pid, "attempt": attempt} for row, pid, attempt in found]
 
 
-def _one_row(context: Any) -> Any:
-    """Returns an RDD of one row without meaning; made once, as it takes longer to make than to run over.
+def order_bytes(work: str, plan: bytes, seconds_max: float | None) -> bytes:
+    """Returns all that a task is told; of plans of many partitions, which are alike, an eighth is left."""
+    order = pickle.dumps((work, plan, seconds_max), protocol=pickle.HIGHEST_PROTOCOL)
+    return zlib.compress(order, level=_COMPRESSION_LEVEL)
 
-    An RDD and not a DataFrame: there is nothing to plan, optimise and compile for a row that nobody looks at, and that
-    took two thirds of the JVM's time for a lease.
+
+def _as_partition(context: Any, order: bytes) -> Any:
+    """Returns an RDD of one partition that holds ``order`` as its only row.
+
+    Not in the task's closure, which is the same for every lease: Spark broadcasts closures, and PySpark writes one
+    above a megabyte to disk. Nor by ``SparkContext.parallelize``, which writes its data to a file for the JVM to read.
+    An RDD and not a DataFrame: there is nothing to plan, optimise and compile for one row, and that took two thirds
+    of the JVM's time for a lease.
     """
-    with _rows_lock:
-        if context not in _rows_of_contexts:
-            _rows_of_contexts[context] = context.parallelize([0], 1)
-        return _rows_of_contexts[context]
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    return RDD(context._jsc.parallelize([bytearray(order)], 1), context, NoOpSerializer())
 
 
 def warm_up(spark: Any) -> None:
@@ -92,33 +101,24 @@ def warm_up(spark: Any) -> None:
     run_lease(spark, "builtins:list", b"", description="warm-up")
 
 
-def _task(work: str, plan: bytes, seconds_max: float | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Returns what Spark sends to the worker: a few names and the plan, never this module's code."""
-
-    def task(rows: Iterator[Any]) -> Iterator[Any]:
-        from mirrorlake.pipeline import lease_job
-
-        return lease_job.serve(rows, work, plan, seconds_max)
-
-    return task
-
-
-def serve(
-    input_rows: Iterator[Any], work: str, plan: bytes, seconds_max: float | None
-) -> Iterator[tuple[bytes, int, int]]:
+def serve(orders: Iterator[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """Yields the work's rows, each pickled, with process id and attempt; runs in the Python worker. Raises nothing."""
     from pyspark import TaskContext
 
-    for _ in input_rows:  # Spark's protocol wants its input read, here one row without meaning.
-        pass
+    (order,) = orders
+    work, plan, seconds_max = pickle.loads(zlib.decompress(order))
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
-    rows = [_pickled({"kind": RETRIED})] if attempt > 0 else _rows(work, plan, seconds_max)
+    rows = [_pickled({"kind": RETRIED})] if attempt > 0 else rows_of(work, plan, seconds_max)
     for row in rows:
         yield row, os.getpid(), attempt
 
 
-def _rows(work: str, plan: bytes, seconds_max: float | None) -> list[bytes]:
+def rows_of(work: str, plan: bytes, seconds_max: float | None) -> list[bytes]:
+    """Calls ``work(plan)`` and returns its rows, each pickled, and one of kind `CRASHED` for what it raises.
+
+    With ``seconds_max`` this process ends, hard, when the work has not returned after so many seconds.
+    """
     rows: list[bytes] = []
     try:
         with _watchdog(seconds_max):
@@ -167,6 +167,15 @@ def _watchdog(seconds_max: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:_MESSAGE_CHARACTERS_MAX] if lines else type(error).__name__
+def java_cause(text: str) -> str:
+    """Returns on one line what failed in the JVM, and the first cause of it, of what Py4J or Spark says.
+
+    Py4J's own first line names the call only, and Java's causes come after many lines of stack.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line.removeprefix(": ") for line in lines if not line.startswith(_NOT_SAID)]
+    found = said[0] if said else (lines or ["it says nothing"])[0]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if causes and causes[-1] not in found:
+        found = f"{found}; caused by {causes[-1]}"
+    return found[:_MESSAGE_CHARACTERS_MAX]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.processes import collect_ended_children
-from mirrorlake.pipeline.session import EngineSession
 
 TIMES_VARIABLE = "MIRRORLAKE_RESTARTS"
 """Wall clock seconds of the restarts so far, oldest first, separated by commas."""
@@ -42,15 +42,23 @@ def allowed_restart(environ: Mapping[str, str], now_seconds: float, bounds: Rest
     return ",".join(f"{at:.3f}" for at in [*earlier, now_seconds])
 
 
-def restart_process(session: EngineSession | None, bounds: RestartBounds | None = None) -> NoReturn:
+def may_restart() -> bool:
+    """Returns whether `restart_process` would start this process again, with its default bounds."""
+    return allowed_restart(os.environ, time.time(), RestartBounds()) is not None
+
+
+def restart_process(
+    session: Engine | None, bounds: RestartBounds | None = None, *, why: str = "Spark's JVM died"
+) -> NoReturn:
     """Replaces this process by a new run of the same command; exits with code 1 after too many of them.
 
     Order of effects: what is left of the session is killed, then this process is replaced: same process id,
     same arguments. Only stdout and stderr are flushed, no ``finally`` runs. May be called from any thread.
 
     Args:
-        session: the session that died; its run folder is removed too.
+        session: the session that died or is of no use; its run folder is removed too.
         bounds: how often.
+        why: what happened, as the beginning of a sentence.
     """
     bounds = bounds or RestartBounds()
     if session is not None:
@@ -59,11 +67,11 @@ def restart_process(session: EngineSession | None, bounds: RestartBounds | None 
     times = allowed_restart(os.environ, time.time(), bounds)
     if times is None:
         _say(
-            f"Spark's JVM died {bounds.restarts_max + 1} times in {bounds.window_seconds:.0f} s: giving up. "
+            f"{why} {bounds.restarts_max + 1} times in {bounds.window_seconds:.0f} s: giving up. "
             "The lines above say why; too little memory is the usual reason."
         )
         os._exit(1)
-    _say("Spark's JVM died: starting again")
+    _say(f"{why}: starting again")
     # The interpreter's own options (-m, -X …) are only in orig_argv; its first item may be a bare name.
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, TIMES_VARIABLE: times})
 

@@ -3,8 +3,9 @@
 import os
 import shlex
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,18 +14,19 @@ from typing import Any
 
 import structlog
 
+from mirrorlake import class_archive
 from mirrorlake.errors import JavaUnusableError
 from mirrorlake.java import find_java
-from mirrorlake.pipeline import class_archive
 from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
+from mirrorlake.pipeline.lease_job import LeaseRow, java_cause, run_lease, warm_up
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.run_folder import RunFolder
 
 # One collector thread and the quick compiler, because the cores belong to the lanes and no bulk data passes
 # the JVM. One without memory must die, not linger: a dead one is seen and started again. Performance data
 # would be one more file in /tmp.
-_JVM_FLAGS = (
+ARCHIVE_FLAGS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
@@ -32,6 +34,11 @@ _JVM_FLAGS = (
     "-Djava.awt.headless=true",
 )
 _TASK_ATTEMPTS = 4
+
+# Whoever may connect to the driver's ports could otherwise fetch what it broadcasts, and send it objects to
+# deserialise. On one machine Spark draws a secret of 256 bits for each session, in the JVM's memory alone.
+_AUTHENTICATED = {"spark.authenticate": "true"}
+_ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true"}
 _log = structlog.get_logger(__name__)
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -50,7 +57,7 @@ class SessionSettings:
         class_archive: whether to start with the user's class-data archive, where there is one.
         cache_folder: where class-data archives lie; the user's cache folder by default.
         start_timeout_seconds: until the JVM must listen.
-        spark_conf: further Spark settings; they win over ours.
+        spark_conf: further Spark settings; they win over ours, except those that keep strangers out.
     """
 
     lanes: int
@@ -93,6 +100,27 @@ class EngineSession:
         """Returns whether the JVM still runs."""
         return self.jvm.is_alive()
 
+    def answers(self) -> bool:
+        """Asks the JVM whether Spark still runs, and returns that; hangs as long as the JVM does."""
+        return not self.spark.sparkContext._jsc.sc().isStopped()
+
+    def warm_up(self) -> None:
+        """Runs an empty lease (see ``lease_job.warm_up``)."""
+        warm_up(self.spark)
+
+    def run_lease(
+        self, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+    ) -> list[LeaseRow]:
+        """Runs ``work(plan)`` in a Python worker and returns its rows (see ``lease_job.run_lease``)."""
+        return run_lease(self.spark, work, plan, description=description, seconds_max=seconds_max)
+
+    def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
+        """Returns a thread with a JVM thread of its own, so that job descriptions of lanes do not mix."""
+        from pyspark import InheritableThread
+
+        thread: threading.Thread = InheritableThread(target, name=name)
+        return thread
+
     def stop(self, timeout_seconds: float = 20.0) -> None:
         """Ends session, JVM and workers within about ``timeout_seconds``. Idempotent.
 
@@ -122,7 +150,7 @@ class EngineSession:
 def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] = ()) -> EngineSession:
     """Starts a JVM and a Spark session on it; only one may live in a process.
 
-    The JVM is deaf to SIGTERM and SIGINT, and the handlers of this process stay as they are.
+    The JVM is deaf to SIGTERM, SIGINT and SIGHUP, and the handlers of this process stay as they are.
 
     Args:
         settings: what the user chose.
@@ -142,7 +170,10 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         flags = (*jvm_flags(settings, java.executable), *more_jvm_flags)
         conf = spark_conf(settings, folder.path, flags)
         jvm = start_jvm(
-            conf, environ=_environment(settings, folder.path), timeout_seconds=settings.start_timeout_seconds
+            conf,
+            environ=_environment(settings, folder.path),
+            folder=folder.path,
+            timeout_seconds=settings.start_timeout_seconds,
         )
         spark = _connect(jvm, conf)
     except BaseException:
@@ -156,17 +187,21 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
 
 def archive_for(settings: SessionSettings, java: Path) -> Path:
     """Returns where the class-data archive for these settings lies, whether it exists or not."""
+    folder = settings.cache_folder or class_archive.cache_folder()
+    return class_archive.archive_path(folder, java=java, jars=jars_folder(), flags=ARCHIVE_FLAGS)
+
+
+def jars_folder() -> Path:
+    """Returns where Spark's jars lie."""
     from pyspark.find_spark_home import _find_spark_home
 
-    folder = settings.cache_folder or class_archive.cache_folder()
-    jars = Path(_find_spark_home()) / "jars"
-    return class_archive.archive_path(folder, java=java, jars=jars, flags=_JVM_FLAGS)
+    return Path(_find_spark_home()) / "jars"
 
 
 def jvm_flags(settings: SessionSettings, java: Path) -> tuple[str, ...]:
     """Returns the JVM's options, without heap, folder and logging."""
     archive = class_archive.use_options(archive_for(settings, java)) if settings.class_archive else ()
-    return (*_JVM_FLAGS, *class_archive.QUIET, *archive)
+    return (*ARCHIVE_FLAGS, *class_archive.QUIET, *archive)
 
 
 def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) -> dict[str, str]:
@@ -203,7 +238,7 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
     }
     if settings.is_local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf | dict(settings.spark_conf)
+    return conf | dict(settings.spark_conf) | _AUTHENTICATED | ({} if settings.is_local else _ENCRYPTED)
 
 
 def _environment(settings: SessionSettings, folder: Path) -> dict[str, str]:
@@ -228,7 +263,7 @@ def _connect(jvm: Jvm, conf: Mapping[str, str]) -> Any:
             return starter.submit(_make_session, jvm, conf).result()
         except Exception as error:
             # Py4J's and Spark's errors, for settings that cannot work: heap, master, folders.
-            raise JavaUnusableError(f"Spark did not start: {_first_line(error)}") from error
+            raise JavaUnusableError(f"Spark did not start: {java_cause(str(error))}") from error
 
 
 def _make_session(jvm: Jvm, conf: Mapping[str, str]) -> Any:
@@ -239,11 +274,6 @@ def _make_session(jvm: Jvm, conf: Mapping[str, str]) -> Any:
     gateway = jvm.connect()
     SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
     return SparkSession.builder.getOrCreate()
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(getattr(error, "java_exception", error)).splitlines() if line.strip()]
-    return lines[0] if lines else repr(error)
 
 
 def _stop_spark(spark: Any, jvm: Jvm, timeout_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once."""
+"""SIGTERM, SIGINT, SIGHUP: the first asks for a graceful stop, a second SIGTERM or SIGINT ends the process at once."""
 
 import os
 import queue
@@ -9,15 +9,17 @@ from types import FrameType
 
 from mirrorlake.pipeline.processes import descendants, kill
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopSignal:
-    """Hears SIGTERM and SIGINT of this process.
+    """Hears SIGTERM, SIGINT and SIGHUP of this process.
 
     The first one sets :attr:`requested` and calls ``on_stop``, in a thread, because a handler that takes a
-    lock may wait for the very code it interrupted. A second one kills all processes below this one and ends
-    it with exit code 128 + signal number: 143 for SIGTERM, 130 for SIGINT.
+    lock may wait for the very code it interrupted. A second SIGTERM or SIGINT kills all processes below this one
+    and ends it with exit code 128 + signal number: 143 for SIGTERM, 130 for SIGINT. SIGHUP, of a terminal that
+    closes, counts for neither: the kernel and the shell both send it, and a session's manager sends SIGTERM with it.
+    One that was ignored at the start, as by ``nohup``, stays ignored.
 
     Args:
         on_stop: called once, with the name of the signal.
@@ -31,9 +33,10 @@ class StopSignal:
         self._heard: queue.SimpleQueue[int] = queue.SimpleQueue()  # Its put() may be called from a handler.
 
     def install(self) -> "StopSignal":
-        """Takes the two signals over; in the main thread, and before the session starts, to miss none."""
+        """Takes the signals over; in the main thread, and before the session starts, to miss none."""
         for number in _SIGNALS:
-            signal.signal(number, self._handle)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._handle)
         threading.Thread(target=self._tell, name="stop-signal", daemon=True).start()
         return self
 
@@ -60,8 +63,9 @@ class StopSignal:
         self.request(signal.Signals(self._heard.get()).name)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self._is_second:
-            kill(descendants(os.getpid()))
-            os._exit(128 + number)
-        self._is_second = True
+        if number != signal.SIGHUP:
+            if self._is_second:
+                kill(descendants(os.getpid()))
+                os._exit(128 + number)
+            self._is_second = True
         self._heard.put(number)

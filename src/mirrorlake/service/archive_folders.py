@@ -4,20 +4,25 @@ The segments themselves say it: each names the id of the topic it was written fr
 and what a folder holds counts whatever the configuration says now. Reads only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from mirrorlake.archive.folder import partition_folder
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.names import parse_partition_folder
 from mirrorlake.config.resolved import RecreationPolicy
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.provenance import GENERATION_FIRST, generation_name
 from mirrorlake.stores.object_store import ObjectStore
 
+NEIGHBOURS_MAX = 16
+"""Other partitions of a folder that are looked at: files of mirror-v3 do not say whose they are, and may be many."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A source topic, and the folder it is configured for. ``partitions`` are those archived.
+    """A source topic, and the folder it is configured for. ``partitions`` are those one mirror archives.
 
     ``are_snapshots`` says that the folder holds views of the latest records, not every record.
     """
@@ -44,7 +49,7 @@ def find_folder(store: ObjectStore, topic: ArchivedTopic, *, policy: RecreationP
         return topic.base
     number, name = GENERATION_FIRST - 1, topic.base
     while True:
-        written = list(_sources(store, topic, name))
+        written = list(_sources(store, topic, name, topic.partitions)) or _of_neighbours(store, topic, name)
         if not written:
             is_usable = policy is RecreationPolicy.NEW_TOPIC or number < GENERATION_FIRST
             return name if is_usable else _name(topic.base, number - 1)
@@ -66,9 +71,23 @@ class _Source:
     topic_id: str = ""
 
 
-def _sources(store: ObjectStore, topic: ArchivedTopic, name: str) -> Iterator[_Source]:
+def _of_neighbours(store: ObjectStore, topic: ArchivedTopic, name: str) -> list[_Source]:
+    """Returns what one of the other partitions in a folder was written from; empty where none says it.
+
+    A folder is one topic's. Other mirrors may archive its other partitions, and a topic before may have had more of
+    them, so a folder without a segment of ours need not be free.
+    """
+    try:
+        there = {number for folder in store.folders(name) if (number := parse_partition_folder(folder)) is not None}
+    except MirrorlakeError:
+        return []
+    others = _sources(store, topic, name, sorted(there - set(topic.partitions))[:NEIGHBOURS_MAX])
+    return list(islice((source for source in others if source.topic_id), 1))
+
+
+def _sources(store: ObjectStore, topic: ArchivedTopic, name: str, partitions: Iterable[int]) -> Iterator[_Source]:
     """Yields what the newest segment of each partition was written from; nothing for partitions without any."""
-    for partition in topic.partitions:
+    for partition in partitions:
         archived = partition_folder(
             store,
             destination_name=name,

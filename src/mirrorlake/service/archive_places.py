@@ -4,15 +4,16 @@ Only stores are asked, never a cluster: an archive can be looked at where its so
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.inspection import archived_folders, are_snapshots, extension_found
 from mirrorlake.archive.names import partition_prefix
 from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Mirror
-from mirrorlake.errors import ConfigurationError
+from mirrorlake.errors import ConfigurationError, MirrorlakeError
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
@@ -66,16 +67,53 @@ class ArchivePlace:
         )
 
 
-def places_below(root: Path, filters: Filters) -> list[ArchivePlace]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong with something that is no partition folder that is there.
+
+    ``name`` is a folder of the store, empty for the store itself; ``partition`` is None where it is not of one.
+    ``is_odd_name`` is True where nothing is wrong but a name that mirrorlake never writes.
+    """
+
+    store: StoreSettings
+    name: str = ""
+    partition: int | None = None
+    error: MirrorlakeError
+    is_odd_name: bool = False
+
+
+Owners = Sequence[tuple[Mirror, ArchiveDestination]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What there is to look at: stores, their partition folders, and what could not be looked into.
+
+    ``owners`` are the mirrors that write to each store, empty where no configuration says it.
+    """
+
+    filters: Filters
+    owners: Mapping[StoreSettings, Owners]
+    places: list[ArchivePlace] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def is_asked_for(self, store: StoreSettings, name: str) -> bool:
+        """Tells whether a folder of a store is one that is to be looked at."""
+        owners = self.owners[store]
+        is_owned = not owners or any(_writes(*owner, name) for owner in owners)
+        return is_owned and (not self.filters.names or name in self.filters.names)
+
+
+def places_below(root: Path, filters: Filters) -> Survey:
     """Returns every partition folder of an archive on a file system.
 
     Raises:
         MirrorlakeError: the folder could not be read.
     """
-    return list(_places(FilesystemSettings(root=root.absolute()), filters, ()))
+    return _survey({FilesystemSettings(root=root.absolute()): ()}, filters)
 
 
-def places_of(config: Configuration, filters: Filters) -> list[ArchivePlace]:
+def places_of(config: Configuration, filters: Filters) -> Survey:
     """Returns the partition folders that the mirrors of a configuration write to, of those that are there.
 
     Raises:
@@ -95,25 +133,30 @@ def places_of(config: Configuration, filters: Filters) -> list[ArchivePlace]:
                 owners.setdefault(store_settings(destination), []).append((mirror, destination))
     if not owners:
         raise ConfigurationError(f"{config.file} has no mirror with an archive destination")
-    return [place for store, pairs in owners.items() for place in _places(store, filters, pairs)]
+    return _survey(owners, filters)
 
 
-def _places(
-    store: StoreSettings, filters: Filters, owners: Iterable[tuple[Mirror, ArchiveDestination]]
-) -> Iterator[ArchivePlace]:
-    pairs = list(owners)
-    for name, partition in archived_folders(open_store(store)):
-        if filters.names and name not in filters.names:
-            continue
-        if filters.partitions and partition not in filters.partitions:
-            continue
-        owner = next((pair for pair in pairs if _writes(*pair, name)), None)
-        if owner is not None:
+def _survey(owners: Mapping[StoreSettings, Owners], filters: Filters) -> Survey:
+    survey = Survey(filters=filters, owners=owners)
+    for store in owners:
+        for name, partition in archived_folders(open_store(store), pass_over=partial(_pass_over, survey, store)):
+            if not survey.is_asked_for(store, name) or (filters.partitions and partition not in filters.partitions):
+                continue
+            owner = next((pair for pair in owners[store] if _writes(*pair, name)), None)
+            if owner is None:
+                survey.places.append(ArchivePlace(store=store, name=name, partition=partition))
+                continue
             mirror, destination = owner
             snapshots = destination.compaction is Compaction.LOG
-            yield ArchivePlace(store=store, name=name, partition=partition, mirror=mirror.name, are_snapshots=snapshots)
-        elif not pairs:
-            yield ArchivePlace(store=store, name=name, partition=partition)
+            survey.places.append(
+                ArchivePlace(store=store, name=name, partition=partition, mirror=mirror.name, are_snapshots=snapshots)
+            )
+    return survey
+
+
+def _pass_over(survey: Survey, store: StoreSettings, name: str, error: MirrorlakeError) -> None:
+    is_odd = isinstance(error, ConfigurationError)
+    survey.findings.append(Finding(store=store, name=name, error=error, is_odd_name=is_odd))
 
 
 def _writes(mirror: Mirror, destination: ArchiveDestination, name: str) -> bool:

@@ -20,7 +20,7 @@ from mirrorlake.archive.inspection import (
 )
 from mirrorlake.archive.succession import Succession
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.service.archive_places import ArchivePlace
+from mirrorlake.service.archive_places import ArchivePlace, Finding
 
 Cell = str | int | None
 Progressed = Callable[[int], None]
@@ -35,12 +35,16 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class PartitionReport:
-    """One archived partition. ``contents`` are the footers' sums; None where footers were not read."""
+    """One archived partition. ``contents`` are the footers' sums; None where footers were not read.
+
+    ``bare`` is how many of the files that were read whole say nothing of themselves, so were compared with nothing.
+    """
 
     place: ArchivePlace
     archived: PartitionFolder | None = None
     names: NamesReport = field(default_factory=NamesReport)
     contents: "Contents | None" = None
+    bare: int = 0
 
     def fields(self) -> dict[str, Cell]:
         """Returns what every row of a report begins with."""
@@ -94,6 +98,22 @@ class Contents:
             "first_time": _time(self.first_time_ms),
             "last_time": _time(self.last_time_ms),
         }
+
+
+def finding_row(finding: Finding) -> dict[str, Cell]:
+    """Returns the row of what is no partition folder, or none that is there: the same fields, as far as known."""
+    return {
+        "name": finding.name,
+        "partition": finding.partition,
+        "store": finding.store.where(""),
+        "mirror": None,
+        "format": None,
+        "segments": 0,
+        "start": 0,
+        "position": 0,
+        "bytes": 0,
+        "claims": 0,
+    }
 
 
 def read_names(places: Sequence[ArchivePlace]) -> list[PartitionReport]:
@@ -150,6 +170,7 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
             succession.pass_over()
         else:
             report.names.problems += succession.follow(key_of(report.archived, segment), found)
+            report.bare += found is None
         progressed(segment.size_bytes)
     for report in reports:
         report.names.problems += successions[id(report)].end()
@@ -164,7 +185,7 @@ def segment_row(report: PartitionReport, segment: Segment, footer: SegmentFooter
         "partition": report.place.partition,
         "store": report.place.store.where(""),
         "mirror": report.place.mirror,
-        "file": segment.path,
+        "file": str(segment.name),
         "start": segment.name.from_offset,
         "end": segment.name.end_offset,
         "bytes": segment.size_bytes,

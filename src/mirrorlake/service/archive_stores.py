@@ -7,8 +7,8 @@ from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSet
 def store_settings(destination: ArchiveDestination) -> StoreSettings:
     """Returns the settings of the destination's store."""
     match destination.store:
-        case StoreFilesystem(root=root):
-            return FilesystemSettings(root=root)
+        case StoreFilesystem(root=root, makes_root=makes_root):
+            return FilesystemSettings(root=root, makes_root=makes_root)
         case StoreS3() as s3:
             return S3Settings(
                 bucket=s3.bucket,

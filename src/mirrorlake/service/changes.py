@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import (
+    LoopError,
     MirrorlakeError,
     PermanentError,
     RecordTooLargeError,
@@ -20,11 +21,15 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Targets to begin with, the states that end before they do, and what is said better of those that stay parked."""
+    """Targets to begin with, the states that end before they do, and what is said better of those that stay parked.
+
+    ``stopped`` are served, and must not be any more.
+    """
 
     fresh: Sequence[Target]
     retired: Sequence[PartitionState]
     explained: Sequence[tuple[PartitionState, MirrorlakeError]] = ()
+    stopped: Sequence[tuple[PartitionState, MirrorlakeError]] = ()
 
 
 def find_changes(
@@ -32,7 +37,8 @@ def find_changes(
 ) -> Changes:
     """Returns what is new: topics and partitions, source topics made again, and parked ones whose trouble is over.
 
-    What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns.
+    What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns. But for
+    records that go round in a circle, which no lease can see.
 
     Args:
         targets: as just found.
@@ -46,12 +52,15 @@ def find_changes(
     fresh: list[Target] = []
     retired: dict[int, PartitionState] = {}
     explained = []
+    stopped = []
     for target in targets:
         group = (target.mirror.name, target.destination.label)
         of_topic = by_topic.get((*group, target.source.topic), [])
         before = known.get((*group, target.source))
         if before is not None and target.error is not None and _says_more(before, target.error):
             explained.append((before, target.error))
+        if before is not None and not before.is_parked and isinstance(target.error, LoopError):
+            stopped.append((before, target.error))
         if target.error is not None and (of_topic or _is_to_be_asked_again(target, group, waiting)):
             continue
         if before is None:
@@ -66,7 +75,7 @@ def find_changes(
         else:
             continue
         retired |= {id(state): state for state in ended}
-    return Changes(fresh=fresh, retired=list(retired.values()), explained=explained)
+    return Changes(fresh=fresh, retired=list(retired.values()), explained=explained, stopped=stopped)
 
 
 def _says_more(state: PartitionState, error: MirrorlakeError) -> bool:

@@ -17,7 +17,7 @@ from mirrorlake.config.resolved import (
     TimestampMode,
 )
 from mirrorlake.destinations.owner_states import find_states
-from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN, find_shards
+from mirrorlake.destinations.record_clock import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE
 from mirrorlake.errors import (
     MirrorlakeError,
     PartitionCountError,
@@ -31,16 +31,15 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_folders import ArchivedTopic, find_folder
 from mirrorlake.service.archive_stores import store_settings
+from mirrorlake.service.clashes import Way, judged_together, origins_of
 from mirrorlake.service.destination_versions import check_destination
-from mirrorlake.service.provenance import Placement, States, place, refusal
+from mirrorlake.service.handover import States, known_of, others_holding, with_configured_partitions
+from mirrorlake.service.map_topics import NOT_MAPPED, find_mapped
+from mirrorlake.service.provenance import Placement, place, refusal, shared_and_recreated
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth, cluster_settings
 from mirrorlake.stores.opening import open_store
 
 _log = structlog.get_logger("mirrorlake")
-
-TIMESTAMP_TYPE = "message.timestamp.type"
-CREATE_TIME = "CreateTime"
-LOG_APPEND_TIME = "LogAppendTime"
 
 NOT_COPIED_CONFIGS = frozenset(
     {
@@ -75,7 +74,11 @@ TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
 
 
 async def find_targets(
-    config: Configuration, clients: WorkerCache, *, only: Collection[str] | None = None
+    config: Configuration,
+    clients: WorkerCache,
+    *,
+    only: Collection[str] | None = None,
+    served: Collection[Way] = (),
 ) -> list[Target]:
     """Returns every target of every enabled mirror, in the configuration's order, partitions ascending.
 
@@ -85,17 +88,20 @@ async def find_targets(
         config: says what to look for.
         clients: of the clusters.
         only: names of mirrors; None for all.
+        served: what is being copied already.
     """
     mirrors = [m for m in config.enabled_mirrors if only is None or m.name in only]
-    found = await asyncio.gather(*(_MirrorDiscovery(m, clients).targets() for m in mirrors))
-    return [target for targets in found for target in targets]
+    everyone = config.enabled_mirrors
+    found = await asyncio.gather(*(_MirrorDiscovery(m, clients, everyone).targets() for m in mirrors))
+    return judged_together([target for targets in found for target in targets], everyone, served)
 
 
 class _MirrorDiscovery:
-    """Finds one mirror's targets."""
+    """Finds one mirror's targets; ``everyone`` are all mirrors of the configuration."""
 
-    def __init__(self, mirror: Mirror, clients: WorkerCache) -> None:
+    def __init__(self, mirror: Mirror, clients: WorkerCache, everyone: Sequence[Mirror]) -> None:
         self._mirror = mirror
+        self._everyone = everyone
         self._clients = clients
         self._settings = cluster_settings(mirror.source.cluster)
         self._source = clients.client(self._settings)
@@ -113,13 +119,27 @@ class _MirrorDiscovery:
             names = selection.names or ("(by pattern)",)
             return [self._refused(d, TopicPartition(n, UNKNOWN_PARTITION), error) for n in names for d in self._all()]
         targets = [self._missing(name, d, metadata.errors.get(name)) for name in missing for d in self._all()]
+        copies = await self._copies()
         for destination in self._all():
             if isinstance(destination, KafkaDestination):
-                targets += await self._to_kafka(destination, metadata, chosen, configs)
+                found = await self._to_kafka(destination, metadata, chosen, configs)
+                targets += [_with_origins(target, copies) for target in found]
             else:
                 for topic in chosen:
                     targets += await asyncio.to_thread(self._to_archive, destination, metadata, topic, configs)
         return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
+
+    async def _copies(self) -> States | MirrorlakeError:
+        """Returns the state records of the source cluster, which say which of its topics are copies; or why not.
+
+        Where this user may not read them nothing is known of copies, which is no reason to copy nothing.
+        """
+        if not any(isinstance(destination, KafkaDestination) for destination in self._all()):
+            return {}
+        try:
+            return await find_states(self._source)
+        except MirrorlakeError as error:
+            return error
 
     def _all(self) -> Sequence[KafkaDestination | ArchiveDestination]:
         return self._mirror.destinations
@@ -187,6 +207,7 @@ class _MirrorDiscovery:
                 source_cluster_id=metadata.cluster_id or "",
                 topic_id=topic.topic_id,
                 destination_topic=folder,
+                source_partitions=len(topic.partitions),
                 source_configs=_values(configs, topic.name),
                 error=self._no_partition(topic, partition),
             )
@@ -203,13 +224,16 @@ class _MirrorDiscovery:
         client = self._clients.client(cluster_settings(destination.cluster))
         try:
             await check_destination(client, mode=destination.offsets)
-            states = await find_states(client)
-            places = {topic.name: self._place(destination, topic, states) for topic in topics}
+            states = with_configured_partitions(await find_states(client), self._everyone)
+            cluster_id = metadata.cluster_id or ""
+            places = {topic.name: self._place(destination, topic, states, cluster_id) for topic in topics}
             names = [place.topic for place in places.values()]
             there = await client.metadata(names, refresh=True)
             known = [name for name in names if name in there.topics]
             there_configs = await _configs(client, known)
-            shards = await find_shards(client, self._mirror.name) if destination.offsets is OffsetMode.MAP else None
+            is_mapped = destination.offsets is OffsetMode.MAP
+            own = states.get(self._mirror.name)
+            mapped = await find_mapped(client, self._mirror.name, own, names) if is_mapped else NOT_MAPPED
         except MirrorlakeError as error:
             return [
                 self._refused(destination, TopicPartition(topic.name, partition), error)
@@ -221,21 +245,25 @@ class _MirrorDiscovery:
             for topic in topics
         ]
         return [
-            replace(target, map_shards=shards or SHARDS_UNWRITTEN)
+            replace(mapped.added_to(target), owner=own)
             for targets in found
             for target in await _judged(targets, states, client)
         ]
 
-    def _place(self, destination: KafkaDestination, topic: TopicMetadata, states: States) -> Placement:
-        placed = place(
-            destination.name_for(topic.name),
-            topic=topic.name,
-            topic_id=topic.topic_id,
-            policy=self._mirror.on_recreate,
-            state=states.get(self._mirror.name),
-        )
+    def _place(
+        self, destination: KafkaDestination, topic: TopicMetadata, states: States, source_cluster_id: str
+    ) -> Placement:
+        base = destination.name_for(topic.name)
+        is_mapped = destination.offsets is OffsetMode.MAP
+        state = states.get(self._mirror.name)
+        if not is_mapped:
+            state = known_of(
+                states, mirror=self._mirror.name, base=base, topic=topic.name, source_cluster_id=source_cluster_id
+            )
+        policy = self._mirror.on_recreate
+        placed = place(base, topic=topic.name, topic_id=topic.topic_id, policy=policy, state=state)
         # What others may have written is not deleted; mapped copies begin anew in the topic as it is.
-        return Placement(topic=placed.topic) if destination.offsets is OffsetMode.MAP else placed
+        return Placement(topic=placed.topic) if is_mapped else placed
 
     def _kafka_targets(
         self,
@@ -276,7 +304,8 @@ class _MirrorDiscovery:
                 destination_topic=name,
                 destination_topic_id=held.topic_id if held else "",
                 destination_partitions=len(held.partitions) if held else len(topic.partitions),
-                batch_bytes_max=int(values.get("max.message.bytes") or DEFAULT_BATCH_BYTES_MAX),
+                destination_cluster_id=there.cluster_id or "",
+                batch_bytes_max=_batch_bytes_max(values),
                 source_configs=_values(configs, topic.name),
                 destination_configs=values,
                 creation=creation,
@@ -317,6 +346,12 @@ class _MirrorDiscovery:
         )
 
 
+def _with_origins(target: Target, copies: States | MirrorlakeError) -> Target:
+    if isinstance(copies, MirrorlakeError):
+        return replace(target, origins_unread=copies)
+    return replace(target, origins=origins_of(target.source.topic, copies))
+
+
 async def _configs(client: ClusterClient, topics: Sequence[str]) -> TopicConfigs:
     """Returns the topics' configurations.
 
@@ -337,19 +372,36 @@ DEFAULT_BATCH_BYTES_MAX = 1_048_588
 """Kafka's own default of ``max.message.bytes``."""
 
 
+def _batch_bytes_max(configs: Mapping[str, str | None]) -> int:
+    """Returns the largest batch a topic takes: one that is larger than a log segment is refused too."""
+    batch = int(configs.get("max.message.bytes") or DEFAULT_BATCH_BYTES_MAX)
+    return min(batch, int(configs.get("segment.bytes") or batch))
+
+
 async def _judged(targets: list[Target], states: States, client: ClusterClient) -> list[Target]:
     """Returns the targets of one topic: refused where the destination holds what is not theirs, as they are else.
 
-    What a destination topic that was to be replaced holds is not deleted where nothing says that it has to be.
+    What a destination topic that was to be replaced holds is not deleted where nothing says that it has to be, nor
+    where another mirror fills a part of it.
     """
-    if not targets or targets[0].error is not None:
+    sound = [target for target in targets if target.error is None]
+    if not sound:
         return targets
-    error = refusal(targets[0], states)
-    if error is None or await _holds_nothing(client, targets):
-        return [_not_replaced(target) for target in targets]
-    if targets[0].replaces and isinstance(error, TopicRecreatedError):
-        return targets
-    return [replace(_not_replaced(target), error=error) for target in targets]
+    errors = {target.source: refusal(target, states) for target in sound}
+    if not any(errors.values()) or await _holds_nothing(client, sound):
+        errors = {}
+    others = others_holding(sound[0].destination_topic, sound[0].mirror.name, states)
+    return [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
+
+
+def _with_verdict(target: Target, error: MirrorlakeError | None, others: Sequence[str]) -> Target:
+    if error is None:
+        return _not_replaced(target)
+    if target.replaces and isinstance(error, TopicRecreatedError):
+        if not others:
+            return target
+        error = shared_and_recreated(target, others)
+    return replace(_not_replaced(target), error=error)
 
 
 def _not_replaced(target: Target) -> Target:
@@ -402,17 +454,16 @@ def _values(configs: TopicConfigs, topic: str) -> dict[str, str | None]:
 
 
 def _clock_error(destination: KafkaDestination, name: str, values: Mapping[str, str | None]) -> MirrorlakeError | None:
-    """Returns what is wrong where the topic's clock is not the one ``timestamp-mode`` asks for."""
+    """Returns what is wrong where the topic's brokers would replace the source's times, which are to be kept.
+
+    The other way round nothing is wrong: onto a topic that keeps what it is given, the copy stamps records itself.
+    """
     found = values.get(TIMESTAMP_TYPE) or CREATE_TIME
-    if destination.timestamp_mode is TimestampMode.SOURCE:
-        wanted, consequence, other = CREATE_TIME, "it would replace every timestamp", "destination"
-    else:
-        wanted, consequence, other = LOG_APPEND_TIME, "it would keep the source's timestamps", "source"
-    if found == wanted:
+    if destination.timestamp_mode is TimestampMode.DESTINATION or found == CREATE_TIME:
         return None
     return UnsupportedError(
-        f"destination topic {name} has {TIMESTAMP_TYPE}={found}: {consequence}, and `timestamp-mode` is "
-        f"`{destination.timestamp_mode.value}`",
-        hint=f"set {TIMESTAMP_TYPE}={wanted} on {name}, or `timestamp-mode: {other}`",
+        f"destination topic {name} has {TIMESTAMP_TYPE}={found}: it would replace every timestamp, and "
+        f"`timestamp-mode` is `{destination.timestamp_mode.value}`",
+        hint=f"set {TIMESTAMP_TYPE}={CREATE_TIME} on {name}, or `timestamp-mode: destination`",
         topic=name,
     )

@@ -12,10 +12,11 @@ import structlog
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
-from mirrorlake.errors import ChainBrokenError, MirrorlakeError, PermanentError
+from mirrorlake.archive.newest import check_newest, read_newest
+from mirrorlake.errors import MirrorlakeError, PermanentError
 from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.states import check_source_of
 from mirrorlake.service.supervisor import Supervisor
 
 _log = structlog.get_logger("mirrorlake")
@@ -38,17 +39,14 @@ def look_at_tail(archived: PartitionFolder, known: Segment | None, work: Archive
     if tail is None or tail == known:
         return tail
     settings = work.settings
-    footer = check_source_of(
-        archived, tail, source=settings.source, cluster_id=settings.cluster_id, topic_id=settings.topic_id
+    check_newest(
+        archived,
+        tail,
+        read_newest(archived, tail),
+        origin=settings.origin,
+        is_snapshot=settings.snapshots is not None,
+        known=known,
     )
-    if footer is None:
-        raise ChainBrokenError(
-            f"{archived.prefix}: {tail.name} was not written by mirrorlake, and "
-            + ("nothing was there before" if known is None else f"{known.name} was the last segment"),
-            hint="stop whoever else writes there, move the file out of the folder, then restart",
-            expected=str(known.name) if known else "",
-            found=str(tail.name),
-        )
     return tail
 
 
@@ -57,11 +55,13 @@ class DriftWatch:
 
     Args:
         supervisor: knows the partitions, and is told what was found.
+        markers: knows which archives the roots hold, and records what was found.
         seconds: between two looks at a partition; more where a round takes longer.
     """
 
-    def __init__(self, supervisor: Supervisor, *, seconds: float) -> None:
+    def __init__(self, supervisor: Supervisor, markers: ArchiveMarkers, *, seconds: float) -> None:
         self._supervisor = supervisor
+        self._markers = markers
         self._seconds = seconds
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="drift-watch", daemon=True)
@@ -78,17 +78,23 @@ class DriftWatch:
 
     def _work(self) -> None:
         # The chains were checked a moment ago, at the start.
+        self._markers.update()
         while not self._is_over.wait(self._seconds):
             self.look_at_all()
 
     def look_at_all(self) -> None:
-        """Looks at every partition once, the looks spread over half of the time between two rounds."""
+        """Looks at every root and partition once, the looks spread over half of the time between two rounds."""
         states = [state for state in self._supervisor.states if state.archived is not None]
+        gone = self._markers.gone_roots()
+        for state in states:
+            if isinstance(state.work, ArchiveWork) and (error := gone.get(state.work.store)):
+                self._supervisor.drifted(state, error)
         for state in states:
             if self._is_over.is_set():
                 return
             self._look(state)
             self._is_over.wait(self._seconds / 2 / len(states))
+        self._markers.update()
 
     def _look(self, state: PartitionState) -> None:
         if state.archived is None or state.is_parked or not isinstance(state.work, ArchiveWork):

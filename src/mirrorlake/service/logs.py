@@ -1,6 +1,8 @@
 """Structured logs on stderr: one event a line, facts as key=value or as JSON. Stdout stays for results."""
 
+import errno
 import logging
+import os
 import sys
 from typing import Any
 
@@ -22,6 +24,7 @@ def configure_logs(*, level: str, as_json: bool) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _without_empty_hint,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.dict_tracebacks if as_json else _short_exceptions,
@@ -36,12 +39,27 @@ def configure_logs(*, level: str, as_json: bool) -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
+def _without_empty_hint(_: Any, __: str, event: Any) -> Any:
+    """Leaves a hint out that says nothing."""
+    if not event.get("hint", "said"):
+        del event["hint"]
+    return event
+
+
 class _StderrLogger:
     """Writes to whatever ``sys.stderr`` is at the moment: a progress bar puts itself in between."""
 
     def msg(self, message: str) -> None:
-        """Writes one line."""
-        print(message, file=sys.stderr, flush=True)
+        """Writes one line; to nowhere from then on where stderr is a terminal that is gone."""
+        try:
+            print(message, file=sys.stderr, flush=True)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            # Nobody reads it any more, and what the process still has to flush must not end with it.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
 
     debug = info = warning = error = critical = exception = msg
 

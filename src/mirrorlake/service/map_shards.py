@@ -1,4 +1,4 @@
-"""Settles how many shards mirrors with mapped offsets have, before anything is copied."""
+"""Settles how many shards mirrors with mapped offsets have, and makes their topics, before anything is copied."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import Cluster, KafkaDestination
+from mirrorlake.destinations.progress_store import ProgressTopics, make_pages_topic
 from mirrorlake.destinations.shard_count import settle_shards
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
+from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.targets import Target, cluster_settings
 
@@ -19,6 +21,9 @@ async def with_settled_shards(
     targets: Sequence[Target], clients: WorkerCache, *, lanes: int, clock: Clock
 ) -> list[Target]:
     """Returns the targets with the number of shards each mirror has, decided now where it begins only now.
+
+    They get the ids of the mirror's own topics too, which are made where they are missing: discovery has refused a
+    mirror that had them before.
 
     Where it can be neither read nor decided the mirror's mapped targets get that error.
 
@@ -35,7 +40,7 @@ async def with_settled_shards(
             wanted[place] = target.destination.cluster
     answers = await asyncio.gather(
         *(
-            settle_shards(clients.client(cluster_settings(cluster)), mirror, wanted=lanes, clock=clock)
+            _settle(clients.client(cluster_settings(cluster)), mirror, lanes=lanes, clock=clock)
             for (_, mirror), cluster in wanted.items()
         ),
         return_exceptions=True,
@@ -50,13 +55,29 @@ def _place(target: Target) -> Place | None:
     return target.destination.cluster.name, target.mirror.name
 
 
-def _with(target: Target, settled: dict[Place, int | BaseException]) -> Target:
+async def _settle(client: ClusterClient, mirror: str, *, lanes: int, clock: Clock) -> ProgressTopics:
+    """Returns the mirror's topics as they are from now on, both of them made."""
+    shards = await settle_shards(client, mirror, wanted=lanes, clock=clock)
+    topics = ProgressTopics(mirror=mirror, shards=shards)
+    names = (topics.progress, topics.pages)
+    there = (await client.metadata(names, refresh=True)).topics
+    if topics.pages not in there:
+        await make_pages_topic(client, topics)
+        there = (await client.metadata(names, refresh=True)).topics
+    if not all(name in there for name in names):
+        raise BrokerNotReadyError(f"the topics of mirror {mirror} were made just now, and are not seen yet")
+    return replace(topics, progress_id=there[topics.progress].topic_id, pages_id=there[topics.pages].topic_id)
+
+
+def _with(target: Target, settled: dict[Place, ProgressTopics | BaseException]) -> Target:
     place = _place(target)
     if place is None:
         return target
     found = settled[place]
-    if isinstance(found, int):
-        return replace(target, map_shards=found)
+    if isinstance(found, ProgressTopics):
+        return replace(
+            target, map_shards=found.shards, progress_topic_id=found.progress_id, pages_topic_id=found.pages_id
+        )
     if isinstance(found, MirrorlakeError):
         return replace(target, error=found)
     raise found

@@ -5,13 +5,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.resolved import KafkaDestination, LostTailPolicy
 from mirrorlake.destinations.kafka_map import check_progress
+from mirrorlake.destinations.lost_tail import cut_short, progress_at
 from mirrorlake.destinations.map_progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map_start import find_start
 from mirrorlake.destinations.progress_store import read_progress
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.descriptions import LogEnd
 from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.targets import Target, cluster_settings
 
 Numbered = Sequence[tuple[int, Target]]
@@ -22,11 +25,13 @@ class MappedPosition:
     """How far a partition is copied, and from where on.
 
     Without progress both are where it would begin now. ``destination_partition`` is the one its records go to.
+    ``progress`` is what was read, None where there is none.
     """
 
     start_offset: int
     position: int
     destination_partition: int
+    progress: MapProgress | None = None
 
 
 Found = dict[int, MappedPosition | MirrorlakeError]
@@ -48,9 +53,10 @@ async def _of_mirror(group: Numbered, clients: WorkerCache) -> Found:
     """Reads one mirror's progress at one cluster."""
     try:
         known = await _read(group, clients)
+        ends = await _ends(group, known, clients)
     except MirrorlakeError as error:
         return {index: error for index, _ in group}
-    positions = await asyncio.gather(*(_position(target, known, clients) for _, target in group))
+    positions = await asyncio.gather(*(_position(target, known, ends, clients) for _, target in group))
     return {index: position for (index, _), position in zip(group, positions, strict=True)}
 
 
@@ -66,8 +72,23 @@ async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, M
     return {key: progress for part in parts for key, progress in part.items()}
 
 
+async def _ends(
+    group: Numbered, known: Mapping[ProgressKey, MapProgress], clients: WorkerCache
+) -> Mapping[TopicPartition, LogEnd | MirrorlakeError]:
+    """Returns where the destination partitions end that progress speaks of, of topics that are there."""
+    target = group[0][1]
+    assert isinstance(target.destination, KafkaDestination)
+    there = {each.destination_topic for _, each in group if each.destination_topic_id}
+    places = {TopicPartition(key.destination_topic, each.destination_partition) for key, each in known.items()}
+    wanted = [place for place in sorted(places) if place.topic in there]
+    return await clients.client(cluster_settings(target.destination.cluster)).log_ends(wanted) if wanted else {}
+
+
 async def _position(
-    target: Target, known: Mapping[ProgressKey, MapProgress], clients: WorkerCache
+    target: Target,
+    known: Mapping[ProgressKey, MapProgress],
+    ends: Mapping[TopicPartition, LogEnd | MirrorlakeError],
+    clients: WorkerCache,
 ) -> MappedPosition | MirrorlakeError:
     progress = known.get(ProgressKey(destination_topic=target.destination_topic, source=target.source))
     try:
@@ -84,10 +105,32 @@ async def _position(
             source_topic_id=target.topic_id,
             destination_topic_id=target.destination_topic_id,
         )
+        _check_whole(target, progress, known, ends)
     except MirrorlakeError as error:
         return error
     return MappedPosition(
         start_offset=progress.start_offset,
         position=progress.position,
         destination_partition=progress.destination_partition,
+        progress=progress,
     )
+
+
+def _check_whole(
+    target: Target,
+    progress: MapProgress,
+    known: Mapping[ProgressKey, MapProgress],
+    ends: Mapping[TopicPartition, LogEnd | MirrorlakeError],
+) -> None:
+    """Checks that the destination partition reaches as far as all progress says, as a lease does before it appends.
+
+    Raises:
+        LostTailError: it does not, and what is lost is not to be copied again.
+    """
+    where = TopicPartition(target.destination_topic, progress.destination_partition)
+    end = ends.get(where)
+    if not isinstance(end, LogEnd) or target.mirror.on_lost_tail is LostTailPolicy.COPY_AGAIN:
+        return
+    for key, each in progress_at(known, where, target.destination_topic_id).items():
+        if (lost := cut_short(key, each, end.end_offset)) is not None:
+            raise lost

@@ -1,29 +1,33 @@
-"""The metrics of a running service, one method per event.
+"""The metrics of a running service, one method per event; how partitions stand is made when asked (`state_series`).
 
 Base units are in the names. The ``mirror_v3_*`` series keep the names and labels (``topic``, ``partition``) of
-mirror-v3, so that its dashboards go on; they speak of a mirror's first destination. All else is ``mirrorlake_*``.
+mirror-v3, so that its dashboards go on; they speak of a mirror's first destination, and are there in its form only.
+All else is ``mirrorlake_*``, and ``process_*`` for the driver's process.
 """
 
 import threading
 from collections import Counter as Counts
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isinf
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from mirrorlake import __version__
+from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
-from mirrorlake.errors import ConfigurationError
 from mirrorlake.mirror.work import LeaseRow
-from mirrorlake.service.park_names import PARK_NAMES, park_name
-from mirrorlake.service.partition_state import PartitionState, StateName
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.state_series import COPY, STREAM, StateSeries, copy_of, stream_of
 from mirrorlake.service.targets import UNKNOWN_PARTITION
-
-STREAM = ("topic", "partition")
-COPY = ("mirror", "topic", "partition", "destination")
 
 
 class LatencyHistogram(Collector):
@@ -63,27 +67,24 @@ class Metrics:
 
     Args:
         registry: where they are registered; tests pass their own.
+        clock: that partitions' states are noted by.
+        has_v3: whether the series of mirror-v3 are there, for its form.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, clock: Clock | None = None, has_v3: bool = True
+    ) -> None:
+        # The library's default: one more series of each counter, with the time of its first count.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry or CollectorRegistry()
-        self._v3_series()
+        self._states = StateSeries(clock or SystemClock(), has_v3=has_v3)
+        self.registry.register(self._states)
+        ProcessCollector(registry=self.registry)
+        # What nobody scrapes costs nothing: without that form its counters stand on a registry of their own.
+        self._v3_series(self.registry if has_v3 else CollectorRegistry())
         self._own_series()
 
-    def _v3_series(self) -> None:
-        r = self.registry
-        self._verified = Gauge(
-            "mirror_v3_destination_offset_verified",
-            "Next source offset the destination would accept; everything below is durable there",
-            STREAM,
-            registry=r,
-        )
-        self._inflight_retry = Gauge(
-            "mirror_v3_destination_offset_inflight_retry",
-            "Failures in a row of the write that is due next, 0 where it goes well",
-            STREAM,
-            registry=r,
-        )
+    def _v3_series(self, r: CollectorRegistry) -> None:
         self._v3_records = Counter(
             "mirror_v3_destination_records", "Records made durable since the process started", STREAM, registry=r
         )
@@ -112,12 +113,6 @@ class Metrics:
 
     def _own_series(self) -> None:
         r = self.registry
-        self._position = Gauge("mirrorlake_position_offset", "Next source offset needed", COPY, registry=r)
-        self._source_end = Gauge("mirrorlake_source_end_offset", "Last stable offset of the source", COPY, registry=r)
-        self._lag = Gauge("mirrorlake_lag_records", "Offsets behind the source", COPY, registry=r)
-        self._lag_seconds = Gauge(
-            "mirrorlake_lag_seconds", "How long the oldest offset not copied has been waiting", COPY, registry=r
-        )
         self._records = Counter("mirrorlake_records", "Records made durable", COPY, registry=r)
         self._bytes = Counter("mirrorlake_bytes", "Bytes made durable, as read", COPY, registry=r)
         self._batches = Counter(
@@ -130,13 +125,6 @@ class Metrics:
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
         r.register(self._latencies)
-        self._parked = Gauge("mirrorlake_parked_partitions", "Partitions that wait for somebody to act", registry=r)
-        self._parked_by_reason = Gauge(
-            "mirrorlake_parked_partitions_by_reason",
-            "The same, by the name of what parked them",
-            ("reason",),
-            registry=r,
-        )
         self._leases = Histogram(
             "mirrorlake_lease_seconds",
             "Wall time of leases",
@@ -154,31 +142,23 @@ class Metrics:
 
     def began(self, state: PartitionState, *, is_first: bool) -> None:
         """A partition joins the service; an archive that is up to date may not see a lease for hours."""
-        if state.source.partition == UNKNOWN_PARTITION:
-            return
-        self._positions(state, is_first=is_first)
-        if is_first and state.has_view:
-            stream = (state.source.topic, str(state.source.partition))
-            self._gap_records.labels(*stream).inc(0)
+        self._states.began(state, is_first=is_first)
+        if is_first and state.has_view and state.source.partition != UNKNOWN_PARTITION:
+            self._gap_records.labels(*stream_of(state)).inc(0)
             if state.view_records is not None:
-                self._compaction_keys.labels(*stream).set(state.view_records)
+                self._compaction_keys.labels(*stream_of(state)).set(state.view_records)
 
-    def _positions(self, state: PartitionState, *, is_first: bool) -> None:
-        stream = (state.source.topic, str(state.source.partition))
-        if state.position is not None:
-            self._position.labels(*_copy(state)).set(state.position)
-            if state.lag is not None:
-                self._lag.labels(*_copy(state)).set(state.lag)
-            if is_first:
-                self._verified.labels(*stream).set(state.position)
-        if is_first:
-            self._inflight_retry.labels(*stream).set(state.failures)
+    def retired(self, state: PartitionState) -> None:
+        """A partition begins anew, or is gone."""
+        self._states.retired(state)
+
+    def looked(self) -> None:
+        """Everything was looked at once."""
+        self._states.looked()
 
     def lease_ended(self, state: PartitionState, row: LeaseRow | None, *, is_first: bool, now_seconds: float) -> None:
         """Takes what one lease did for one partition at one destination."""
-        copy = _copy(state)
-        stream = (state.source.topic, str(state.source.partition))
-        self._positions(state, is_first=is_first)
+        copy, stream = copy_of(state), stream_of(state)
         if row is None:
             return
         self._records.labels(*copy).inc(row.records)
@@ -207,59 +187,3 @@ class Metrics:
     def lease_took(self, lane: int, seconds: float) -> None:
         """Takes the wall time of one lease."""
         self._leases.labels(str(lane)).observe(seconds)
-
-    def observed(self, states: Sequence[PartitionState], *, elapsed_seconds: float) -> None:
-        """Takes the state of everything after the sources' ends were read."""
-        for state in states:
-            if state.source.partition == UNKNOWN_PARTITION:
-                continue  # a topic that could not be asked for its partitions has no series
-            copy = _copy(state)
-            if state.source_end is not None:
-                self._source_end.labels(*copy).set(state.source_end)
-            if state.lag is not None:
-                self._lag.labels(*copy).set(state.lag)
-            since = state.waiting_since_seconds
-            self._lag_seconds.labels(*copy).set(0.0 if since is None else max(0.0, elapsed_seconds - since))
-        parked = Counts(park_name(s.error) for s in states if s.state is StateName.PARKED and s.error is not None)
-        for name in PARK_NAMES.values():
-            self._parked_by_reason.labels(name).set(parked[name])
-        self._parked.set(sum(state.state is StateName.PARKED for state in states))
-
-
-def _copy(state: PartitionState) -> tuple[str, str, str, str]:
-    return (state.mirror, state.source.topic, str(state.source.partition), state.destination)
-
-
-class MetricsServer:
-    """Serves ``/metrics`` over plain HTTP until closed.
-
-    Args:
-        metrics: what to serve.
-        host: address to listen on.
-        port: port to listen on; 0 takes a free one.
-
-    Raises:
-        ConfigurationError: the address is taken or not ours.
-    """
-
-    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
-        try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=metrics.registry)
-        except OSError as error:
-            raise ConfigurationError(
-                f"the metrics endpoint cannot listen on {host}:{port}: {error.strerror}",
-                hint="set service.metrics (mirror-v3 form: MIRROR_V3_METRICS_PORT) to a free port, or switch it off",
-            ) from error
-
-    @property
-    def port(self) -> int:
-        """The port listened on."""
-        server: WSGIServer = self._server
-        return int(server.server_port)
-
-    def close(self) -> None:
-        """Stops listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        thread: threading.Thread = self._thread
-        thread.join(timeout=5.0)

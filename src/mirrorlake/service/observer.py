@@ -1,6 +1,7 @@
 """Reads the sources' ends again and again: what is due, what lags, what a bounded run stops at."""
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -8,6 +9,7 @@ import structlog
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.descriptions import LogEnd
 from mirrorlake.kafka.fetch import READ_COMMITTED
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
@@ -46,12 +48,30 @@ async def read_ends(
     return found, errors
 
 
-async def observe(supervisor: Supervisor, clients: WorkerCache, *, changed: Callable[[], None]) -> None:
-    """Tells the supervisor the ends of every source, until cancelled; a source that does not answer delays no other."""
+def _nobody_waits() -> None:
+    """Tells nobody."""
+
+
+async def observe(
+    supervisor: Supervisor,
+    clients: WorkerCache,
+    *,
+    changed: Callable[[], None],
+    turned: Callable[[], None] = _nobody_waits,
+) -> None:
+    """Tells the supervisor the ends of every source, until cancelled; a source that does not answer delays no other.
+
+    Args:
+        supervisor: is told.
+        clients: of the source clusters.
+        changed: called when ends were told.
+        turned: called at every turn, whether a source answers or not.
+    """
     failing: set[str] = set()
     looking: dict[str, asyncio.Task[None]] = {}
     try:
         while True:
+            turned()
             for cluster, partitions in _by_cluster(supervisor).values():
                 if cluster.name not in looking or looking[cluster.name].done():
                     look = _observe_cluster(supervisor, clients, cluster, partitions, failing, changed)
@@ -74,10 +94,6 @@ async def observe_once(supervisor: Supervisor, clients: WorkerCache, *, timeout_
             task.cancel()
 
 
-def _nobody_waits() -> None:
-    """Tells nobody."""
-
-
 async def _observe_cluster(
     supervisor: Supervisor,
     clients: WorkerCache,
@@ -92,6 +108,7 @@ async def _observe_cluster(
         ends, errors = {}, dict.fromkeys(partitions, error)
     supervisor.observed(cluster.name, ends)
     errors |= await _answer_times(supervisor, clients.client(cluster), ends)
+    await _answer_ends(supervisor, clients.client(cluster))
     changed()
     if errors and cluster.name not in failing:
         failing.add(cluster.name)
@@ -99,6 +116,16 @@ async def _observe_cluster(
     elif not errors and cluster.name in failing:
         failing.discard(cluster.name)
         _log.info("source can be read again", cluster=cluster.name)
+
+
+async def _answer_ends(supervisor: Supervisor, client: ClusterClient) -> None:
+    """Asks the leaders where logs end that may have lost what was to be copied; what fails is asked again."""
+    cluster = client.settings.name
+    if asked := supervisor.ends_to_ask(cluster):
+        with contextlib.suppress(MirrorlakeError):
+            found = await client.log_ends(asked)
+            known = {where: end.end_offset for where, end in found.items() if isinstance(end, LogEnd)}
+            supervisor.log_ends(cluster, known)
 
 
 async def _answer_times(

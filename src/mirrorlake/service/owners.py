@@ -8,37 +8,55 @@ from math import inf
 
 import structlog
 
-from mirrorlake.clock import Clock
+from mirrorlake.clock import Clock, utc_text
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.owner_states import OwnerState, read_states, transactional_id
+from mirrorlake.destinations.owner_states import OwnerState, knock_id, read_states, transactional_id
 from mirrorlake.destinations.ownership import Ownership
-from mirrorlake.errors import MirrorlakeError, SupersededError, UnsupportedError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import LogEnd, TransactionState
+from mirrorlake.errors import (
+    CollisionError,
+    LoopError,
+    MirrorlakeError,
+    OtherMirrorError,
+    SupersededError,
+    UnsupportedError,
+)
+from mirrorlake.kafka.descriptions import TransactionState
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.handover import (
+    States,
+    holdings_after,
+    predecessors,
+    with_configured_partitions,
+    with_holdings,
+)
 from mirrorlake.service.holding import Holding
-from mirrorlake.service.provenance import States, generations_after, refusal
-from mirrorlake.service.targets import SHARDS_PER_MIRROR, Target, cluster_settings, transactional_id_of
+from mirrorlake.service.owner_life import CHECK_SECONDS, find_living
+from mirrorlake.service.owner_records import record_after
+from mirrorlake.service.owner_refusals import Place, find_refused, newly_held, place_of
+from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
 
 _log = structlog.get_logger("mirrorlake")
-
-CHECK_SECONDS = 5.0
-"""How often the owners are compared: a superseded process ends within about a lease."""
 
 TAKES_AT_ONCE = 8
 
 
 @dataclass(slots=True)
 class _Claimed:
-    """One mirror at one destination cluster. ``fills_from`` reads the clock, ``refusal`` says why it is not ours."""
+    """One mirror at one destination cluster.
+
+    ``fills_from`` reads the clock, ``refusal`` says why it is not ours, ``heard`` is the knock that was answered last.
+    """
 
     settings: ClusterSettings
     ownership: Ownership
     targets: list[Target]
-    refused_topics: dict[str, MirrorlakeError] = field(default_factory=dict)
+    refused: dict[Place, MirrorlakeError] = field(default_factory=dict)
     fills_from: float = inf
     refusal: MirrorlakeError | None = None
+    heard: tuple[int, int] | None = None
 
 
 class Owners:
@@ -61,16 +79,25 @@ class Owners:
         # State records are written one after another: topics are found while owners are compared.
         self._turn = asyncio.Lock()
 
-    def holding(self, mirror: str, cluster: str, shard: int) -> Holding:
-        """Returns what this process holds of a shard of ``mirror`` at a destination cluster. May be called anywhere."""
+    def holding(self, mirror: str, cluster: str, shard: int, destination: TopicPartition) -> Holding:
+        """Returns what this process holds of a shard of ``mirror`` at a destination partition. May be called anywhere.
+
+        Args:
+            mirror: its name.
+            cluster: the destination's.
+            shard: the one that ``destination`` is written by.
+            destination: other mirrors whose copy went on under this one have written there under ids of their own.
+        """
         claimed = self._claimed.get((mirror, cluster))
         state = claimed.ownership.state if claimed is not None else None
         if claimed is None:
             return Holding()
         if state is None:
             return Holding(refusal=claimed.refusal)
+        former = state.former_ids.get(destination.topic, {}).get(destination.partition, ())
         return Holding(
-            own_producer_ids=frozenset(state.producer_ids.get(shard, ())), fills_from_seconds=claimed.fills_from
+            own_producer_ids=frozenset(state.producer_ids.get(shard, ())) | frozenset(former),
+            fills_from_seconds=claimed.fills_from,
         )
 
     async def take(self, targets: Sequence[Target]) -> dict[int, MirrorlakeError]:
@@ -86,13 +113,14 @@ class Owners:
         errors: dict[int, MirrorlakeError] = {}
         for index, target in enumerate(targets):
             claimed = self._claimed.get(_key(target)) if isinstance(target.destination, KafkaDestination) else None
-            if claimed is not None and target.source.topic in claimed.refused_topics:
-                errors[index] = claimed.refused_topics[target.source.topic]
+            if claimed is not None and place_of(target) in claimed.refused:
+                errors[index] = claimed.refused[place_of(target)]
         return errors
 
     async def _take_all(self, groups: dict[tuple[str, str], _Claimed]) -> None:
         limit = asyncio.Semaphore(TAKES_AT_ONCE)
-        states = {cluster: await self._states(group) for cluster, group in _by_cluster(groups).items()}
+        everyone = {**self._claimed, **groups}
+        states = {name: await self._states(group, everyone) for name, group in _by_cluster(groups).items()}
 
         async def take_one(claimed: _Claimed) -> None:
             async with limit:
@@ -100,35 +128,96 @@ class Owners:
 
         await asyncio.gather(*(take_one(claimed) for claimed in groups.values()))
         self._claimed |= groups
+        for cluster, group in _by_cluster(groups).items():
+            await self._give_way(group, states[cluster])
 
-    async def watch(self, superseded: Callable[[SupersededError], None]) -> None:
-        """Compares owners again and again, until cancelled; calls ``superseded`` once where another one is found."""
+    async def _give_way(self, group: Sequence[_Claimed], before: States | None) -> None:
+        """Looks once more: a mirror that took the same partitions at the same moment was not seen when we did.
+
+        Who sees the other one gives way; nothing was appended yet. Both may: whoever tries again first has it then.
+        """
+        if before is None or (after := await self._states(group, self._claimed)) is None:
+            return
+        for claimed in group:
+            found = {place_of(target): newly_held(target, before, after) for target in claimed.targets}
+            lost = {
+                place: error for place, error in found.items() if error is not None and place not in claimed.refused
+            }
+            if not lost or claimed.ownership.state is None:
+                continue
+            claimed.refused |= lost
+            refused = [target for target in claimed.targets if place_of(target) in lost]
+            state = claimed.ownership.state
+            holdings = holdings_after((), refused, state, claimed.targets[0].mirror)
+            await self._write(claimed, with_holdings(state, holdings))
+
+    async def _write(self, claimed: _Claimed, state: OwnerState) -> None:
+        try:
+            await claimed.ownership.update(state)
+        except SupersededError:
+            raise
+        except MirrorlakeError as error:
+            claimed.refusal = error
+            _log.warning("state record not written, trying again", mirror=state.mirror, error=error.message)
+
+    async def watch(
+        self, superseded: Callable[[SupersededError], None], refused: Callable[[Target, MirrorlakeError], None]
+    ) -> None:
+        """Compares owners again and again, until cancelled.
+
+        Args:
+            superseded: called once where another owner is found.
+            refused: called for each target that was let through because nobody could be asked, and belongs to another.
+        """
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:
-                await self.check()
+                for target, error in await self.check():
+                    refused(target, error)
             except SupersededError as error:
                 superseded(error)
                 return
 
-    async def check(self) -> None:
+    async def check(self) -> list[tuple[Target, MirrorlakeError]]:
         """Compares owners once, takes what could not be taken before, and remembers new producer ids.
+
+        Returns:
+            Targets that ``take`` had let through because their cluster could not be asked, and that its state
+            records now turn out to give to another source or mirror, each with the reason.
 
         Raises:
             SupersededError: another process has taken a mirror over.
         """
         async with self._turn:
-            for group in _by_cluster(self._claimed).values():
-                await self._check_cluster(group)
+            groups = _by_cluster(self._claimed).values()
+            return [each for group in groups for each in await self._check_cluster(group)]
 
-    async def _check_cluster(self, group: Sequence[_Claimed]) -> None:
-        missing = [claimed for claimed in group if not claimed.ownership.is_held]
-        states = await self._states(missing) if missing else None
+    async def _check_cluster(self, group: Sequence[_Claimed]) -> list[tuple[Target, MirrorlakeError]]:
+        refused = await self._take_missing([claimed for claimed in group if not claimed.ownership.is_held])
+        await self._compare(group)
+        return refused
+
+    async def _take_missing(self, missing: Sequence[_Claimed]) -> list[tuple[Target, MirrorlakeError]]:
+        """Takes what is not held, or not any more; returns what only now turns out to be another's."""
+        if not missing:
+            return []
+        states = await self._states(missing, self._claimed)
+        found: list[tuple[Target, MirrorlakeError]] = []
         for claimed in missing:
+            known = dict(claimed.refused)
             await self._take(claimed, states)
+            found += [
+                (target, claimed.refused[place_of(target)])
+                for target in claimed.targets
+                if place_of(target) in claimed.refused and place_of(target) not in known
+            ]
+        return found
+
+    async def _compare(self, group: Sequence[_Claimed]) -> None:
         names = [transactional_id(claimed.ownership.mirror) for claimed in group]
+        knocks = [knock_id(claimed.ownership.mirror) for claimed in group]
         try:
-            found = await self._clients.client(group[0].settings).describe_transactions(names)
+            found = await self._clients.client(group[0].settings).describe_transactions([*names, *knocks])
         except MirrorlakeError:
             return  # not being able to ask is no reason to end
         for claimed, name in zip(group, names, strict=True):
@@ -137,8 +226,9 @@ class Owners:
                 await _prove(claimed.ownership)
             else:
                 claimed.ownership.check(state)
-        for claimed in group:
-            await self._remember(claimed)
+        for claimed, knock in zip(group, knocks, strict=True):
+            if not await self._remember(claimed):
+                await self._answer(claimed, found.get(knock))
 
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
@@ -162,10 +252,12 @@ class Owners:
         for target in targets:
             if not isinstance(target.destination, KafkaDestination) or not target.source_cluster_id:
                 continue
+            if isinstance(target.error, CollisionError | LoopError):
+                continue  # nothing is copied, so nothing is to be held either
             key = _key(target)
             if key not in groups:
                 groups[key] = self._claimed.get(key) or self._new(target, target.destination)
-            known = [t for t in groups[key].targets if _place(t) != _place(target)]
+            known = [t for t in groups[key].targets if place_of(t) != place_of(target)]
             groups[key].targets = [*known, target]
         return groups
 
@@ -176,38 +268,90 @@ class Owners:
         )
         return _Claimed(settings, ownership, [])
 
-    async def _states(self, group: Sequence[_Claimed]) -> States | None:
-        """Returns the state records of a group's cluster, None where they cannot be read now."""
+    async def _states(self, group: Sequence[_Claimed], everyone: Mapping[tuple[str, str], _Claimed]) -> States | None:
+        """Returns the state records of a group's cluster, None where they cannot be read now.
+
+        ``everyone`` are all this process serves: what it is configured for says more than records of before.
+        """
         settings = group[0].settings
         try:
-            return await read_states(self._clients.client(settings))
+            states = await read_states(self._clients.client(settings))
         except MirrorlakeError as error:
             for claimed in group:
                 claimed.refusal = error
             _log.warning("owners cannot be read", cluster=settings.name, error=error.message, hint=error.hint)
             return None
+        return with_configured_partitions(states, (each.targets[0].mirror for each in everyone.values()))
 
     async def _take(self, claimed: _Claimed, states: States | None) -> None:
         if states is None:
             return
         mirror = claimed.ownership.mirror
         before = states.get(mirror)
-        was_held = claimed.ownership.is_held
+        # One that was in doubt for a moment has waited before, and nobody else has filled gaps since.
+        is_new = not claimed.ownership.is_held and not (before is not None and claimed.ownership.wrote(before))
         try:
-            claimed.refused_topics = await self._refused(claimed, states)
+            claimed.refused = await find_refused(claimed.targets, states, self._clients.client(claimed.settings))
             first = claimed.targets[0]
             if before is None or before.source_cluster_id == first.source_cluster_id:
-                producer_ids = await self._producer_ids(claimed, before)
-                state = _state_of(claimed, before, producer_ids, self._hold_seconds)
+                client = self._clients.client(claimed.settings)
+                accepted = [t for t in claimed.targets if place_of(t) not in claimed.refused]
+                state = record_after(
+                    first.mirror,
+                    states,
+                    source_cluster_id=first.source_cluster_id,
+                    accepted=accepted,
+                    of_others=[
+                        t for t in claimed.targets if isinstance(claimed.refused.get(place_of(t)), OtherMirrorError)
+                    ],
+                    producer_ids=await find_producer_ids(client, mirror, before),
+                    map_producer_ids=await find_map_producer_ids(client, mirror, before, shards=_map_shards(claimed)),
+                    former_ids=await find_former_ids(client, accepted, states),
+                    hold_seconds=self._hold_seconds,
+                )
                 await claimed.ownership.update(state)
-                if not was_held:
+                if is_new:
                     claimed.fills_from = self._clock.elapsed_seconds() + self._wait_seconds(before)
-                    _log.info("mirror taken over", mirror=mirror, cluster=claimed.settings.name, owner=self._owner)
+                    self._say_taken(claimed, before)
+                    self._say_gone_on(accepted, before, states)
         except SupersededError:
             raise
         except MirrorlakeError as error:
             claimed.refusal = error
             _log.warning("ownership not taken, trying again", mirror=mirror, error=error.message, hint=error.hint)
+
+    def _say_taken(self, claimed: _Claimed, before: OwnerState | None) -> None:
+        facts = {"mirror": claimed.ownership.mirror, "cluster": claimed.settings.name, "owner": self._owner}
+        if before is None or before.is_released:
+            _log.info("mirror taken over", **facts)
+        else:
+            _log.warning(
+                "mirror taken over from an owner that has not let go: it died, or ends within seconds",
+                **facts,
+                owner_before=before.owner,
+                owner_since=utc_text(before.taken_at_ms),
+            )
+
+    async def find_living(self, targets: Sequence[Target]) -> dict[str, list[OwnerState]]:
+        """Returns the mirrors of ``targets`` that somebody else is alive to serve, by destination cluster.
+
+        Waits some seconds for the answer of an owner that has not let go. Takes nothing. Where nothing can be found out
+        that is logged, and the cluster left out: a dead owner must not keep anybody away.
+        """
+        wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
+        for target in targets:
+            if isinstance(target.destination, KafkaDestination):
+                settings = cluster_settings(target.destination.cluster)
+                wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
+        found = await asyncio.gather(*(self._living_at(*each) for each in wanted.values()))
+        return {name: living for name, living in zip(wanted, found, strict=True) if living}
+
+    async def _living_at(self, settings: ClusterSettings, mirrors: set[str]) -> list[OwnerState]:
+        try:
+            return await find_living(self._clients.client(settings), mirrors, clock=self._clock)
+        except MirrorlakeError as error:
+            _log.warning("not known who else serves the mirrors", cluster=settings.name, error=str(error))
+            return []
 
     def _wait_seconds(self, before: OwnerState | None) -> float:
         """Returns how long leases of the owner before may still be under way; nothing of a released one is."""
@@ -216,55 +360,60 @@ class Owners:
         # A record of an older version does not say; its leases are most likely as long as ours.
         return self._hold_seconds if before.hold_seconds is None else before.hold_seconds
 
-    async def _producer_ids(self, claimed: _Claimed, known: OwnerState | None) -> dict[int, tuple[int, ...]]:
-        """Returns every producer id the mirror's shards wrote under: those known, and those they stand for now.
+    def _say_gone_on(self, accepted: Sequence[Target], before: OwnerState | None, states: States) -> None:
+        for target in accepted:
+            for state in predecessors(target, states):
+                if before is not None and before.taken_at_ms > state.taken_at_ms:
+                    continue  # it was said when that happened
+                _log.info(
+                    "goes on with the copy of another mirror, which has let go of it",
+                    mirror=target.mirror.name,
+                    topic=target.destination_topic,
+                    partition=target.source.partition,
+                    mirror_before=state.mirror,
+                    owner_before=state.owner,
+                )
 
-        Raises:
-            MirrorlakeError: the coordinators could not be asked.
+    async def _answer(self, claimed: _Claimed, knock: TransactionState | MirrorlakeError | None) -> None:
+        """Writes the state record anew where somebody wants to know whether its owner is alive."""
+        state = claimed.ownership.state
+        if state is None or not claimed.ownership.is_held or not isinstance(knock, TransactionState):
+            return
+        heard = knock.producer_id, knock.producer_epoch
+        if heard != claimed.heard:
+            await self._write(claimed, state)
+            claimed.heard = heard
+
+    async def _remember(self, claimed: _Claimed) -> bool:
+        """Writes the state record anew where a shard's transactional id stands for another producer id than before.
+
+        Returns:
+            Whether it was written.
         """
-        names = {transactional_id_of(claimed.ownership.mirror, shard): shard for shard in range(SHARDS_PER_MIRROR)}
-        found = await self._clients.client(claimed.settings).describe_transactions(list(names))
-        ids = {shard: set(held) for shard, held in known.producer_ids.items()} if known else {}
-        for name, shard in names.items():
-            state = found.get(name)
-            if isinstance(state, UnsupportedError):
-                continue  # before Kafka 3.0, where `offsets: preserve`, which needs them, is refused
-            if isinstance(state, MirrorlakeError):
-                raise state
-            if isinstance(state, TransactionState):
-                ids.setdefault(shard, set()).add(state.producer_id)
-        return {shard: tuple(sorted(held)) for shard, held in sorted(ids.items())}
-
-    async def _remember(self, claimed: _Claimed) -> None:
-        """Writes the state record anew where a shard's transactional id stands for another producer id than before."""
         state = claimed.ownership.state
         if state is None or not claimed.ownership.is_held:
-            return
+            return False
         try:
-            producer_ids = await self._producer_ids(claimed, state)
-            if producer_ids != state.producer_ids:
-                await claimed.ownership.update(replace(state, producer_ids=producer_ids))
+            client = self._clients.client(claimed.settings)
+            producer_ids = await find_producer_ids(client, state.mirror, state)
+            map_ids = await find_map_producer_ids(client, state.mirror, state, shards=_map_shards(claimed))
+            if producer_ids != state.producer_ids or map_ids != state.map_producer_ids:
+                state = replace(state, producer_ids=producer_ids, map_producer_ids=map_ids)
+                await claimed.ownership.update(state)
+                return True
         except SupersededError:
             raise
         except MirrorlakeError as error:
             _log.warning("producer ids not remembered, trying again", mirror=state.mirror, error=error.message)
+        return False
 
-    async def _refused(self, claimed: _Claimed, states: States) -> dict[str, MirrorlakeError]:
-        """Returns, by source topic, why the destination belongs to another source or mirror than the one configured."""
-        refused: dict[str, MirrorlakeError] = {}
-        for target in claimed.targets:
-            topic = target.source.topic
-            error = refusal(target, states)
-            if error is not None and topic not in refused and not await self._is_empty(claimed, topic):
-                refused[topic] = error
-        return refused
 
-    async def _is_empty(self, claimed: _Claimed, topic: str) -> bool:
-        """Tells whether nothing was copied to the destination of ``topic`` yet, or it was made anew."""
-        partitions = [t.destination_partition for t in claimed.targets if t.source.topic == topic]
-        client: ClusterClient = self._clients.client(claimed.settings)
-        ends = (await client.log_ends(partitions)).values()
-        return all(isinstance(end, LogEnd) and end.end_offset == 0 for end in ends)
+def _is_of_another(error: MirrorlakeError | None) -> bool:
+    return isinstance(error, OtherMirrorError)
+
+
+def _map_shards(claimed: _Claimed) -> int:
+    return max((target.map_shards for target in claimed.targets if target.is_mapped), default=0)
 
 
 def _by_cluster(claimed: Mapping[tuple[str, str], _Claimed]) -> dict[str, list[_Claimed]]:
@@ -286,27 +435,3 @@ async def _prove(ownership: Ownership) -> None:
 def _key(target: Target) -> tuple[str, str]:
     assert isinstance(target.destination, KafkaDestination)
     return target.mirror.name, target.destination.cluster.name
-
-
-def _place(target: Target) -> tuple[str, str, int]:
-    return target.source.topic, target.destination.label, target.source.partition
-
-
-def _state_of(
-    claimed: _Claimed, before: OwnerState | None, producer_ids: Mapping[int, tuple[int, ...]], hold_seconds: float
-) -> OwnerState:
-    """Returns what to remember from now on; topics that stand refused stay as they were."""
-    accepted = [t for t in claimed.targets if t.source.topic not in claimed.refused_topics]
-    return OwnerState(
-        mirror=claimed.ownership.mirror,
-        source_cluster_id=claimed.targets[0].source_cluster_id,
-        shards=SHARDS_PER_MIRROR,
-        topic_ids={
-            **(before.topic_ids if before else {}),
-            **{t.source.topic: t.topic_id for t in accepted if t.topic_id},
-        },
-        producer_ids=producer_ids,
-        destinations={t.destination_topic: t.source.topic for t in accepted},
-        generations=generations_after(accepted, before.generations if before else {}),
-        hold_seconds=hold_seconds,
-    )

@@ -5,10 +5,15 @@ from types import MappingProxyType
 
 from mirrorlake.errors import (
     AuthenticationFailedError,
+    BatchTooLargeError,
     ChainBrokenError,
+    CollisionError,
     CorruptBatchError,
     DestinationAheadError,
     DestinationForeignError,
+    LoopError,
+    LostProgressError,
+    LostTailError,
     MirrorlakeError,
     MisalignedError,
     NotKafkaError,
@@ -18,6 +23,7 @@ from mirrorlake.errors import (
     PermissionDeniedError,
     RecordRefusedError,
     RecordTooLargeError,
+    RemoteTierError,
     SourceDivergedError,
     SourceGapError,
     SourceTruncatedError,
@@ -26,6 +32,7 @@ from mirrorlake.errors import (
     TopicRecreatedError,
     UnsupportedError,
     UntrustedBrokerError,
+    WrongTimestampsError,
 )
 
 PARK_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType(
@@ -36,11 +43,17 @@ PARK_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType(
         TopicMissingError: "missing",
         SourceGapError: "gap",
         CorruptBatchError: "corrupt",
+        BatchTooLargeError: "batch-too-large",
         DestinationAheadError: "ahead",
+        LostTailError: "lost-tail",
+        LostProgressError: "lost-progress",
         DestinationForeignError: "foreign",
         MisalignedError: "misaligned",
+        WrongTimestampsError: "wrong-timestamps",
         OtherSourceError: "other-source",
         OtherMirrorError: "other-mirror",
+        CollisionError: "collision",
+        LoopError: "loop",
         PartitionCountError: "partition-count",
         RecordTooLargeError: "too-large",
         RecordRefusedError: "record-refused",
@@ -54,6 +67,15 @@ PARK_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType(
     }
 )
 """One name for each class of errors that park; a class without a name of its own has its parent's."""
+
+
+WAIT_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType({RemoteTierError: "remote-tier"})
+"""What partitions wait for that nothing is wrong with; all other errors that do not park are failures."""
+
+
+def wait_name(error: MirrorlakeError | None) -> str:
+    """Returns the name of what a partition waits for, empty where it does not wait."""
+    return "" if error is None else WAIT_NAMES.get(type(error), "")
 
 
 def park_name(error: MirrorlakeError) -> str:

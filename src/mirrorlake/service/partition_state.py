@@ -12,25 +12,30 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import ClaimAheadError, MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.end_history import EndHistory
 
 AHEAD_SECONDS = 10.0
 """Elections may show an older end for a moment; nothing but a truncated or re-created source shows it for longer."""
+
+SOURCE_UNSEEN_SECONDS = 15.0
+"""A source is looked at twice a second; one not seen for so long has an end, and a lag, that nobody knows."""
 
 ONCE_FAILURES_MAX = 6
 """Failures in a row after which a bounded run gives a partition up: about eight seconds of back-off."""
 
 
 class StateName(StrEnum):
-    """What ``status`` says of a partition."""
+    """What ``status`` says of a partition; ``behind`` where no service is known to be at work on it."""
 
     RUNNING = "running"
+    BEHIND = "behind"
     CAUGHT_UP = "caught-up"
     PAUSED = "paused"
     PARKED = "parked"
@@ -42,12 +47,14 @@ class PartitionState:
     """One source partition at one destination, as last seen.
 
     ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
-    source's last stable offset, ``source_start`` its log start. ``once_end`` is where a bounded run stops, None
+    source's last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds``,
+    None until they were read. ``once_end`` is where a bounded run stops, None
     for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
     of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
     for its last lease, to be replaced. ``tail`` is the newest segment of ``archived`` that is known by name and size.
+    ``claim_looks`` counts the leases in a row that found a claim past the source's end.
     ``view_records`` are the records of the newest snapshot at the start, None where it does not say or there are none.
     """
 
@@ -64,11 +71,14 @@ class PartitionState:
     first_position: int | None = None
     source_start: int | None = None
     source_end: int | None = None
+    source_seen_seconds: float | None = None
+    end_history: EndHistory = field(default_factory=EndHistory)
     once_end: int | None = None
     waiting_since_seconds: float | None = None
     ahead_since_seconds: float | None = None
     bytes_per_record: float | None = None
     fruitless_offsets: int = 0
+    claim_looks: int = 0
     needs_tail_check: bool = True
     handed_on: HandedOn | None = None
     source_mark: SourceMark | None = None
@@ -107,10 +117,33 @@ class PartitionState:
 
     @property
     def lag(self) -> int | None:
-        """Offsets the destination is behind the source's last stable offset; None where either is not known."""
+        """Offsets the destination is behind the source's last stable offset as last seen, however long ago that was.
+
+        For deciding what to do; what is shown to anybody is `lag_now`.
+        """
         if self.position is None or self.source_end is None:
             return None
         return max(0, self.source_end - self.position)
+
+    def is_source_seen(self, now_seconds: float) -> bool:
+        """True where the source has told its end of late."""
+        seen = self.source_seen_seconds
+        return seen is not None and now_seconds - seen < SOURCE_UNSEEN_SECONDS
+
+    def lag_now(self, now_seconds: float) -> int | None:
+        """Returns how many offsets the destination is behind; None where the source was not seen of late."""
+        return self.lag if self.is_source_seen(now_seconds) else None
+
+    def lag_seconds(self, now_seconds: float) -> float | None:
+        """Returns how long the oldest offset not copied has been waiting, as far as this process has seen.
+
+        None where it is not known whether one does.
+        """
+        lag = self.lag_now(now_seconds)
+        if not lag or self.position is None:
+            return None if lag is None else 0.0
+        since = self.end_history.there_since(self.position)
+        return None if since is None else max(0.0, now_seconds - since)
 
     @property
     def state(self) -> StateName:
@@ -142,16 +175,31 @@ class PartitionState:
             return True
         return self.once_end is not None and self.position is not None and self.position >= self.once_end
 
+    @property
+    def may_have_lost_its_end(self) -> bool:
+        """True where the source's last stable offset is below the end that was fixed for it.
+
+        A new leader's high watermark lags for a moment; only its log end tells whether records are gone.
+        """
+        if self.once_end is None or self.source_end is None or self.is_finished:
+            return False
+        return self.source_end < self.once_end
+
     def saw_source(self, start: int, end: int, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
         self.flush_clock.saw_source(position=self.position, start=start, end=end, wall_seconds=wall_seconds)
         self.source_start = start
-        self.source_end = end
+        self._saw_end(end, now_seconds)
         self._keep_waiting_clock(now_seconds)
         if self.position is None or self.position <= end:
             self.ahead_since_seconds = None
         elif self.ahead_since_seconds is None:
             self.ahead_since_seconds = now_seconds
+
+    def _saw_end(self, end: int, now_seconds: float) -> None:
+        self.source_end = end
+        self.source_seen_seconds = now_seconds
+        self.end_history.saw(end, position=self.position, now_seconds=now_seconds)
 
     def is_ahead(self, now_seconds: float) -> bool:
         """True where the destination has been past the source's end too long for a late answer or an election.
@@ -183,7 +231,8 @@ class PartitionState:
                 self.first_position = row.start_offset
         if row.source_end is not None:
             # The source may have been looked at since the lease read it. An end that went back shows in the next look.
-            self.source_start, self.source_end = row.source_start, max(row.source_end, self.source_end or 0)
+            self.source_start = row.source_start
+            self._saw_end(max(row.source_end, self.source_end or 0), now_seconds)
         for flush in row.flushes:
             name = parse_segment_name(flush.key)
             if flush.is_ours and name is not None:
@@ -199,6 +248,7 @@ class PartitionState:
         elif self.is_archive and row.error is None and row.batches:
             self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
+        self.claim_looks = self.claim_looks + 1 if isinstance(row.error, ClaimAheadError) else 0
         self.handed_on = row.handed_on
         self.source_mark = row.mark or self.source_mark
         if self.is_parked and (row.error is None or between_leases(row.error) is not Decision.END):
@@ -212,6 +262,7 @@ class PartitionState:
 
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
         """Takes an error that came instead of a row."""
+        self.handed_on = None
         decision = self._took_outcome(error, now_seconds, moved=False)
         assert decision is not None
         return decision
@@ -219,8 +270,6 @@ class PartitionState:
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
         self.error = error
         self.needs_tail_check = error is not None
-        if error is not None:
-            self.handed_on = None
         if error is None:
             self.failures, self.retry_at_seconds = 0, 0.0
             return None

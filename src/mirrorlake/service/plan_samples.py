@@ -8,6 +8,8 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.batches import BatchHeader, walk
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.fetch import READ_UNCOMMITTED
+from mirrorlake.kafka.holes import check_empty
+from mirrorlake.kafka.known_offsets import fetch_known
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
@@ -19,16 +21,19 @@ SAMPLES_AT_ONCE = 8
 class Sample:
     """What two batches of a source partition say of all of it.
 
-    ``oldest_ms`` is the lowest timestamp of the first batch, None where there is none. ``is_transactional`` is True
+    ``oldest_ms`` is a timestamp of the first batch, its first record's if it says that, None where there is none.
+    ``is_transactional`` is True
     where one of the two was written in a transaction, or is a marker: the partition's offsets have gaps then.
+    ``error`` is why they could not be read, and nothing is known; None also where nothing was to be read.
     """
 
     oldest_ms: int | None = None
     is_transactional: bool = False
+    error: MirrorlakeError | None = None
 
 
 async def read_samples(rows: Sequence[StatusRow], clients: WorkerCache) -> list[Sample]:
-    """Returns a sample for each row, an empty one where nothing is to be copied or it could not be read."""
+    """Returns a sample for each row, an empty one where nothing is to be copied."""
     limit = asyncio.Semaphore(SAMPLES_AT_ONCE)
     asked: dict[tuple[str, TopicPartition], asyncio.Task[Sample]] = {}
 
@@ -36,8 +41,8 @@ async def read_samples(rows: Sequence[StatusRow], clients: WorkerCache) -> list[
         async with limit:
             try:
                 return await _sample(clients.client(row.target.source_cluster), row)
-            except MirrorlakeError:
-                return Sample()  # what is wrong is said where it is copied
+            except MirrorlakeError as error:
+                return Sample(error=error)
 
     for row in rows:
         key = (row.target.source_cluster.name, row.target.source)
@@ -63,12 +68,22 @@ async def _sample(client: ClusterClient, row: StatusRow) -> Sample:
     last = await _batch_at(client, row.target.source, row.source_end - 1)
     headers = [header for header in (first, last) if header is not None]
     return Sample(
-        oldest_ms=first.base_timestamp if first is not None and first.base_timestamp >= 0 else None,
+        oldest_ms=_oldest(first) if first is not None else None,
         is_transactional=any(header.is_transactional or header.is_control for header in headers),
     )
 
 
+def _oldest(header: BatchHeader) -> int | None:
+    """Returns the first timestamp of a batch, or where it does not say that, the highest."""
+    first = header.first_timestamp
+    found = header.max_timestamp if first is None else first
+    return found if found >= 0 else None
+
+
 async def _batch_at(client: ClusterClient, source: TopicPartition, offset: int) -> BatchHeader | None:
-    frame, answer = await client.fetch_once(source, offset, max_bytes=1, isolation_level=READ_UNCOMMITTED)
+    frame, answer = await fetch_known(client, source, offset, max_bytes=1, isolation_level=READ_UNCOMMITTED)
     with frame:
-        return next((batch.header for batch in walk(answer.records)), None)
+        first = next((batch.header for batch in walk(answer.records)), None)
+    if first is None:
+        await check_empty(client, source, offset, readable_end=answer.high_watermark, whose="source")
+    return first

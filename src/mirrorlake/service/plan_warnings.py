@@ -16,6 +16,8 @@ Configs = Mapping[str, str | None]
 BEFORE = "message.timestamp.before.max.ms"
 AFTER = "message.timestamp.after.max.ms"
 DAY_SECONDS = 86400.0
+AS_PRODUCED = "producer"
+"""``compression.type`` of a topic whose batches stay as they came."""
 DIFFERENCE = "message.timestamp.difference.max.ms"
 """The one setting of both limits before Kafka 3.6."""
 
@@ -53,13 +55,21 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
     return [
         f"{name}: {text}"
         for text in (
+            *_unread(sample),
             *_retention(target.source_configs, target.destination_configs, sample, now_ms),
             *_cleanup(target),
             *_sizes(target),
+            *_compression(target.source_configs, target.destination_configs),
             *_times(target.source_configs, target.destination_configs, sample, now_ms),
             *_gaps(target, target.destination, sample),
         )
     ]
+
+
+def _unread(sample: Sample) -> list[str]:
+    if sample.error is None:
+        return []
+    return [f"whether the source has gaps, and how old its records are, is not known: {sample.error.message}"]
 
 
 def _view(target: Target, destination: ArchiveDestination) -> list[str]:
@@ -131,6 +141,16 @@ def _sizes(target: Target) -> list[str]:
     return [
         f"max.message.bytes is {size.destination:,}, at the source {size.source:,}: larger batches are split, a larger "
         "record stops its partition as too-large"
+    ]
+
+
+def _compression(source: Configs, destination: Configs) -> list[str]:
+    codec = destination.get("compression.type") or AS_PRODUCED
+    if codec in (AS_PRODUCED, source.get("compression.type")):
+        return []
+    return [
+        f"compression.type={codec} has its brokers compress batches anew: one that grows above max.message.bytes by "
+        "that stops its partition as too-large; `producer` keeps them as they are"
     ]
 
 

@@ -4,16 +4,15 @@ A state record says which source cluster and which topic ids a mirror has copied
 records of a source topic that was made again go. What it says holds whatever the configuration says now.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import RecreationPolicy
 from mirrorlake.destinations.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError, OtherMirrorError, OtherSourceError, TopicRecreatedError
+from mirrorlake.offsets import StartKind
+from mirrorlake.service.handover import States, copied_by_another, holds, known_of
 from mirrorlake.service.targets import Target
-
-States = Mapping[str, OwnerState]
-"""State records of one destination cluster, by mirror."""
 
 Generations = Mapping[str, Mapping[str, str]]
 """Destination topic by source topic id, by destination topic as configured."""
@@ -70,14 +69,17 @@ def place(base: str, *, topic: str, topic_id: str, policy: RecreationPolicy, sta
 def refusal(target: Target, states: States) -> MirrorlakeError | None:
     """Returns why a destination topic that is not empty is not this mirror's to fill from the configured source.
 
-    With ``offsets: map`` other writers are welcome, also this mirror's own of another source topic.
+    With ``offsets: map`` other writers are welcome, also this mirror's own of another source topic; but not a second
+    copy of what another mirror has copied there.
     """
-    for state in states.values():
-        # One that ended gracefully has let go of its topics.
-        is_held = state.mirror != target.mirror.name and not state.is_released and not target.is_mapped
-        if is_held and target.destination_topic in state.destinations:
-            return _of_other_mirror(target, state)
-    before = states.get(target.mirror.name)
+    if target.is_mapped:
+        if not _begins_elsewhere(target) and (other := copied_by_another(target, states)) is not None:
+            return _copied_by(target, other)
+    else:
+        for state in states.values():
+            if state.mirror != target.mirror.name and holds(state, target.destination_topic, target.source.partition):
+                return _of_other_mirror(target, state)
+    before = _before(target, states)
     if before is None:
         return None
     if before.source_cluster_id != target.source_cluster_id:
@@ -92,12 +94,44 @@ def refusal(target: Target, states: States) -> MirrorlakeError | None:
     return recreated(target, known) if is_used else None
 
 
+def _begins_elsewhere(target: Target) -> bool:
+    """Tells whether the configuration itself says from where on a mapped partition is copied, if not from all of it."""
+    return target.map_start.kind is StartKind.LATEST or target.map_start.offset is not None
+
+
+def _before(target: Target, states: States) -> OwnerState | None:
+    """Returns what is known of the copy so far; what other mirrors mapped says nothing of this one's."""
+    if target.is_mapped:
+        return states.get(target.mirror.name)
+    return known_of(
+        states,
+        mirror=target.mirror.name,
+        base=target.base_topic,
+        topic=target.source.topic,
+        source_cluster_id=target.source_cluster_id,
+    )
+
+
 def _of_other_mirror(target: Target, other: OwnerState) -> MirrorlakeError:
     return OtherMirrorError(
-        f"destination topic {target.destination_topic} is filled by mirror {other.mirror} (owner {other.owner}), so "
-        f"mirror {target.mirror.name} cannot fill it",
-        hint=f"end that process gracefully, which releases its topics, before {target.mirror.name} begins; or mirror "
-        "to another topic",
+        f"partition {target.source.partition} of destination topic {target.destination_topic} is filled by mirror "
+        f"{other.mirror} (owner {other.owner}), so mirror {target.mirror.name} cannot fill it",
+        hint=f"end that process gracefully (SIGTERM), which releases what it fills: {target.mirror.name} then goes on "
+        f"with the copy, if it has the same source; where it died, start {other.mirror} once more under that name "
+        "first; or mirror to another topic",
+        expected=target.mirror.name,
+        found=other.mirror,
+    )
+
+
+def _copied_by(target: Target, other: OwnerState) -> MirrorlakeError:
+    where = f"{target.source.topic}: {{{target.source.partition}: …}}"
+    return OtherMirrorError(
+        f"mirror {other.mirror} (owner {other.owner}) has copied source {target.source} to {target.destination_topic}; "
+        f"mirror {target.mirror.name} has no progress there (`offsets: map`) and would copy it a second time",
+        hint=f"call the mirror {other.mirror} again, it goes on where it stopped; or say where {target.mirror.name} "
+        f"begins: `start: {{offsets: {{{where}}}}}` (`mirrorlake status` under the old name shows dest_next), or "
+        "`start: latest`; or copy to another topic",
         expected=target.mirror.name,
         found=other.mirror,
     )
@@ -123,6 +157,19 @@ def recreated(target: Target, known: str) -> TopicRecreatedError:
         f"restart` deletes its records and copies afresh, as does kafka-topics.sh --delete --topic "
         f"{target.destination_topic} by hand",
         expected=known,
+        found=target.topic_id,
+    )
+
+
+def shared_and_recreated(target: Target, others: Sequence[str]) -> TopicRecreatedError:
+    """Returns the error for a topic that has to be replaced, and cannot be for one mirror alone."""
+    return TopicRecreatedError(
+        f"source topic {target.source.topic} was deleted and made again (topic id {target.replaces}, now "
+        f"{target.topic_id}); {target.destination_topic} holds records of the one before, and mirror "
+        f"{', '.join(others)} fills a part of it",
+        hint="stop all of these mirrors, then delete the topic: kafka-topics.sh --delete --topic "
+        f"{target.destination_topic}",
+        expected=target.replaces,
         found=target.topic_id,
     )
 

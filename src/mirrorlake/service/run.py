@@ -7,13 +7,15 @@ At the end: live leases end, what is archived is flushed, lanes stop, Spark stop
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
+from prometheus_client import make_wsgi_app
 
-from mirrorlake.clock import SystemClock
+from mirrorlake.clock import SystemClock, utc_text
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
@@ -23,28 +25,36 @@ from mirrorlake.config.resolved import (
     KafkaDestination,
     OnPark,
 )
+from mirrorlake.destinations.owner_states import OwnerState
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.pipeline.lanes import LanePool, spark_lanes
-from mirrorlake.pipeline.lease_job import warm_up
+from mirrorlake.pipeline.engine import Engine, EngineBuilder
+from mirrorlake.pipeline.lanes import LanePool, engine_lanes
+from mirrorlake.pipeline.pulse import EnginePulse
 from mirrorlake.pipeline.recalls import Recalls
-from mirrorlake.pipeline.restart import restart_process
-from mirrorlake.pipeline.session import EngineSession, SessionSettings, build_session
+from mirrorlake.pipeline.restart import may_restart, restart_process
+from mirrorlake.pipeline.session import SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
+from mirrorlake.service import live
+from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.events import Events
+from mirrorlake.service.health import Part, Phase, Pulse, Verdict, readiness
+from mirrorlake.service.idle_selections import idle_selections
+from mirrorlake.service.listener import Listener, json_app, verdict_app
 from mirrorlake.service.map_shards import with_settled_shards
-from mirrorlake.service.metrics import Metrics, MetricsServer
+from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
 from mirrorlake.service.supervisor import Supervisor, lease_seconds_max, send_seconds_max
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
 from mirrorlake.service.topic_creation import create_topics
+from mirrorlake.service.view_keeper import ViewKeeper
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -58,6 +68,12 @@ RELEASE_SECONDS_MAX = 5.0
 
 NAMED_MAX = 10
 """Partitions that one log line names."""
+
+ENGINE_SILENT_SECONDS = 6.0
+"""Spark is asked every two seconds: two answers are missing."""
+
+JVM_DIED = "Spark's JVM died"
+LOST_EVERY_LEASE = "Spark lost every lease"
 
 DISCOVER_AGAIN_SECONDS = 5.0
 
@@ -79,22 +95,26 @@ PRELOAD_OF_NDJSON = "mirrorlake.archive.formats.json_kernels"
 class RunOptions:
     """What the command line adds to the configuration.
 
-    ``progressed`` is called now and then, with offsets copied and offsets to copy of a bounded run.
+    ``takes_over`` lets a bounded run take mirrors from an owner that is alive; a service always does.
+    ``progressed`` is called now and then, with offsets copied and offsets to copy of a bounded run. ``engine`` starts
+    what runs the leases.
     """
 
     once: bool = False
+    takes_over: bool = False
     progressed: Callable[[int, int], None] | None = None
+    engine: EngineBuilder = build_session
 
 
 def run(config: Configuration, options: RunOptions) -> int:
     """Runs the configured mirrors; returns the exit code.
 
     Returns:
-        0 ended as asked, 1 failed, 3 partitions stand parked (a bounded run, or ``on-park: exit``), 4 another
+        0 ended as asked, 1 failed, 3 ended as asked or by ``on-park: exit`` while partitions stand parked, 4 another
         process has taken over.
 
     Raises:
-        ConfigurationError: there is nothing to run, or the metrics address is taken.
+        ConfigurationError: there is nothing to run, or the metrics address of a service is taken.
         JavaUnusableError: Spark cannot start.
     """
     if config.refusal_to_run:
@@ -115,15 +135,24 @@ class _Service:
         self._owners = Owners(
             self._clients, owner=self._writer, clock=self._clock, hold_seconds=_send_seconds_max(config)
         )
+        self._markers = ArchiveMarkers(writer=self._writer, clock=self._clock)
         self._engine_died = False
+        self._engine_is_silent = False
         self._waiting_targets: list[Target] = []
         self._discovering: Future[list[Target]] | None = None
         self._discover_at_seconds = 0.0
         self._look_at_seconds = 0.0
         self._rediscoveries = 0
-        self._metrics = Metrics()
+        self._idle: set[str] = set()
+        self._asked_all = True
+        self._metrics = Metrics(clock=self._clock, has_v3=config.form is Form.MIRROR_V3)
+        self._pulse = Pulse(self._clock, stop_seconds=config.engine.stop_seconds)
+        self._serving: Supervisor | None = None
         self._events = Events(
-            self._metrics, self._clock, {m.name: m.destinations[0].label for m in config.enabled_mirrors}
+            self._metrics,
+            self._clock,
+            {m.name: m.destinations[0].label for m in config.enabled_mirrors},
+            is_v3=config.form is Form.MIRROR_V3,
         )
 
     def run(self) -> int:
@@ -135,7 +164,7 @@ class _Service:
 
     def _run(self, stop: StopSignal) -> int:
         _log.info(
-            "starting mirrorlake",
+            "starting mirror-v3" if self._config.form is Form.MIRROR_V3 else "starting mirrorlake",
             config=self._config.file,
             mirrors=len(self._config.enabled_mirrors),
             destination=", ".join(self._config.destination_types),
@@ -143,8 +172,8 @@ class _Service:
         server = self._listen()
         try:
             with ControlLoop() as control:
-                found = control.start(find_targets(self._config, self._clients))
-                session = build_session(
+                found = control.start(self._look())
+                session = self._options.engine(
                     SessionSettings(
                         lanes=self._config.engine.lanes,
                         batch_slots=self._config.engine.batch_slots,
@@ -156,9 +185,15 @@ class _Service:
                     # While the clusters are asked: the first lease of a session is a slow one. Should it fail, the
                     # lanes find out for themselves, and know what to do.
                     with contextlib.suppress(MirrorlakeError):
-                        warm_up(session.spark)
-                    supervisor = self._supervisor(found.result(), control, session.recalls)
-                    return self._serve(supervisor, session, control, stop)
+                        session.warm_up()
+                    targets, living = found.result()
+                    if living:
+                        return _served_elsewhere(living)
+                    supervisor = self._supervisor(targets, control, session.recalls)
+                    self._metrics.looked()
+                    self._serving = supervisor
+                    with EnginePulse(session.answers, lambda: self._pulse.moved(Part.ENGINE)):
+                        return self._serve(supervisor, session, control, stop)
                 finally:
                     control.call(self._clients.close(), timeout_seconds=10.0)
                     session.stop()
@@ -166,13 +201,56 @@ class _Service:
             if server is not None:
                 server.close()
 
-    def _listen(self) -> MetricsServer | None:
+    async def _look(self) -> tuple[list[Target], Mapping[str, Sequence[OwnerState]]]:
+        """Returns the targets, and who else serves their mirrors, by cluster, where that must not be taken over."""
+        targets = await find_targets(self._config, self._clients)
+        asks = self._options.once and not self._options.takes_over
+        return targets, await self._owners.find_living(targets) if asks else {}
+
+    def _listen(self) -> Listener | None:
         address = self._config.service.metrics
+        # mirror-v3's words and ways, which its users' tools may look for and its users may count on.
+        is_v3 = self._config.form is Form.MIRROR_V3
         if address is None:
+            if is_v3:
+                _log.info("metrics exporter disabled (MIRROR_V3_METRICS_PORT=0)")
             return None
-        server = MetricsServer(self._metrics, address.host, address.port)
-        _log.info("metrics endpoint listens", address=f"{address.host}:{server.port}", path="/metrics")
+        routes = {
+            "/metrics": make_wsgi_app(self._metrics.registry),
+            "/healthz": verdict_app(self._health),
+            "/readyz": verdict_app(self._readiness),
+            live.PATH: json_app(self._partitions),
+        }
+        try:
+            server = Listener(routes, address.host, address.port)
+        except ConfigurationError as error:
+            # A bounded run with the configuration of a service that runs: who serves the mirrors is found out later.
+            if not (is_v3 or self._options.once):
+                raise
+            _log.warning("metrics exporter failed; continuing", error=error.message, hint=error.hint, addr=str(address))
+            return None
+        if is_v3:
+            _log.info("metrics exporter listening on /metrics", addr=f"{address.host}:{server.port}")
+        else:
+            _log.info("metrics endpoint listens", address=f"{address.host}:{server.port}", path="/metrics")
         return server
+
+    def _health(self) -> Verdict:
+        serving = self._serving
+        return self._pulse.verdict(lease_overdue_seconds=serving.lease_overdue_seconds if serving else 0.0)
+
+    def _readiness(self) -> Verdict:
+        return readiness(
+            self._pulse.phase,
+            self._serving.states if self._serving else (),
+            self._waiting_targets,
+            sources={m.name: m.source.cluster.name for m in self._config.enabled_mirrors},
+            now_seconds=self._clock.elapsed_seconds(),
+        )
+
+    def _partitions(self) -> object:
+        states = self._serving.states if self._serving else ()
+        return live.partitions_json(states, now_seconds=self._clock.elapsed_seconds())
 
     def _asked_to_stop(self, name: str) -> None:
         # mirror-v3's words, which its users' tools may look for.
@@ -182,6 +260,7 @@ class _Service:
     # --- what there is to do ------------------------------------------------------------------------------
 
     def _supervisor(self, targets: Sequence[Target], control: ControlLoop, recalls: Recalls) -> Supervisor:
+        self._tell_idle(targets)
         states = self._states(targets, control)
         return Supervisor(
             states,
@@ -189,6 +268,7 @@ class _Service:
             lanes=self._config.engine.lanes,
             lease_seconds=self._config.engine.lease_seconds,
             memory_bytes_max=self._config.engine.memory_bytes // 8,
+            largest_batch_bytes=self._config.engine.largest_batch_bytes,
             once=self._options.once,
             clock=self._clock,
             events=self._events,
@@ -197,20 +277,24 @@ class _Service:
             changed=self._wake.set,
         )
 
+    def _tell_idle(self, targets: Sequence[Target]) -> None:
+        """Says which expressions select nothing, when they begin to."""
+        found = idle_selections(self._config.enabled_mirrors, targets)
+        for idle in found:
+            if idle.mirror.name not in self._idle:
+                _log.warning("mirror selects nothing", mirror=idle.mirror.name, why=idle.message)
+        self._idle = {idle.mirror.name for idle in found}
+
     def _states(self, targets: Sequence[Target], control: ControlLoop) -> list[PartitionState]:
         """Makes topics, reads positions; targets with transient errors are kept for another try."""
         settling = with_settled_shards(targets, self._clients, lanes=self._config.engine.lanes, clock=self._clock)
         targets = control.call(settling)
         self._waiting_targets = [t for t in targets if isinstance(t.error, TransientError)]
-        for target in self._waiting_targets:
-            assert target.error is not None
-            self._events.not_ready(target.mirror.name, target.source.topic, target.destination.label, target.error)
+        self._say_not_ready([(t, t.error) for t in self._waiting_targets if t.error is not None])
         ready = [t for t in targets if not isinstance(t.error, TransientError)]
         refused = control.call(create_topics(ready, self._clients))
         later = [t for t in ready if isinstance(refused.get(_topic_at(t)), TransientError)]
-        for target in later:
-            error = refused[_topic_at(target)]
-            self._events.not_ready(target.mirror.name, target.source.topic, target.destination.label, error)
+        self._say_not_ready([(t, refused[_topic_at(t)]) for t in later])
         self._waiting_targets += later
         ready = [t for t in ready if t not in later]
         made = [t for t in ready if t.creation and not t.error and _topic_at(t) not in refused]
@@ -227,10 +311,19 @@ class _Service:
         archives = [(t, s) for t, s in pairs if t.is_archive]
         if self._config.form is Form.MIRROR_V3:
             make_roots([t for t, _ in archives])
-        read_archive_positions(archives, writes=True)
-        for _, state in pairs:
-            self._events.began(state)
+        read_archive_positions(archives, writes=True, gone=self._markers.gone_roots())
+        self._markers.follow(archives)
+        with self._events.together():
+            for _, state in pairs:
+                self._events.began(state)
         return [state for _, state in pairs]
+
+    def _say_not_ready(self, waiting: Sequence[tuple[Target, MirrorlakeError]]) -> None:
+        with self._events.together():
+            for (mirror, topic, destination), error in {
+                (t.mirror.name, t.source.topic, t.destination.label): error for t, error in waiting
+            }.items():
+                self._events.not_ready(mirror, topic, destination, error)
 
     def _discover_again(self, supervisor: Supervisor, control: ControlLoop) -> None:
         """Asks again: soon for what could not be asked before, now and then for what is new at the sources.
@@ -242,26 +335,42 @@ class _Service:
         if self._discovering is None:
             names = self._mirrors_to_ask(now)
             if names is not None:
-                self._discovering = control.start(find_targets(self._config, self._clients, only=names or None))
+                self._asked_all = not names
+                served = {(s.mirror, s.destination, s.source.topic) for s in supervisor.states if not s.is_parked}
+                looking = find_targets(self._config, self._clients, only=names or None, served=served)
+                self._discovering = control.start(looking)
                 self._discovering.add_done_callback(lambda _: self._wake.set())
             return
         if not self._discovering.done():
             return
         targets, self._discovering = self._discovering.result(), None
+        if self._asked_all:
+            self._tell_idle(targets)
         self._discover_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self._rediscoveries += 1
         supervisor.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
         waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
         changes = find_changes(targets, supervisor.states, waiting=waiting)
+        with self._events.together():
+            for state, error in changes.stopped:
+                supervisor.stopped(state, error)
         if not supervisor.retire(changes.retired):
             self._look_at_seconds = now + LOOK_AGAIN_SECONDS  # a lease is at work on what is to be replaced
             return
         for state in changes.retired:
             self._events.retired(state)
-        for state, error in changes.explained:
-            supervisor.explain(state, error)
+        with self._events.together():
+            for state, error in changes.explained:
+                supervisor.explain(state, error)
         if changes.fresh or self._waiting_targets:
             supervisor.add(self._states(changes.fresh, control), {})
+
+    def _refused(self, supervisor: Supervisor, target: Target, error: MirrorlakeError) -> None:
+        """Stops what was begun while nobody could be asked whose it is."""
+        for state in supervisor.states:
+            place = (state.mirror, state.source, state.destination)
+            if place == (target.mirror.name, target.source, target.destination.label):
+                supervisor.stopped(state, error)
 
     def _mirrors_to_ask(self, now: float) -> set[str] | None:
         """Returns the names of the mirrors to ask for now, empty for all of them; None where nobody is asked."""
@@ -274,35 +383,46 @@ class _Service:
 
     # --- the loop -----------------------------------------------------------------------------------------
 
-    def _serve(self, supervisor: Supervisor, session: EngineSession, control: ControlLoop, stop: StopSignal) -> int:
+    def _serve(self, supervisor: Supervisor, session: Engine, control: ControlLoop, stop: StopSignal) -> int:
+        self._pulse.entered(Phase.SERVING)
+        observing = observe(
+            supervisor, self._clients, changed=self._wake.set, turned=lambda: self._pulse.moved(Part.CONTROL)
+        )
         watching = [
-            control.start(observe(supervisor, self._clients, changed=self._wake.set)),
-            control.start(self._owners.watch(supervisor.superseded)),
+            control.start(observing),
+            control.start(self._owners.watch(supervisor.superseded, partial(self._refused, supervisor))),
         ]
-        pool = spark_lanes(
+        pool = engine_lanes(
             session,
             lanes=self._config.engine.lanes,
             source=supervisor,
             on_engine_dead=self._on_engine_dead,
+            may_give_up=may_restart,
         )
         pool.start()
         try:
-            with DriftWatch(supervisor, seconds=self._config.engine.tail_check_seconds):
+            look_seconds = self._config.engine.tail_check_seconds
+            with (
+                DriftWatch(supervisor, self._markers, seconds=look_seconds),
+                ViewKeeper(supervisor, seconds=look_seconds, clock=self._clock),
+            ):
                 self._wait_for_end(supervisor, pool, control, stop)
+            self._pulse.entered(Phase.STOPPING)
             if stop.requested.is_set():
                 # What a source got since it was last looked at was there when the signal came.
                 control.call(observe_once(supervisor, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
+            self._start_again_without_engine(session, pool, stop)  # at once: lanes may wait for a frozen JVM
             supervisor.stop()
             ended = pool.stop(self._config.engine.stop_seconds)
             was_cut_short = self._options.once and stop.requested.is_set() and not supervisor.is_complete
         finally:
             for task in watching:
                 task.cancel()
-        if self._engine_died and not stop.requested.is_set():
-            restart_process(session)
+        self._start_again_without_engine(session, pool, stop)
         if ended and not self._engine_died and supervisor.is_quiet:
             with contextlib.suppress(TimeoutError):
                 control.call(self._owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
+        self._markers.update()
         self._events.ended(supervisor.states)
         if not ended:
             _log.error("graceful stop gave up", seconds=self._config.engine.stop_seconds)
@@ -310,6 +430,10 @@ class _Service:
             _log.error("stopped before the ends found at the start were reached", hint="run it again, it goes on there")
             return EXIT_FAILED
         return self._exit_code(supervisor, ended=ended)
+
+    def _start_again_without_engine(self, session: Engine, pool: LanePool, stop: StopSignal) -> None:
+        if self._engine_died and not stop.requested.is_set():
+            restart_process(session, why=LOST_EVERY_LEASE if pool.is_engine_useless else JVM_DIED)
 
     def _on_engine_dead(self) -> None:
         self._engine_died = True
@@ -329,7 +453,10 @@ class _Service:
                 return
             if self._must_exit(supervisor):
                 return
+            self._pulse.moved(Part.DRIVER)
             pool.wake()
+            pool.look()
+            self._watch_engine()
             supervisor.recall_waited_for()
             now = self._clock.elapsed_seconds()
             if heartbeat is not None and now >= next_beat:
@@ -340,6 +467,20 @@ class _Service:
                 self._options.progressed(*supervisor.progress)
             self._wake.wait(0.5)
             self._wake.clear()
+
+    def _watch_engine(self) -> None:
+        """Says when Spark has fallen silent, and when it answers again."""
+        seconds = self._pulse.age_seconds(Part.ENGINE)
+        is_silent = seconds > ENGINE_SILENT_SECONDS
+        if is_silent and not self._engine_is_silent:
+            _log.warning(
+                "Spark's JVM does not answer",
+                seconds=round(seconds, 1),
+                hint="it is frozen, or short of memory or CPU; leases wait for it",
+            )
+        if not is_silent and self._engine_is_silent:
+            _log.info("Spark's JVM answers again")
+        self._engine_is_silent = is_silent
 
     def _must_exit(self, supervisor: Supervisor) -> bool:
         if supervisor.end_error is not None:
@@ -353,27 +494,77 @@ class _Service:
             _log.error("another process has taken over", error=str(supervisor.end_error))
             return EXIT_SUPERSEDED
         parked = [state for state in supervisor.states if state.is_parked]
-        failed = [state for state in supervisor.states if state.gave_up] if self._options.once else []
+        failed = self._given_up(supervisor) if self._options.once else []
         if unflushed := supervisor.unflushed:
             _log.error(
                 "the graceful stop could not archive everything",
                 partitions=len(unflushed),
-                offsets=sum((s.once_end or 0) - (s.position or 0) for s in unflushed),
+                offsets=_offsets_left(unflushed),
                 left=", ".join(_left(s) for s in unflushed[:NAMED_MAX]) + (" …" if len(unflushed) > NAMED_MAX else ""),
                 hint="nothing is lost: the next start goes on from there",
             )
             return EXIT_FAILED
-        if failed or not ended or (self._options.once and self._waiting_targets):
+        if failed:
+            _log.error(
+                "gave up before everything was copied",
+                partitions=len(failed),
+                left=", ".join(failed[:NAMED_MAX]) + (" …" if len(failed) > NAMED_MAX else ""),
+                hint="the lines above say why; run it again, it goes on there",
+            )
+        if failed or not ended:
             return EXIT_FAILED
-        if parked and (self._options.once or self._config.on_park is OnPark.EXIT):
+        if parked:
+            names = [_left(state) for state in parked]
+            _log.error(
+                "ended while partitions stand parked",
+                partitions=len(parked),
+                left=", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else ""),
+            )
             return EXIT_PARKED
         return EXIT_DONE
 
+    def _given_up(self, supervisor: Supervisor) -> list[str]:
+        """Returns what a bounded run leaves that it tried often enough, or could not even ask for."""
+        failed = [_left(state) for state in supervisor.states if state.gave_up]
+        return failed + [
+            f"{target.mirror.name}: {target.source.topic} ({target.destination.label})"
+            for target in self._waiting_targets
+        ]
+
+
+def _served_elsewhere(living: Mapping[str, Sequence[OwnerState]]) -> int:
+    """Says which mirrors another process is alive to serve; returns the exit code."""
+    for cluster, states in living.items():
+        for state in states:
+            _log.error(
+                "another process serves the mirror, and a bounded run does not take it over",
+                mirror=state.mirror,
+                cluster=cluster,
+                owner=state.owner,
+                owner_since=utc_text(state.taken_at_ms),
+                hint="end that process, or let it do the work; --take-over ends it",
+            )
+    return EXIT_SUPERSEDED
+
+
+def _offsets_left(states: Sequence[PartitionState]) -> int | str:
+    """Returns how many offsets partitions still need, ``unknown`` where one of them could not be read."""
+    left = 0
+    for state in states:
+        if state.once_end is None or state.position is None:
+            return "unknown"
+        left += state.once_end - state.position
+    return left
+
 
 def _left(state: PartitionState) -> str:
-    """Returns an archived partition and the offsets a stop left at its source, both inclusive; ? where not known."""
+    """Returns a partition and the offsets that are left at its source, both inclusive; ? where not known."""
+    source = state.source.topic if state.source.partition == UNKNOWN_PARTITION else str(state.source)
     first = "?" if state.position is None else state.position
-    return f"{state.mirror}: {state.source} {first}…{(state.once_end or 1) - 1} ({state.destination})"
+    end = state.source_end if state.once_end is None else state.once_end
+    if end is not None and end == state.position:
+        return f"{state.mirror}: {source} nothing ({state.destination})"
+    return f"{state.mirror}: {source} {first}…{'?' if end is None else end - 1} ({state.destination})"
 
 
 def _send_seconds_max(config: Configuration) -> float:

@@ -3,22 +3,28 @@
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
 import structlog
 
-from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.formats.registry import extension_of, open_segment
-from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
+from mirrorlake.archive.newest import check_kind
+from mirrorlake.archive.origin import Origin, check_origin
+from mirrorlake.archive.root_marker import read_root_marker
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, check_described, sidecar_folder, sidecar_key
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule, snapshot_rule
+from mirrorlake.archive.topic_record import check_is_new
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     Compaction,
     KafkaDestination,
+    LostTailPolicy,
     OffsetMode,
     RecreationPolicy,
     TimestampMode,
@@ -27,13 +33,13 @@ from mirrorlake.config.resolved import (
 from mirrorlake.destinations.archive import ArchiveSettings
 from mirrorlake.destinations.map_settings import MapSettings, map_transactional_id
 from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.errors import ChainBrokenError, MirrorlakeError, OtherSourceError, TopicRecreatedError
+from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
-from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.targets import Target, cluster_settings
@@ -68,6 +74,12 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
     return state
 
 
+def _stamps_times(target: Target, destination: KafkaDestination) -> bool:
+    """True where records get the time of their copying from us, because their topic keeps what it is given."""
+    is_asked = destination.timestamp_mode is TimestampMode.DESTINATION
+    return is_asked and (target.destination_configs.get(TIMESTAMP_TYPE) or CREATE_TIME) == CREATE_TIME
+
+
 def _map_work(target: Target, destination: KafkaDestination) -> MapWork:
     shard = target.map_shard
     return MapWork(
@@ -85,7 +97,11 @@ def _map_work(target: Target, destination: KafkaDestination) -> MapWork:
             start=target.map_start,
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             restarts_recreated=target.mirror.on_recreate is RecreationPolicy.RESTART,
+            own_producer_ids=target.own_producer_ids,
+            copies_lost_again=target.mirror.on_lost_tail is LostTailPolicy.COPY_AGAIN,
             keeps_log_append_time=destination.timestamp_mode is TimestampMode.SOURCE,
+            stamps_times=_stamps_times(target, destination),
+            source_is_compacted=target.source_is_compacted,
         ),
     )
 
@@ -110,6 +126,7 @@ def _work(target: Target, writer: str) -> DestinationWork:
                 source_is_compacted=target.source_is_compacted,
                 destination_is_compacted=target.destination_is_compacted,
                 keeps_log_append_time=destination.timestamp_mode is TimestampMode.SOURCE,
+                stamps_times=_stamps_times(target, destination),
             ),
         )
     return ArchiveWork(
@@ -127,6 +144,8 @@ def _work(target: Target, writer: str) -> DestinationWork:
             writer=writer,
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             snapshots=_snapshot_rule(target, destination),
+            snapshots_kept=destination.snapshots_kept,
+            source_is_compacted=target.source_is_compacted,
         ),
     )
 
@@ -162,87 +181,78 @@ def archived_partition(target: Target) -> PartitionFolder:
     )
 
 
-def read_archive_positions(states: Sequence[tuple[Target, PartitionState]], *, writes: bool) -> None:
+def read_archive_positions(
+    states: Sequence[tuple[Target, PartitionState]],
+    *,
+    writes: bool,
+    gone: Mapping[StoreSettings, MirrorlakeError] = MappingProxyType({}),
+) -> None:
     """Checks every archived partition's chain and sets its state's position; errors become the state's.
 
     Args:
         states: archive targets with their states.
         writes: whether stores are probed and leftovers swept; False touches nothing.
+        gone: stores that must not be written to, each with the reason.
     """
     stores = {store_settings(t.destination) for t, _ in states if isinstance(t.destination, ArchiveDestination)}
-    refused = {store: error for store in stores if writes and (error := _probe(store)) is not None}
+    refused = {**gone, **{store: error for store in stores if (error := _of_later_version(store)) is not None}}
+    probed = {store: _probe(store) for store in stores if writes and store not in refused}
+    refused |= {store: error for store, error in probed.items() if error is not None}
     with ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="chain-check") as pool:
         list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
 
 
-def check_source_of(
-    archived: PartitionFolder, tail: Segment, *, source: TopicPartition, cluster_id: str, topic_id: str
-) -> SegmentFooter | None:
+def check_target(target: Target, archived: PartitionFolder, tail: Segment) -> SegmentFooter | None:
     """Checks that the newest segment was written from the topic that is configured now, and returns its footer.
 
     Segments of mirror-v3 have none and do not say.
 
     Raises:
-        OtherSourceError: it was written from another cluster.
+        OtherSourceError: it was written from another cluster, topic or partition.
         TopicRecreatedError: it was written from another topic of the same name.
-        ChainBrokenError: the segment cannot be read.
+        ChainBrokenError: it cannot be read; it is a snapshot where none should be, or none where one should.
     """
+    assert isinstance(target.destination, ArchiveDestination)
     key = f"{archived.prefix}/{tail.name}"
     with open_segment(archived.store, key) as segment:
         footer = segment.footer
     if footer is None:
-        return None
-    written = footer.envelope
-    if _differ(written.cluster_id, cluster_id):
-        raise OtherSourceError(
-            f"{key} was written from cluster id {written.cluster_id}, source {source.topic} is configured of "
-            f"cluster id {cluster_id}",
-            hint="archive another cluster's topic under another `name`; the files stay readable where they are",
-            expected=written.cluster_id,
-            found=cluster_id,
-        )
-    if written.topic_id and _differ(written.topic_id, topic_id):
-        raise TopicRecreatedError(
-            f"source topic {source.topic} was deleted and made again (topic id {written.topic_id}, now "
-            f"{topic_id}); {key} holds records of the one before",
-            hint="`on-recreate: new-topic` archives the new one in a folder of its own; the old files stay readable "
-            "where they are",
-            expected=written.topic_id,
-            found=topic_id,
-        )
+        check_described(key)
+    else:
+        check_origin(Origin.of(footer), origin_of(target), what=f"{key} was written")
+        expects_snapshot = target.destination.compaction is Compaction.LOG
+        check_kind(key, is_snapshot=footer.snapshot is not None, expects_snapshot=expects_snapshot)
     return footer
 
 
-def check_target(target: Target, archived: PartitionFolder, tail: Segment) -> SegmentFooter | None:
-    """Checks a newest segment as `check_source_of` does, against the source of a target.
+def check_end(target: Target, archived: PartitionFolder, chain: Chain) -> SegmentFooter | None:
+    """Checks that a target may go on where an archive ends: whose the newest segment is, and who claimed the next.
+
+    An archive without any segment must be one that never had one.
+
+    Returns:
+        What the newest segment says of itself; None where there is none, or it is mirror-v3's.
 
     Raises:
-        ChainBrokenError: it is a snapshot where none should be, or none where one should; or see `check_source_of`.
+        MirrorlakeError: see `check_target`, `check_is_new` and `ArchivedPartition.pending_claim`.
     """
-    footer = check_source_of(
-        archived, tail, source=target.source, cluster_id=target.source_cluster_id, topic_id=target.topic_id
-    )
-    if footer is not None:
-        _check_kind(target, footer, f"{archived.prefix}/{tail.name}")
+    footer = None
+    if chain.tail is not None:
+        footer = check_target(target, archived, chain.tail)
+    else:
+        check_is_new(archived.store, target.destination_topic, origin_of(target))
+    archived.pending_claim(chain, origin=origin_of(target))
     return footer
 
 
-def _check_kind(target: Target, footer: SegmentFooter, key: str) -> None:
-    assert isinstance(target.destination, ArchiveDestination)
-    if (footer.snapshot is not None) == (target.destination.compaction is Compaction.LOG):
-        return
-    held, hint = "every record", "leave `compaction` out"
-    if footer.snapshot is not None:
-        held, hint = "snapshots of the latest record per key", "set `compaction: log`"
-    raise ChainBrokenError(
-        f"{key} belongs to {held}, and mirror {target.mirror.name} is configured to write the other kind there",
-        hint=f"{hint} to continue what is there, or choose another destination name",
-        key=key,
+def origin_of(target: Target) -> Origin:
+    """Returns whose records a target's archive holds."""
+    return Origin(
+        cluster_id=target.source_cluster_id,
+        topic=target.source.topic,
+        topic_id=target.topic_id or None,
+        partition=target.source.partition,
     )
-
-
-def _differ(written: str, now: str) -> bool:
-    return bool(written and now) and written != now
 
 
 def make_roots(targets: Sequence[Target]) -> None:
@@ -258,6 +268,17 @@ def make_roots(targets: Sequence[Target]) -> None:
         if isinstance(store, FilesystemSettings):
             with contextlib.suppress(OSError):
                 store.root.mkdir(parents=True, exist_ok=True)
+
+
+def _of_later_version(store: StoreSettings) -> MirrorlakeError | None:
+    """Returns why an archive is not ours to go on with; a damaged marker is no reason, and said when it is due."""
+    try:
+        read_root_marker(open_store(store))
+    except UnsupportedError as error:
+        return error
+    except MirrorlakeError:
+        return None
+    return None
 
 
 def _probe(store: StoreSettings) -> MirrorlakeError | None:
@@ -279,9 +300,9 @@ def _read_position(
             raise error
         archived = archived_partition(target)
         chain = archived.find_end()
+        footer = check_end(target, archived, chain)
         if writes:
             archived.sweep(chain)
-        footer = check_target(target, archived, chain.tail) if chain.tail is not None else None
         if footer is not None:
             _take_newest(state, footer, chain.position)
         elif chain.tail is not None and isinstance(state.work, ArchiveWork):

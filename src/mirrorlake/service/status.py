@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from mirrorlake.clock import utc_text
 from mirrorlake.config.resolved import Configuration, KafkaDestination
 from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.errors import MirrorlakeError
@@ -12,11 +13,13 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.idle_selections import IdleSelection, idle_selections
+from mirrorlake.service.live import Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
 from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import StateName
-from mirrorlake.service.states import archived_partition, check_target
+from mirrorlake.service.states import archived_partition, check_end
 from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
 
 Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
@@ -26,7 +29,8 @@ Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
 class StatusRow:
     """One source partition at one destination. Offsets are None where they could not be read.
 
-    ``mapped`` says more of a destination whose offsets are mapped; None for any other.
+    ``mapped`` says more of a destination whose offsets are mapped; None for any other. ``live`` is what a running
+    service says of the partition; None where none answered, or none that serves it.
     """
 
     target: Target
@@ -34,6 +38,7 @@ class StatusRow:
     source_end: int | None = None
     position: int | None = None
     mapped: MappedPosition | None = None
+    live: LivePartition | None = None
     error: MirrorlakeError | None = None
 
     @property
@@ -44,37 +49,94 @@ class StatusRow:
         return self.source_end - self.position
 
     @property
-    def state(self) -> StateName:
-        """``caught-up`` at the source's end, ``parked`` where a permanent error stands, else ``unknown``.
+    def lag_seconds(self) -> float | None:
+        """How long the oldest offset not copied has been waiting; None where no service is there to have seen it."""
+        if self.lag == 0:
+            return 0.0
+        return self.live.lag_seconds if self.live is not None else None
 
-        Whether a process is at work cannot be seen from the clusters, so a lag says ``unknown``.
+    @property
+    def state(self) -> StateName:
+        """``parked`` where a permanent error stands or the service says so, ``caught-up`` at the source's end.
+
+        ``running`` where a service that answers copies it, ``behind`` where none is known to, ``unknown`` where the
+        offsets could not be read.
         """
         if self.error is not None:
             return StateName.PARKED if between_leases(self.error) is Decision.PARK else StateName.UNKNOWN
-        return StateName.CAUGHT_UP if self.lag == 0 else StateName.UNKNOWN
+        if self.live is not None and self.live.state is StateName.PARKED:
+            return StateName.PARKED
+        if self.lag is None:
+            return StateName.UNKNOWN
+        if self.lag == 0:
+            return StateName.CAUGHT_UP
+        is_served = self.live is not None and self.live.state in (StateName.RUNNING, StateName.CAUGHT_UP)
+        return StateName.RUNNING if is_served else StateName.BEHIND
 
-    def as_json(self) -> dict[str, str | int | None]:
+    def as_json(self) -> dict[str, str | int | float | None]:
         """Returns the row of ``status --format json``.
 
-        ``error`` is present exactly when the row failed, ``reason`` when it is parked: one of ``PARK_NAMES``.
+        ``error`` is present exactly when the row failed, ``reason`` when it is parked: one of ``PARK_NAMES``. Where a
+        running service waits, ``waiting`` says for what, and ``reason`` is one of ``WAIT_NAMES``.
+        ``owner`` and ``owner_since`` are where a process has taken the mirror at a Kafka destination, and not let go.
+        ``service`` is what a running service calls the partition's state, ``unknown`` where none answers.
         """
-        row: dict[str, str | int | None] = {
+        row: dict[str, str | int | float | None] = {
             **self.target.as_json(),
             "source_low": self.source_start,
             "source_high": self.source_end,
             "dest_next": self.position,
             "lag": self.lag,
+            "lag_seconds": self.lag_seconds,
             "state": self.state.value,
+            "service": (self.live.state if self.live is not None else StateName.UNKNOWN).value,
         }
+        if (owner := self.target.owner) is not None and not owner.is_released:
+            row |= {"owner": owner.owner, "owner_since": utc_text(owner.taken_at_ms)}
         if self.error is not None:
             if self.state is StateName.PARKED:
                 row["reason"] = park_name(self.error)
             row["error"] = str(self.error)
+        elif self.live is not None and self.live.state is StateName.PARKED:
+            row["reason"], row["error"] = self.live.reason, self.live.error
+        elif self.live is not None and self.live.reason:
+            row["reason"], row["waiting"] = self.live.reason, self.live.error
         return row
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Everything ``status`` shows: one row per target, what selects nothing, and what a running service said."""
+
+    rows: Sequence[StatusRow]
+    idle: Sequence[IdleSelection]
+    service: LiveService
+
+
+async def read_live_status(config: Configuration) -> Status:
+    """Returns how everything stands by the clusters and stores, and by the service that listens where `run` would."""
+    clients = WorkerCache()
+    asking = asyncio.create_task(asyncio.to_thread(ask_service, config.service.metrics))
+    try:
+        targets = await find_targets(config, clients)
+        rows = await read_rows(targets, clients)
+    finally:
+        await clients.close()
+        service = await asking
+    return Status(
+        rows=[replace(row, live=service.partitions.get(_key(row.target))) for row in rows],
+        idle=idle_selections(config.enabled_mirrors, targets),
+        service=service,
+    )
+
+
+def _key(target: Target) -> Key:
+    partition = None if target.source.partition == UNKNOWN_PARTITION else target.source.partition
+    return (target.mirror.name, target.source.topic, partition, target.destination.label)
+
+
 async def read_status(config: Configuration) -> list[StatusRow]:
-    """Returns one row per target, in the configuration's order; sources and destinations are asked side by side."""
+    """Returns one row per target, in the configuration's order."""
     clients = WorkerCache()
     try:
         targets = await find_targets(config, clients)
@@ -85,12 +147,11 @@ async def read_status(config: Configuration) -> list[StatusRow]:
 
 async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusRow]:
     """Returns one row per target, with whatever could be read."""
-    sources, kafka, mapped, archives = await asyncio.gather(
-        _source_ends(targets, clients),
-        _kafka_positions(targets, clients),
-        mapped_positions(targets, clients),
-        _archive_positions(targets),
+    kafka, mapped, archives = await asyncio.gather(
+        _kafka_positions(targets, clients), mapped_positions(targets, clients), _archive_positions(targets)
     )
+    # Only then: a copy that is served meanwhile never stands past an end that was read after its position.
+    sources = await _source_ends(targets, clients)
     positions: dict[int, int | MappedPosition | MirrorlakeError] = {**kafka, **mapped, **archives}
     return [_row(n, target, sources, positions) for n, target in enumerate(targets)]
 
@@ -167,8 +228,7 @@ async def _archive_positions(targets: list[Target]) -> dict[int, int | Mirrorlak
         try:
             archived = archived_partition(target)
             chain = archived.find_end()
-            if chain.tail is not None:
-                check_target(target, archived, chain.tail)
+            check_end(target, archived, chain)
         except MirrorlakeError as error:
             return error
         return chain.position

@@ -4,7 +4,6 @@ Thread-safe: lanes ask from their own threads, the observer tells it the sources
 truth: every position in it was read from a destination (law 1).
 """
 
-import pickle
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +15,15 @@ from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.flush_clock import Retention
+from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.pipeline.lanes import Lease
+from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
@@ -83,6 +84,7 @@ class _Running:
     number: int
     lane: int
     began: float
+    ends_by: float
     sends_until: float
     states: Sequence[PartitionState]
 
@@ -96,6 +98,7 @@ class Supervisor:
         lanes: how many lanes there are.
         lease_seconds: how long a live lease runs; up to `lease_seconds_max` where it can be recalled.
         memory_bytes_max: bound of the receive buffers of all lanes together.
+        largest_batch_bytes: what one record batch may decompress to.
         once: stop at each state's ``once_end``, flushing whatever the triggers say.
         clock: the driver's clock.
         events: told what happens; logs and metrics hang there.
@@ -112,6 +115,7 @@ class Supervisor:
         lanes: int,
         lease_seconds: float,
         memory_bytes_max: int,
+        largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX,
         once: bool,
         clock: Clock,
         events: Events,
@@ -125,6 +129,7 @@ class Supervisor:
         self._lanes = lanes
         self._lease_seconds = lease_seconds
         self._memory_bytes_max = memory_bytes_max
+        self._largest_batch_bytes = largest_batch_bytes
         self._once = once
         self._clock = clock
         self._events = events
@@ -180,6 +185,15 @@ class Supervisor:
             return self._end is None and not any(s.is_leased or now < s.unknown_until_seconds for s in self._states)
 
     @property
+    def lease_overdue_seconds(self) -> float:
+        """How long ago the latest of all leases should have ended, or its worker been killed; 0 where none is late."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            return max(
+                (now - running.ends_by for running in self._running.values() if now > running.ends_by), default=0.0
+            )
+
+    @property
     def is_complete(self) -> bool:
         """True where every partition of a bounded run is at its end, or nothing will get it there."""
         with self._lock:
@@ -226,6 +240,15 @@ class Supervisor:
             if state.is_parked:
                 state.error = error
                 self._events.lease_ended(-1, state, None, Decision.PARK)
+
+    def stopped(self, state: PartitionState, error: MirrorlakeError) -> None:
+        """Takes that a look at the clusters found a partition that must not be copied any more; a later one may not."""
+        with self._lock:
+            state.was_refused = True
+            for running in self._running.values():
+                if any(each is state for each in running.states):
+                    self._recalls.recall(running.number)
+        self.drifted(state, error)
 
     def drifted(self, state: PartitionState, error: MirrorlakeError) -> None:
         """Takes that the last segment of an archived partition is not what it was: it stops, once."""
@@ -291,7 +314,27 @@ class Supervisor:
                         error = explain_out_of_range(state.source, state.position or 0, *ends[state.source])
                         self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._balance(now)
-        self._events.observed(self._states)
+            self._events.looked(self._states)
+
+    def ends_to_ask(self, cluster: str) -> Sequence[TopicPartition]:
+        """Returns the partitions of a source cluster whose logs may end below what this run was to copy."""
+        with self._lock:
+            here = (s for s in self._states if self._source_clusters[s.mirror].name == cluster)
+            return sorted({state.source for state in here if state.may_have_lost_its_end})
+
+    def log_ends(self, cluster: str, ends: Mapping[TopicPartition, int]) -> None:
+        """Takes where the leaders' logs end. A bounded run, or a stop, that was to go further ends there.
+
+        The records between are gone at the source (an unclean election, a disk): nobody can copy them any more.
+        """
+        with self._lock:
+            for state in self._states:
+                if state.source not in ends or self._source_clusters[state.mirror].name != cluster:
+                    continue
+                if state.may_have_lost_its_end and state.once_end is not None and ends[state.source] < state.once_end:
+                    self._events.source_lost_its_end(state, ends[state.source])
+                    state.once_end = ends[state.source]
+        self._changed()
 
     def times_to_ask(self, cluster: str) -> Mapping[int, Sequence[TopicPartition]]:
         """Returns the times whose offsets archives want to know of a source cluster, in Unix milliseconds."""
@@ -348,7 +391,7 @@ class Supervisor:
             plan = self._plan(lane_index, chosen)
             lease = Lease(
                 work=WORK,
-                plan=pickle.dumps(plan),
+                plan=plan_bytes(plan),
                 description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
                 seconds=plan.hard_seconds,
             )
@@ -356,6 +399,7 @@ class Supervisor:
                 number=plan.lease,
                 lane=lane_index,
                 began=now,
+                ends_by=now + lease.seconds + WATCHDOG_SECONDS,
                 sends_until=now + plan.send_seconds,
                 states=[state for state, _ in chosen],
             )
@@ -373,16 +417,17 @@ class Supervisor:
             self._recalls.forget(ended.number)
             self._events.lease_took(lane_index, now - ended.began)
             self._offsets_per_second[lane_index] = _offsets(rows.values()) / max(now - ended.began, LEASE_SECONDS_MIN)
-            for state in ended.states:
-                state.is_leased = False
-                row = rows.get((state.mirror, state.source, state.destination))
-                if row is None:
-                    until = ended.began + lease.seconds if state.is_archive else ended.sends_until
-                    state.unknown_until_seconds = until
-                decision = state.took(row, now) if row is not None else state.failed(unknown, now)
-                self._events.lease_ended(lane_index, state, row, decision)
-                if decision is Decision.END:
-                    self._end = state.error
+            with self._events.together():
+                for state in ended.states:
+                    state.is_leased = False
+                    row = rows.get((state.mirror, state.source, state.destination))
+                    if row is None:
+                        until = ended.began + lease.seconds if state.is_archive else ended.sends_until
+                        state.unknown_until_seconds = until
+                    decision = state.took(row, now) if row is not None else state.failed(unknown, now)
+                    self._events.lease_ended(lane_index, state, row, decision)
+                    if decision is Decision.END:
+                        self._end = state.error
             self._share_handed_on(ended.states, rows)
         self._changed()
 
@@ -471,6 +516,7 @@ class Supervisor:
             send_seconds=send_seconds,
             hard_seconds=send_seconds + (SNAPSHOT_SECONDS_MAX if has_snapshot else 0.0),
             memory_bytes_max=self._memory_bytes_max // self._lanes,
+            largest_batch_bytes=self._largest_batch_bytes,
             partitions=tuple(
                 PartitionWork(
                     mirror=mirror,
@@ -503,7 +549,9 @@ class Supervisor:
         """Returns the state's work with what only this lease needs to know."""
         work = state.work
         if isinstance(work, MapWork):
-            return replace(work, settings=replace(work.settings, handed_on=state.handed_on))
+            return replace(
+                work, settings=replace(work.settings, handed_on=state.handed_on, last_position=state.position)
+            )
         if isinstance(work, KafkaWork):
             return replace(work, settings=self._kafka_orders(state, work))
         source_end = state.source_end or 0
@@ -515,11 +563,14 @@ class Supervisor:
                 read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
                 flushes_rest=due is not None and due.end_offset is not None,
                 rest_trigger=due.trigger.value if due else "",
+                claim_looks=state.claim_looks,
+                needs_tail_check=state.needs_tail_check,
             ),
         )
 
     def _kafka_orders(self, state: PartitionState, work: KafkaWork) -> PreserveSettings:
-        holding = self._holding(state.mirror, work.cluster.name, shard_of(state.source))
+        to = work.settings.destination
+        holding = self._holding(state.mirror, work.cluster.name, shard_of(state.source), to)
         fills_from = max(holding.fills_from_seconds, state.unknown_until_seconds)
         # Bounded, for a mirror that is not owned: in no lease is a gap filled then.
         wait = min(max(0.0, fills_from - self._clock.elapsed_seconds()), NOT_IN_THIS_LEASE_SECONDS)

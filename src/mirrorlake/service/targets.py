@@ -17,6 +17,7 @@ from mirrorlake.config.resolved import (
     OffsetMode,
 )
 from mirrorlake.destinations.map_settings import MapStart
+from mirrorlake.destinations.owner_states import OwnerState
 from mirrorlake.destinations.progress_store import ProgressTopics
 from mirrorlake.destinations.shard_count import SHARDS_UNWRITTEN
 from mirrorlake.errors import MirrorlakeError
@@ -57,6 +58,19 @@ class TopicGrowth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where records of a topic were before: a cluster's id, a topic there, and the mirror that copied them from it.
+
+    ``is_held`` is False where that mirror has let go of the copy.
+    """
+
+    cluster_id: str
+    topic: str
+    mirror: str
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One source partition at one destination.
 
@@ -65,11 +79,17 @@ class Target:
     transient. ``batch_bytes_max`` is what the destination topic takes. ``source_configs`` and
     ``destination_configs`` are the topics' settings as they hold now, defaults included; empty where they were not
     read, or there is no such topic. ``destination_topic_id`` is empty for an archive and for a topic not yet made;
-    ``destination_partitions`` is how many partitions it has or will have, 0 where that is not known.
+    ``destination_partitions`` is how many partitions it has or will have, ``source_partitions`` how many the source
+    topic has; 0 where that is not known.
 
     ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
     empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
     ``map_shards`` is how many shards the mirror has at a destination with mapped offsets.
+
+    ``destination_cluster_id`` is empty for an archive. ``owner`` is the mirror's state record at the destination, None
+    where there is none, as at an archive. ``origins`` say of what the source topic is a copy; where that could not
+    be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
+    mirror with mapped offsets, empty where they are not there.
     """
 
     mirror: Mirror
@@ -81,6 +101,13 @@ class Target:
     destination_topic: str = ""
     destination_topic_id: str = ""
     destination_partitions: int = 0
+    destination_cluster_id: str = ""
+    owner: OwnerState | None = field(default=None, repr=False)
+    origins: tuple[Origin, ...] = ()
+    origins_unread: MirrorlakeError | None = None
+    progress_topic_id: str = ""
+    pages_topic_id: str = ""
+    source_partitions: int = 0
     replaces: str = ""
     growth: TopicGrowth | None = None
     map_shards: int = SHARDS_UNWRITTEN
@@ -89,6 +116,11 @@ class Target:
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """True where the mirror's state record names the destination topic with this source topic."""
+        return self.owner is not None and self.owner.destinations.get(self.destination_topic) == self.source.topic
 
     @property
     def is_archive(self) -> bool:
@@ -101,9 +133,20 @@ class Target:
         return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
 
     @property
+    def own_producer_ids(self) -> frozenset[int]:
+        """The producer ids that the mirror's mapped shards wrote under, as far as its state record knows."""
+        held = self.owner.map_producer_ids.values() if self.owner is not None else ()
+        return frozenset(each for ids in held for each in ids)
+
+    @property
     def progress_topics(self) -> ProgressTopics:
         """Where the mirror keeps progress and offset maps, if its offsets are mapped."""
-        return ProgressTopics(mirror=self.mirror.name, shards=self.map_shards)
+        return ProgressTopics(
+            mirror=self.mirror.name,
+            shards=self.map_shards,
+            progress_id=self.progress_topic_id,
+            pages_id=self.pages_topic_id,
+        )
 
     @property
     def map_shard(self) -> int:
@@ -188,8 +231,12 @@ def is_compacted(configs: Mapping[str, str | None]) -> bool:
 
 
 def is_deleting(configs: Mapping[str, str | None]) -> bool:
-    """Tells whether a topic of these settings is cleaned by age or size, alone or beside its compaction."""
-    return "delete" in (configs.get("cleanup.policy") or "delete")
+    """Tells whether a topic of these settings is cleaned by age or size, alone or beside its compaction.
+
+    One whose policy is not known is taken to be; one whose policy is empty keeps everything (from Kafka 4.2 on).
+    """
+    policy = configs.get("cleanup.policy")
+    return policy is None or "delete" in policy
 
 
 def limit_of(configs: Mapping[str, str | None], key: str) -> int | None:

@@ -8,7 +8,7 @@ import structlog
 
 from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.progress_store import ensure_topics
-from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, UnsupportedError
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.targets import Target, TopicCreation, TopicGrowth, cluster_settings
@@ -36,6 +36,8 @@ async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> li
                 found[key] = await _new_configs(creation, creation.configs, client)
             except UnsupportedError as error:
                 refused[key] = await _named(error, creation, client)
+            except PermissionDeniedError as error:
+                refused[key] = error
             except MirrorlakeError:
                 continue
     return [_with_configs(target, found, refused) for target in targets]

@@ -5,18 +5,20 @@ for some blocks in detail where two differ. Where a topic is compacted, what the
 difference (``mirror.cleaned``).
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, TimestampMode
-from mirrorlake.errors import DestinationAheadError, MirrorlakeError, OutcomeUnknownError
+from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
+from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.mirror.cleaned import Compacted, Suspect, compare, first_unexplained
 from mirrorlake.mirror.digest import BLOCK_OFFSETS, Block, differing_blocks
+from mirrorlake.mirror.plan_bytes import plan_bytes
+from mirrorlake.mirror.unnamed import UnnamedTask
 from mirrorlake.mirror.verify_worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
@@ -88,11 +90,13 @@ class _Side:
     """One side of one comparison, as its slices come in."""
 
     records: int = 0
+    covered: int = 0
     blocks: dict[int, Block] = field(default_factory=dict)
     error: MirrorlakeError | None = None
 
     def take(self, result: DigestResult) -> None:
         self.records += result.records
+        self.covered += result.covered
         self.blocks.update(result.blocks or {})
         self.error = self.error or result.error
 
@@ -125,6 +129,7 @@ class RecordVerification:
         run_task: runs one task.
         tasks_at_once: how many run side by side.
         progressed: called with the number of offsets just read on one side.
+        largest_batch_bytes: what one record batch may decompress to.
     """
 
     def __init__(
@@ -134,11 +139,13 @@ class RecordVerification:
         run_task: RunTask,
         tasks_at_once: int,
         progressed: Callable[[int], None] = lambda _: None,
+        largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> None:
         self._rows = rows
         self._run_task = run_task
         self._tasks_at_once = tasks_at_once
         self._progressed = progressed
+        self._largest_batch_bytes = largest_batch_bytes
 
     @property
     def offsets_to_read(self) -> int:
@@ -159,11 +166,32 @@ class RecordVerification:
                     for part in _slices(offsets):
                         task = DigestTask(side=side, offsets=part, compares_timestamps=_keeps_times(row))
                         running[pool.submit(self._digest, task)] = (index, name), part
+            unnamed = {task: pool.submit(self._digest_unnamed, task) for task in self._unnamed_tasks().values()}
             for future in as_completed(running):
                 key, part = running[future]
                 sides[key].take(future.result())
                 self._progressed(len(part))
-            return list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
+            verdicts = list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
+        found = {index: unnamed[task].result() for index, task in self._unnamed_tasks().items()}
+        return [_with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
+
+    def _unnamed_tasks(self) -> dict[int, UnnamedTask]:
+        """Returns what to ask about the destination partitions of mapped rows, by row; rows may share a partition."""
+        sides = {n: _copy_side(row) for n, row in enumerate(self._rows) if row.mapped is not None and row.error is None}
+        return {
+            index: UnnamedTask(
+                cluster=side.cluster,
+                partition=side.partition,
+                topics=side.topics,
+                own_producer_ids=self._rows[index].target.own_producer_ids,
+                largest_batch_bytes=self._largest_batch_bytes,
+            )
+            for index, side in sides.items()
+            if isinstance(side, MappedSide) and self._rows[index].target.progress_topic_id
+        }
+
+    def _digest_unnamed(self, task: UnnamedTask) -> DigestResult:
+        return self._run(WORK, plan_bytes(task), f"verify what no offset map names at {task.partition}")
 
     def _view_verdict(self, row: StatusRow, offsets: OffsetRange) -> Verdict:
         def latest_past(keys: frozenset[int]) -> dict[int, int]:
@@ -172,7 +200,13 @@ class RecordVerification:
             return {key: offset for part in parts for key, offset in part.latest.items()}
 
         try:
-            records, found = compare_view(row, offsets, ask=self._run, latest_past=latest_past)
+            records, found = compare_view(
+                row,
+                offsets,
+                ask=self._run,
+                latest_past=latest_past,
+                largest_batch_bytes=self._largest_batch_bytes,
+            )
         except MirrorlakeError as error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         self._progressed(2 * len(offsets))
@@ -191,7 +225,8 @@ class RecordVerification:
         )
 
     def _digest(self, task: DigestTask) -> DigestResult:
-        return self._run(WORK, pickle.dumps(task), f"verify {task.side.partition} {task.offsets}")
+        task = replace(task, largest_batch_bytes=self._largest_batch_bytes)
+        return self._run(WORK, plan_bytes(task), f"verify {task.side.partition} {task.offsets}")
 
     def _run(self, work: str, plan: bytes, description: str) -> DigestResult:
         try:
@@ -211,7 +246,7 @@ class RecordVerification:
         if holds_view(row):
             return self._view_verdict(row, offsets)
         source, copy = sides[index, "source"], sides[index, "copy"]
-        if error := source.error or copy.error:
+        if error := source.error or copy.error or _unread(row, offsets, source=source.covered, copy=copy.covered):
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         blocks = differing_blocks(source.blocks, copy.blocks)
         try:
@@ -279,6 +314,38 @@ class RecordVerification:
         if result.error is not None:
             raise result.error
         return result
+
+
+def _unread(row: StatusRow, offsets: OffsetRange, *, source: int, copy: int) -> MirrorlakeError | None:
+    """Returns what it means that a side did not read as many offsets as are compared; None where both did."""
+    if source == copy == len(offsets):
+        return None
+    return OutcomeUnknownError(
+        f"offsets {offsets} of source {row.target.source} are {len(offsets)}: {source} were read of it, and {copy} of "
+        f"its copy at {row.target.destination.label}, so nothing is known of the rest"
+    )
+
+
+def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
+    """Returns the verdict on a mapped copy beside which nothing of the mirror's own may stand that no map names."""
+    if verdict.error is not None or (found.error is None and not found.records):
+        return verdict
+    if found.error is not None:
+        return replace(verdict, result=Result.FAILED, error=found.error)
+    target = verdict.row.target
+    return replace(
+        verdict,
+        result=Result.DIFFERS,
+        difference=verdict.difference or "extra",
+        error=DestinationForeignError(
+            f"{found.records} records of mirror {target.mirror.name}'s own producers are at destination "
+            f"{target.destination_topic} that its offset map does not name, the first at destination offset "
+            f"{found.first_unnamed}: copied twice?",
+            hint="its progress was lost once; readers of the topic see these records beside those the map names",
+            records=found.records,
+            first_offset=found.first_unnamed,
+        ),
+    )
 
 
 def _by_position(row: StatusRow) -> Verdict:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.pipeline.lease_job import LeaseRow, run_lease
+from mirrorlake.pipeline.engine import EngineBuilder
+from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.session import SessionSettings, build_session
 from mirrorlake.service.verification import RunTask
 
@@ -17,16 +18,19 @@ PRELOAD = (
 
 
 @contextmanager
-def verification_engine(config: Configuration) -> Iterator[RunTask]:
-    """Starts Spark, gives what runs one task on it, and stops it.
+def verification_engine(config: Configuration, build: EngineBuilder = build_session) -> Iterator[RunTask]:
+    """Starts an engine, gives what runs one task on it, and stops it.
 
     Raises:
         JavaUnusableError: Spark cannot start.
     """
     settings = SessionSettings(lanes=config.engine.lanes, batch_slots=0, master=config.engine.master, preload=PRELOAD)
-    with build_session(settings) as session:
+    engine = build(settings)
+    try:
 
         def run_task(work: str, plan: bytes, description: str) -> list[LeaseRow]:
-            return run_lease(session.spark, work, plan, description=description)
+            return engine.run_lease(work, plan, description=description)
 
         yield run_task
+    finally:
+        engine.stop()

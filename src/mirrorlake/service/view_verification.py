@@ -3,13 +3,13 @@
 Only records the source may still have are compared: what lies below its log start nobody can tell any more.
 """
 
-import pickle
 from collections.abc import Callable, Mapping
 
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.config.resolved import ArchiveDestination, Compaction
 from mirrorlake.mirror.cleaned import Trace
 from mirrorlake.mirror.digest import differing_blocks
+from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.verify_view import SnapshotSide, ViewTask
 from mirrorlake.mirror.verify_worker import DigestResult, KafkaSide
 from mirrorlake.offsets import OffsetRange
@@ -35,7 +35,7 @@ def holds_view(row: StatusRow) -> bool:
 
 
 def compare_view(
-    row: StatusRow, offsets: OffsetRange, *, ask: Ask, latest_past: LatestPast
+    row: StatusRow, offsets: OffsetRange, *, ask: Ask, latest_past: LatestPast, largest_batch_bytes: int
 ) -> tuple[int, tuple[int, str] | None]:
     """Returns how many records the source's view of ``offsets`` has, and the first difference with how; None if none.
 
@@ -44,8 +44,8 @@ def compare_view(
     """
 
     def asked(side: KafkaSide | SnapshotSide, buckets: frozenset[int] = frozenset()) -> DigestResult:
-        plan = pickle.dumps(ViewTask(side=side, offsets=offsets, buckets=buckets))
-        result = ask(WORK, plan, f"verify view of {row.target.source} {offsets}")
+        task = ViewTask(side=side, offsets=offsets, buckets=buckets, largest_batch_bytes=largest_batch_bytes)
+        result = ask(WORK, plan_bytes(task), f"verify view of {row.target.source} {offsets}")
         if result.error is not None:
             raise result.error
         return result

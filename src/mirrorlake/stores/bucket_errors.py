@@ -41,7 +41,11 @@ _CERTIFICATE_HINTS = {
     "Expired": "renew it, or set this machine's clock",
     "NotValidYet": "set this machine's clock",
 }
-_INSTANCE_METADATA = "169.254.169.254"
+_METADATA_SERVICE = re.compile(
+    r"Error performing (?:PUT|GET|POST) \S*(?:169\.254\.1\d\d\.\d+|fd00:ec2::254|metadata\.google\.internal"
+    r"|/latest/(?:api/token|meta-data/)|/computeMetadata/|/metadata/identity/)"
+)
+"""A request that asked the machine for credentials, not the store for anything: by address, or by its path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,8 @@ def bucket_error(error: Exception, where: str) -> MirrorlakeError:
     if isinstance(error, MirrorlakeError):
         return error
     answer = answer_of(error)
+    if _METADATA_SERVICE.search(str(error)):
+        return _without_credentials(answer, where)
     if isinstance(error, InvalidPathError):
         return ConfigurationError(f"{where}: {answer}", hint="choose another name for the destination")
     if answer.status:
@@ -90,9 +96,22 @@ def bucket_error(error: Exception, where: str) -> MirrorlakeError:
             hint=_CERTIFICATE_HINTS.get(reason[1].removesuffix("Context"), "mend the store's certificate"),
             status=0,
         )
-    no_credentials = "no credentials are in the environment, and no instance metadata service gives any"
-    return StoreUnavailableError(
-        f"{where}: {answer}", hint=no_credentials if _INSTANCE_METADATA in answer.text else "", status=0
+    return StoreUnavailableError(f"{where}: {answer}", status=0)
+
+
+def _without_credentials(answer: Answer, where: str) -> MirrorlakeError:
+    """Returns what it means that the last place to look for credentials, the machine's own service, gave none.
+
+    A service that is not there may be late, or away; one that says no will say so again.
+    """
+    is_refused = 400 <= answer.status < 500 and answer.status not in _PASSING_STATUS
+    kind = PermissionDeniedError if is_refused else StoreUnavailableError
+    return kind(
+        f"{where}: no credentials for the store were found: none are configured, none are in the environment, and this "
+        f"machine's metadata service gives none ({answer if answer.status else 'it does not answer'})",
+        hint="name them in the store's section, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE "
+        "(of other stores: what their section says)",
+        status=answer.status,
     )
 
 

@@ -39,6 +39,7 @@ PUT_PAUSES_SECONDS = (0.1, 0.4, 1.6)
 PUT_SECONDS_MAX = 30.0
 """No further attempt after so long; the caller backs off then, visibly."""
 _COMPARE_BYTES = 4 << 20
+_PROBE_OBJECT = "object"
 _LAST_IN_FOLDER = "\U0010ffff" * 60
 """Sorts behind every name: with it a listing starts after all that is in a folder."""
 
@@ -206,27 +207,29 @@ class BucketStore:
             StoreUnusableError: the bucket is missing, forbidden, ignores the condition of a create, or does not list
                 what was just written.
         """
-        name = f"{PROBE_NAME}{uuid.uuid4()}"
-        self.create(name, b"first")
+        # In a folder of its own, so that listing it takes one request however much the bucket holds.
+        folder = f"{PROBE_NAME}{uuid.uuid4()}"
+        key = f"{folder}/{_PROBE_OBJECT}"
+        self.create(key, b"first")
         try:
             try:
-                self.create(name, b"second")
+                self.create(key, b"second")
             except ObjectExistsError:
                 pass
             else:
                 raise self._unusable("lets a second create of one key win")
-            if self.read(name) != b"first":
+            if self.read(key) != b"first":
                 raise self._unusable("changed an object that was there already")
-            if [info.name for info in self.list("", start_after=name[:-1])][:1] != [name]:
+            if [info.name for info in self.list(folder)] != [_PROBE_OBJECT]:
                 raise self._unusable("does not list an object that was just written")
-            if any(info.name <= name for info in self.list("", start_after=name)):
+            if list(self.list(folder, start_after=_PROBE_OBJECT)):
                 raise self._unusable("does not start a listing where it is asked to")
         finally:
-            self._forget(name)
+            self._forget(key)
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, key: str) -> None:
         try:
-            self.delete(name)
+            self.delete(key)
         except MirrorlakeError as error:
             # An archive deletes its claims, so a store that never deletes is no place for it.
             raise self._unusable("does not let an object be deleted") from error

@@ -1,4 +1,4 @@
-"""An archive's store on a file system: staged beside the target, made durable, and linked into place.
+"""An archive's store on a file system: staged apart from the target, made durable, and linked into place.
 
 Nothing is ever renamed over an existing file: ``link`` fails where the name is taken, which is the one
 condition that lets several writers share a folder.
@@ -6,6 +6,7 @@ condition that lets several writers share a folder.
 
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +24,19 @@ from mirrorlake.stores.object_store import (
     check_key_part,
     check_prefix,
 )
-from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
-from mirrorlake.stores.staged_file import STAGED_MARK, StagedFile, remove_if_abandoned, sync_folder
+from mirrorlake.stores.os_errors import open_file, os_errors_as_ours, store_error
+from mirrorlake.stores.staged_file import StagedFile, remove_if_abandoned, sync_folder
+from mirrorlake.stores.staging import (
+    STAGED_MARK,
+    STAGING_FOLDER,
+    staged_lead,
+    staged_name,
+    staging_prefix,
+    usable_folder,
+)
+
+NFS_MARK = ".nfs"
+"""How names begin that an NFS client gives to a deleted file while it is open; they go when it is closed."""
 
 STALE_AFTER_SECONDS = 3600.0
 """Age at which an unlocked staged file is taken for a leftover: hundreds of leases, beyond any clock skew."""
@@ -38,6 +50,7 @@ class FilesystemStore:
 
     Args:
         root: an existing folder.
+        missing_is_empty: a root that does not exist holds nothing yet, for who looks; writing needs it all the same.
         stale_after_seconds: how old a staged file must be, at least, before it may be swept.
         clock: tells how old staged files are.
         crash_point: called before every effect of publishing; for tests.
@@ -47,11 +60,13 @@ class FilesystemStore:
         self,
         root: Path,
         *,
+        missing_is_empty: bool = False,
         stale_after_seconds: float = STALE_AFTER_SECONDS,
         clock: Clock | None = None,
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self.root = root
+        self._missing_is_empty = missing_is_empty
         self._stale_after_seconds = stale_after_seconds
         self._clock = clock or SystemClock()
         self._crash_point = crash_point
@@ -65,26 +80,36 @@ class FilesystemStore:
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yields the files directly in the folder, in the order of their names' bytes.
 
-        Everything that is not a folder counts, symbolic links and sockets too, so that nothing foreign hides.
+        Everything that is not a folder counts, symbolic links and sockets too, so that nothing foreign hides; but for
+        what an NFS client leaves of a file that was deleted while somebody had it open.
         """
         lead = f"{prefix}/" if prefix else ""
         for entry in self._scan(prefix, after=os.fsencode(start_after)):
-            if STAGED_MARK in entry.name or _is_folder(entry):
+            if STAGED_MARK in entry.name or entry.name.startswith(NFS_MARK) or _is_folder(entry):
                 continue
+            size_bytes, is_dangling, is_special = 0, False, False
             try:
-                size_bytes = entry.stat(follow_symlinks=True).st_size
+                found = entry.stat(follow_symlinks=True)
+                size_bytes, is_special = found.st_size, not stat.S_ISREG(found.st_mode)
             except FileNotFoundError:
                 if not entry.is_symlink():
                     continue  # deleted since the folder was read: as if listed a moment later
-                size_bytes = 0  # a link that leads nowhere: shown, so that it is refused
+                is_dangling = True  # shown, so that it is refused
             except OSError as error:
                 raise store_error(error, self._path(prefix) / entry.name) from error
-            yield ObjectInfo(key=lead + entry.name, size_bytes=size_bytes)
+            yield ObjectInfo(
+                key=lead + entry.name, size_bytes=size_bytes, is_dangling=is_dangling, is_special=is_special
+            )
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yields the names of the folders directly in the folder."""
+        """Yields the names of the folders directly in the folder, but for the one where files are staged.
+
+        A link to the folder itself, or to one above it, is none: whoever went into it would never come to an end.
+        """
         for entry in self._scan(prefix):
-            if _is_folder(entry):
+            if not _is_folder(entry) or (prefix and entry.name == STAGING_FOLDER):
+                continue
+            if not (entry.is_symlink() and _leads_up(self._path(prefix), entry.name)):
                 yield entry.name
 
     def read(self, key: str) -> bytes:
@@ -93,12 +118,16 @@ class FilesystemStore:
             return file.read()
 
     def open(self, key: str) -> BinaryIO:
-        """Returns the file, opened for reading."""
+        """Returns the file, opened for reading.
+
+        Raises:
+            StoreUnusableError: it is a folder, a pipe, a socket or a device.
+        """
         path = self._path(check_key(key))
         try:
-            return path.open("rb")
+            return open_file(path)
         except FileNotFoundError:
-            self._require_root()
+            self._require_root(looks_only=True)
             raise ObjectMissingError(f"no file {path}", key=key) from None
         except OSError as error:
             raise store_error(error, path) from error
@@ -121,21 +150,28 @@ class FilesystemStore:
             path.unlink(missing_ok=True)
 
     def stage(self, prefix: str, name: str) -> StagedFile:
-        """Opens ``{name}.tmp.{uuid}`` in the folder, which is made (and made durable) where it is missing."""
+        """Opens a file to be linked into the folder, which is made (and made durable) where it is missing.
+
+        It lies where ``staging`` says, under ``_{folder}.{name}.tmp.{uuid}``.
+        """
         check_key_part(name, what="staged object")
         folder = self._path(check_prefix(prefix))
         self._require_root()
         self._make_folder(folder)
-        return StagedFile.open(
-            folder, f"{name}{STAGED_MARK}{uuid.uuid4()}", root=self.root, crash_point=self._crash_point
-        )
+        place = usable_folder(self._path(staging_prefix(prefix)), folder)
+        return StagedFile.open(place, staged_name(prefix, name), target=folder, crash_point=self._crash_point)
 
     def sweep_staged(self, prefix: str) -> int:
-        """Removes staged files that are old and that no live process holds; see `remove_if_abandoned`."""
+        """Removes files staged for the folder that are old and that no live process holds; see `remove_if_abandoned`.
+
+        They may lie in the folder itself too: those of earlier versions and of mirror-v3 do.
+        """
+        staging, lead = staging_prefix(prefix), staged_lead(prefix)
+        apart = [entry for entry in self._scan(staging) if entry.name.startswith(lead)] if staging != prefix else []
         oldest_allowed = self._clock.now_seconds() - self._stale_after_seconds
         return sum(
-            remove_if_abandoned(self._path(prefix) / entry.name, written_before_seconds=oldest_allowed)
-            for entry in self._scan(prefix)
+            remove_if_abandoned(Path(entry.path), written_before_seconds=oldest_allowed)
+            for entry in (*apart, *self._scan(prefix))
             if STAGED_MARK in entry.name and not _is_folder(entry)
         )
 
@@ -189,16 +225,18 @@ class FilesystemStore:
                 wanted = (entry for entry in entries if os.fsencode(entry.name) > after)
                 return sorted(wanted, key=lambda entry: os.fsencode(entry.name))
         except FileNotFoundError:
-            self._require_root()
+            self._require_root(looks_only=True)
             return []
         except OSError as error:
             raise store_error(error, folder) from error
 
-    def _require_root(self) -> None:
+    def _require_root(self, *, looks_only: bool = False) -> None:
         try:
             is_folder = self.root.is_dir()
         except OSError as error:
             raise store_error(error, self.root) from error
+        if looks_only and self._missing_is_empty and not self.root.exists():
+            return
         if not is_folder:
             what = "is not a folder" if self.root.exists() else "does not exist"
             raise StoreUnusableError(
@@ -228,3 +266,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir(follow_symlinks=True)
     except OSError:
         return False  # a broken link: not a folder, so it shows up in the listing and is refused there
+
+
+def _leads_up(folder: Path, name: str) -> bool:
+    return folder.resolve().is_relative_to((folder / name).resolve())

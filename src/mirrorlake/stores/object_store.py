@@ -25,10 +25,16 @@ class ObjectMissingError(PositionMovedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """One object of a listing."""
+    """One object of a listing.
+
+    Of a file system ``is_dangling`` is True for a link that leads nowhere, ``is_special`` for a pipe, socket or device:
+    nobody can read what they hold.
+    """
 
     key: str
     size_bytes: int
+    is_dangling: bool = False
+    is_special: bool = False
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ def open_store(settings: StoreSettings) -> ObjectStore:
         ConfigurationError: the credentials named for it cannot be had.
     """
     if isinstance(settings, FilesystemSettings):
-        return FilesystemStore(settings.root)
+        return FilesystemStore(settings.root, missing_is_empty=settings.makes_root)
     return _open_bucket(settings, os.getpid())
 
 

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnavailableError, StoreUnusableError
 
@@ -21,6 +23,9 @@ _UNUSABLE = {
     errno.EMLINK: "the file system has no hard links: use another one",
     errno.EXDEV: "root and its folders must lie on one file system",
 }
+_OF_SOCKETS = {errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP}
+"""What opening a socket, or a device that is not there, ends with, here or there."""
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -47,3 +52,33 @@ def os_errors_as_ours(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise store_error(error, path) from error
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Returns a file opened for reading; who opens a pipe would wait for a writer for ever.
+
+    Raises:
+        OSError: as of `open`, for a folder too.
+        StoreUnusableError: it is a pipe, a socket or a device.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _OF_SOCKETS:
+            raise _no_file(path) from error
+        raise
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise _no_file(path)
+
+
+def _no_file(path: Path) -> StoreUnusableError:
+    return StoreUnusableError(
+        f"{path} is no file, but a pipe, a socket or a device",
+        hint="move it away that stands where a file is needed",
+        path=str(path),
+    )

@@ -9,9 +9,10 @@ from mirrorlake.secret import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemSettings:
-    """A folder, absolute."""
+    """A folder, absolute. ``makes_root`` says that one that is missing will be made, and holds nothing until then."""
 
     root: Path
+    makes_root: bool = False
 
     def where(self, name: str) -> str:
         """Returns how people write the place of ``name`` in this store."""

@@ -1,12 +1,14 @@
-"""A file on its way to its name: written beside it under a name listings skip, then linked.
+"""A file on its way to its name: written apart from it, see ``staging``, then linked.
 
 Who owns a staged file is told by a lock on it, not by a process id: the kernel lets go of the lock the moment
 the writer dies, however it dies, and a process id may come to mean somebody else.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -15,30 +17,24 @@ from mirrorlake.stores.descriptor_file import DescriptorFile
 from mirrorlake.stores.object_store import ObjectExistsError, check_key
 from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
 
-STAGED_MARK = ".tmp."
-"""Part of every staged file's name and of no other's; the same mark that mirror-v3 skips in its scans."""
+_COPY_BYTES = 4 << 20
 
 
 class StagedFile:
     """One staged file, locked by this process until it is published, discarded, or the process ends."""
 
-    def __init__(self, path: Path, descriptor: int, *, root: Path, crash_point: CrashPoint) -> None:
+    def __init__(self, path: Path, descriptor: int, *, target: Path, crash_point: CrashPoint) -> None:
         self._path = path
-        self._root = root
+        self._target = target
         self._crash_point = crash_point
         self._file: DescriptorFile | None = DescriptorFile(descriptor, path)
 
     @classmethod
-    def open(cls, folder: Path, name: str, *, root: Path, crash_point: CrashPoint) -> "StagedFile":
-        """Makes the file and locks it."""
-        path = folder / name
+    def open(cls, folder: Path, name: str, *, target: Path, crash_point: CrashPoint) -> "StagedFile":
+        """Makes the file in ``folder`` and locks it; it is to be published in the folder ``target``."""
         crash_point("make the staged file")
-        with os_errors_as_ours(path):
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
-            # Not every network file system can lock; age alone protects the file there.
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(path, descriptor, root=root, crash_point=crash_point)
+        path = folder / name
+        return cls(path, _create_locked(path), target=target, crash_point=crash_point)
 
     @property
     def file(self) -> BinaryIO:
@@ -51,10 +47,14 @@ class StagedFile:
 
         Order of effects: 1. fsync the file; 2. link its name; 3. unlink the staged name; 4. fsync the folder.
         A crash before 2 leaves a staged file, after it a published one and perhaps a leftover.
+
+        Where no link leads from the staged file to its name (a mount of the same file system, a project of its own
+        for quotas), it is copied beside its name before 2: no look tells that before the link is tried.
         """
         assert self._file is not None, "staged object published twice"
-        final = self._root / check_key(key)
-        assert final.parent == self._path.parent, "published into another folder than staged in"
+        folder, _, name = check_key(key).rpartition("/")
+        assert self._target.as_posix().endswith(folder), "published into another folder than staged for"
+        final = self._target / name
         try:
             self._crash_point("sync the staged file")
             self._file.sync()
@@ -69,7 +69,13 @@ class StagedFile:
 
     def _link(self, final: Path) -> None:
         try:
-            os.link(self._path, final)
+            try:
+                os.link(self._path, final)
+            except OSError as error:
+                if error.errno != errno.EXDEV or self._path.parent == self._target:
+                    raise
+                self._copy_to_target()
+                os.link(self._path, final)
         except FileExistsError as error:
             # A network file system may do the link, lose the answer, and say "exists" to the retry.
             if not self._is_linked_to(final):
@@ -77,6 +83,22 @@ class StagedFile:
         except OSError as error:
             if not self._is_linked_to(final):
                 raise store_error(error, final) from error
+
+    def _copy_to_target(self) -> None:
+        """Goes on with a durable copy in the target's folder instead, and drops the file that was written."""
+        self._crash_point("copy the staged file")
+        copy = self._target / self._path.name
+        copied = StagedFile(copy, _create_locked(copy), target=self._target, crash_point=self._crash_point)
+        try:
+            with self._path.open("rb") as written:
+                shutil.copyfileobj(written, copied.file, _COPY_BYTES)
+            assert copied._file is not None, "a copy is not published by itself"
+            copied._file.sync()
+        except BaseException:
+            copied.discard()
+            raise
+        self.discard()
+        self._path, self._file = copied._path, copied._file
 
     def _is_linked_to(self, final: Path) -> bool:
         try:
@@ -92,6 +114,15 @@ class StagedFile:
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
         file.close()
+
+
+def _create_locked(path: Path) -> int:
+    with os_errors_as_ours(path):
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        # Not every network file system can lock; age alone protects the file there.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
 
 
 def remove_if_abandoned(path: Path, *, written_before_seconds: float) -> bool:

@@ -1,6 +1,7 @@
 """Preserve mode from sources with gaps: equal offsets, nothing to be seen in the gaps, nothing left open."""
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -237,7 +238,9 @@ def test_a_gap_waits_with_its_reason_where_the_mirror_could_not_be_taken_over(co
 
     (row,) = copy.lease(GapFill.MARKERS, not_owner_because="no right to write mirrorlake.state")
     assert isinstance(row.error, NotOwnerError)
-    assert "offsets [10, 16)" in row.error.message
+    # The marker's time is years after the records', so it begins a segment, and a fetch ends with one: the gap is known
+    # up to there, or as a whole where the next answer was faster.
+    assert re.search(r"offsets \[10, 1[56]\)", row.error.message)
     assert "no right to write mirrorlake.state" in row.error.message
     assert (row.position, log_end(copy.destination, copy.topic)) == (10, 10)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from conftest import NewKafka, RunAsync
 from integration.kafka.frozen import frozen
@@ -96,6 +97,23 @@ def large_batch(size_bytes: int) -> bytes:
 
 
 # -- a broker ----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_whose_time_is_over_when_it_is_sent_times_out_on_the_loop_of_workers_too(
+    source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """uvloop's handle of a time that has come is another one, which does not tell the time."""
+
+    async def body() -> None:
+        async with ClusterClient(settings_of(source_kafka)) as client:
+            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+        async with connected(source_kafka) as connection:
+            answer = send_fetch(connection, topic_name, max_wait_ms=5000, timeout_seconds=0.0)
+            with pytest.raises(RequestTimeoutError):
+                await asyncio.wait_for(answer, 3.0)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(body())
 
 
 def test_an_open_connection_knows_the_versions_of_its_broker(source_kafka: EmbeddedKafka, run_async: RunAsync) -> None:

@@ -243,6 +243,7 @@ def test_a_wrong_password_is_refused(
     assert isinstance(error, AuthenticationFailedError)
     assert f"{secured_kafka.servers('SASL')} of cluster 'east' refuses the {mechanism} login" in error.message
     assert "not-this-one" not in str(error)
+    assert "answered" not in error.message, "who refuses has answered"
     assert "check username and password" in error.hint
 
 

@@ -35,6 +35,7 @@ class Reading:
     fetch_offset: int = 0
     wants_fetch: bool = True
     leader_epoch: int = -1
+    topic_id: str = ""
     answers: list[int] = field(default_factory=list)
     errors: list[MirrorlakeError] = field(default_factory=list)
 

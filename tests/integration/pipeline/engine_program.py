@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.pipeline.lanes import Lease, spark_lanes
+from mirrorlake.pipeline.lanes import Lease, engine_lanes
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.restart import TIMES_VARIABLE, RestartBounds, restart_process
 from mirrorlake.pipeline.session import SessionSettings, build_session
@@ -51,7 +51,7 @@ class Work:
 
     def lease_ended(self, lane_index: int, lease: Lease, outcome: list[LeaseRow] | MirrorlakeError) -> None:
         if isinstance(outcome, MirrorlakeError):
-            say("failed", lease.description, type(outcome).__name__, repr(outcome.__cause__))
+            say("failed", lease.description, type(outcome).__name__, outcome.message)
         else:
             say("ended", lease.description, *(row["kind"] for row in outcome))
 
@@ -68,12 +68,14 @@ def main(folder: Path, lease_seconds: float, restarts_max: int) -> int:
     settings = SessionSettings(lanes=LANES, batch_slots=0, cache_folder=_cache_folder())
     session = build_session(settings)
     say("jvm", session.jvm.pid)
+    say("folder", session.spark.conf.get("spark.python.unix.domain.socket.dir"))
     work = Work(folder, lease_seconds)
-    lanes = spark_lanes(session, lanes=LANES, source=work, on_engine_dead=is_over.set)
+    lanes = engine_lanes(session, lanes=LANES, source=work, on_engine_dead=is_over.set)
     lanes.start()
     is_over.wait()
     if lanes.is_engine_dead and not stop.requested.is_set():
-        restart_process(session, RestartBounds(restarts_max=restarts_max))
+        why = "Spark lost every lease" if lanes.is_engine_useless else "Spark's JVM died"
+        restart_process(session, RestartBounds(restarts_max=restarts_max), why=why)
     work.is_flushing = True
     lanes.wake()
     all_ended = lanes.stop(60.0)

@@ -12,7 +12,7 @@ import pytest
 from integration.pipeline.engine_process import PATIENCE_SECONDS, wait_until
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.batch import BatchSlots
-from mirrorlake.pipeline.lanes import Lease, LeaseSource, spark_lanes
+from mirrorlake.pipeline.lanes import Lease, LeaseSource, engine_lanes
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.session import EngineSession
 
@@ -55,7 +55,7 @@ def never() -> None:
 
 
 def run_all(engine: EngineSession, source: LeaseSource) -> None:
-    lanes = spark_lanes(engine, lanes=2, source=source, on_engine_dead=never)
+    lanes = engine_lanes(engine, lanes=2, source=source, on_engine_dead=never)
     lanes.start()
     assert lanes.stop(PATIENCE_SECONDS)
 
@@ -69,7 +69,7 @@ def test_a_killed_worker_costs_its_own_lease_alone(engine: EngineSession, tmp_pa
             + [busy(tmp_path, "long", PATIENCE_SECONDS, until=others_done)],
         }
     )
-    lanes = spark_lanes(engine, lanes=2, source=source, on_engine_dead=never)
+    lanes = engine_lanes(engine, lanes=2, source=source, on_engine_dead=never)
     lanes.start()
     wait_until((tmp_path / "victim").exists, "the victim to run")
     wait_until((tmp_path / "long").exists, "the other lane's long lease to run")

@@ -1,6 +1,7 @@
 """The engine as a process: signals, a dead JVM, odd surroundings. Nothing of it may stay behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from mirrorlake.java import find_java
 from mirrorlake.pipeline.session import SessionSettings, archive_for
 
 pytestmark = pytest.mark.spark
-STOPS = [signal.SIGTERM, signal.SIGINT]
+STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 def expect_graceful_end(program: EngineProgram, name: str) -> None:
@@ -111,6 +112,30 @@ def test_a_killed_jvm_makes_the_process_start_again_and_work_on(start_program: S
     wait_until(lambda: not program.processes(), "every process to be gone")
 
 
+def test_an_engine_that_lives_and_loses_every_lease_is_started_again_and_its_cause_is_said(
+    start_program: StartProgram,
+) -> None:
+    """What cleans temporary folders takes the sockets of a session away: no worker can be started from then on."""
+    program = start_program(lease_seconds=0.2)
+    folder = Path(program.await_line("folder").split()[1])
+    program.await_line("ended lease-0 ok")
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    for process in program.processes():
+        if " -m mirrorlake.pipeline.daemon" in command_of(process):  # the workers and their parent
+            process.kill()
+
+    wait_until(lambda: len(program.said("jvm")) == 2, "a second JVM")
+    wait_until(
+        lambda: "ended lease-0 ok" in program.lines[program.lines.index(program.said("jvm")[1]) :], "leases again"
+    )
+    assert "Spark lost every lease: starting again" in program.stderr()
+    assert any("caused by" in line or "Exception" in line for line in program.said("failed")), program.lines
+    program.signal_group(signal.SIGTERM)
+    assert program.exit_code() == 0
+    wait_until(lambda: not program.processes(), "every process to be gone")
+
+
 def test_a_jvm_that_dies_too_often_ends_the_process_with_an_error(start_program: StartProgram) -> None:
     program = start_program(lease_seconds=1.0, restarts_max=0)
     jvm = int(program.await_line("jvm").split()[1])
@@ -187,7 +212,8 @@ def test_an_archive_is_made_once_and_then_used(start_program: StartProgram, tmp_
 
     archive = Path(make())
     made_at = archive.stat().st_mtime_ns
-    assert list((tmp_path / "mirrorlake" / "class-archive").iterdir()) == [archive]
+    assert set(archive.parent.iterdir()) == {archive, archive.with_suffix(".for")}
+    assert archive.parent == tmp_path / "mirrorlake" / "class-archive"
     assert make() == str(archive)
     assert archive.stat().st_mtime_ns == made_at
 

@@ -22,6 +22,7 @@ from mirrorlake.mirror.verify_worker import work as verify_task
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
 from mirrorlake.service.targets import SHARDS_PER_MIRROR, Target, cluster_settings, shard_of
@@ -392,3 +393,68 @@ def assert_names(error: MirrorlakeError | None, lacking: Right) -> None:
     kind = lacking.kind.lower().replace("_", " ")
     assert error.hint.startswith(f"grant {lacking.operation} on {kind} {lacking.name}")
     assert error.hint.endswith(" to this user")
+
+
+def planned(config: Configuration, run_async: RunAsync) -> PlanRow:
+    (row,) = run_async(read_plan(config))
+    return row
+
+
+@pytest.mark.parametrize("missing", range(2))
+def test_plan_names_a_right_that_is_missing_at_the_source(
+    secured_kafka: SecuredKafka, topic: str, run_async: RunAsync, missing: int
+) -> None:
+    rights = source_rights(topic)
+    lacking = rights.pop(missing)
+    rights.append(Right("TOPIC", topic, "DESCRIBE"))
+    config = configuration(secured_kafka, topic, source_user=LIMITED, destination_user=PLAIN_USER)
+    grant_exactly(secured_kafka.bootstrap_servers, LIMITED, rights)
+
+    row = planned(config, run_async)
+
+    assert row.action is Action.REFUSE
+    assert_names(row.error, lacking)
+
+
+@pytest.mark.parametrize("operation", ["READ", "WRITE"])
+@pytest.mark.parametrize("offsets", ["preserve", "map"])
+def test_plan_names_a_right_that_is_missing_at_a_destination_topic_that_is_there(
+    secured_kafka: SecuredKafka, topic: str, run_async: RunAsync, operation: str, offsets: str
+) -> None:
+    servers = secured_kafka.bootstrap_servers
+    make_topic(servers, f"{topic}-copy", [])
+    rights = preserve_rights(topic) if offsets == "preserve" else map_rights(topic)
+    config = configuration(secured_kafka, topic, source_user=PLAIN_USER, destination_user=LIMITED, offsets=offsets)
+    grant_exactly(servers, LIMITED, rights)
+    assert planned(config, run_async).action is Action.COPY, "with all that is needed nothing is missing"
+    lacking = Right("TOPIC", f"{topic}-copy", operation)
+    grant_exactly(servers, LIMITED, [right for right in rights if right != lacking])
+
+    row = planned(config, run_async)
+
+    assert row.action is Action.REFUSE
+    assert_names(row.error, lacking)
+
+
+def test_plan_names_the_right_to_make_a_destination_topic(
+    secured_kafka: SecuredKafka, topic: str, run_async: RunAsync
+) -> None:
+    rights = preserve_rights(topic)
+    config = configuration(secured_kafka, topic, source_user=PLAIN_USER, destination_user=LIMITED)
+    grant_exactly(secured_kafka.bootstrap_servers, LIMITED, rights)
+    assert planned(config, run_async).action is Action.CREATE_AND_COPY
+    lacking = Right("TOPIC", f"{topic}-copy", "CREATE")
+    grant_exactly(secured_kafka.bootstrap_servers, LIMITED, [right for right in rights if right != lacking])
+
+    assert_names(planned(config, run_async).error, lacking)
+
+
+def test_plan_names_the_right_to_delete_fillers_where_the_source_does_not_begin_at_0(
+    secured_kafka: SecuredKafka, gapped_topic: str, run_async: RunAsync
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, gapped_topic
+    make_topic(servers, f"{topic}-copy", [])
+    config = configuration(secured_kafka, topic, source_user=PLAIN_USER, destination_user=LIMITED)
+    grant_exactly(servers, LIMITED, preserve_rights(topic))
+
+    assert_names(planned(config, run_async).error, Right("TOPIC", f"{topic}-copy", "DELETE"))

@@ -23,7 +23,8 @@ from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.owners import CHECK_SECONDS, Owners
+from mirrorlake.service.owner_life import CHECK_SECONDS
+from mirrorlake.service.owners import Owners
 from mirrorlake.service.targets import Target, cluster_settings, shard_of
 from support.mirrors import copying
 from support.records import in_batches, produce, settings_of, simple_records
@@ -165,7 +166,9 @@ def test_producer_ids_are_remembered_also_when_a_shard_gets_another_one(target: 
 
 def held_ids(owners: Owners, target: Target) -> frozenset[int]:
     assert isinstance(target.destination, KafkaDestination)
-    holding = owners.holding(target.mirror.name, target.destination.cluster.name, shard_of(target.source))
+    holding = owners.holding(
+        target.mirror.name, target.destination.cluster.name, shard_of(target.source), target.destination_partition
+    )
     return holding.own_producer_ids
 
 
@@ -179,7 +182,12 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
                 owners = Owners(clients, owner="one of three", clock=clock, hold_seconds=hold_seconds)
                 await owners.take([target])
                 assert isinstance(target.destination, KafkaDestination)
-                held = owners.holding(target.mirror.name, target.destination.cluster.name, shard_of(target.source))
+                held = owners.holding(
+                    target.mirror.name,
+                    target.destination.cluster.name,
+                    shard_of(target.source),
+                    target.destination_partition,
+                )
                 waits.append(held.fills_from_seconds - clock.elapsed_seconds())
                 if ends_gracefully:
                     await owners.release()
@@ -192,7 +200,9 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
 
 
 def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
-    holding = Owners(WorkerCache(), owner="nobody", clock=ManualClock()).holding("orders", "west", 0)
+    holding = Owners(WorkerCache(), owner="nobody", clock=ManualClock()).holding(
+        "orders", "west", 0, TopicPartition("orders", 0)
+    )
     assert (holding.own_producer_ids, holding.fills_from_seconds) == (frozenset(), inf)
 
 
@@ -207,7 +217,7 @@ def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
         clients = WorkerCache()
         try:
             owners = Owners(clients, owner="patient", clock=SystemClock())
-            held = (target.mirror.name, "west", shard_of(target.source))
+            held = (target.mirror.name, "west", shard_of(target.source), target.destination_partition)
             kafka.pause()
             try:
                 await owners.take([target])
@@ -224,6 +234,39 @@ def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
     assert isinstance(before, TransientError)
     assert fills_from == inf
     assert after is None
+
+
+def test_what_was_let_through_unasked_is_refused_once_its_records_can_be_read(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    kafka = new_kafka(broker_session_timeout_ms=120_000)
+    target = target_of(topic_name, source_kafka, kafka)
+    other = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}-before"))
+
+    async def story() -> list[tuple[Target, MirrorlakeError]]:
+        clients = WorkerCache()
+        try:
+            await clients.client(settings_of_destination(target)).create_topic(
+                topic_name, partitions=1, replication_factor=1
+            )
+            await produce(kafka.bootstrap_servers, topic_name, 0, list(in_batches(simple_records(3), 3)))
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([other]) == {}
+            owners = Owners(clients, owner="second", clock=SystemClock())
+            kafka.pause()
+            try:
+                assert await owners.take([target]) == {}, "nobody could be asked, and copying is safe"
+            finally:
+                kafka.resume()
+            found = await owners.check()
+            assert await owners.check() == [], "it is said once"
+            return found
+        finally:
+            await clients.close()
+
+    ((refused, error),) = run_async(story())
+    assert refused == target
+    assert isinstance(error, OtherMirrorError)
+    assert error.facts["found"] == other.mirror.name
 
 
 def test_a_topic_that_another_mirror_fills_is_left_alone_until_that_one_has_ended(

@@ -15,8 +15,10 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.states import state_of
 from mirrorlake.service.topic_creation import create_topics
 from support.copies import create_topic
+from support.leases import lease_plan, run_lease
 from support.records import settings_of, simple_records
 from support.topics import append, make_topic, topics_of
 from support.transactions import append_in_transaction
@@ -162,7 +164,10 @@ def test_a_source_that_starts_too_late_is_refused_with_both_offsets(pair: Pair, 
 
 def test_a_source_truncated_past_the_position_is_refused_or_skipped_as_the_policy_says(pair: Pair) -> None:
     make_topic(pair.east, pair.topic, simple_records(50))
-    make_topic(pair.west, pair.topic, simple_records(10))
+    create_topic(pair.west, pair.topic)
+    state = state_of(pair.plan().status.target, writer="test")
+    (copied,) = run_lease(lease_plan(pair.east, [(state.source, [state.work])], end=10)).values()
+    assert (copied.error, copied.position) == (None, 10), "by this mirror: records of nobody it knows are foreign"
     pair.delete_before(20)
     row = pair.plan()
     assert isinstance(row.error, SourceTruncatedError)
@@ -202,3 +207,19 @@ def test_a_destination_with_more_partitions_than_the_source_is_refused(pair: Pai
     row = pair.plan()
     assert row.as_json()["reason"] == "partition-count"
     assert "has 1 partition(s), destination topic" in str(row.error)
+
+
+def test_a_topic_whose_brokers_compress_anew_is_named_as_batches_may_grow_there(pair: Pair) -> None:
+    make_topic(pair.east, pair.topic, simple_records(5, timestamp=int(time.time() * 1000)))
+    create_topic(pair.west, pair.topic, compression_type="uncompressed")
+    (warning,) = pair.plan().warnings
+    assert warning.startswith(f"west/{pair.topic}: compression.type=uncompressed has its brokers compress batches anew")
+
+
+def test_a_compacted_topic_is_not_said_to_begin_where_a_source_does_whose_records_were_deleted(pair: Pair) -> None:
+    make_topic(pair.east, pair.topic, simple_records(50, timestamp=int(time.time() * 1000)))
+    pair.delete_before(20)
+    create_topic(pair.west, pair.topic, cleanup_policy="compact")
+    note = pair.plan().note
+    assert note.startswith("offsets 0…19 are gone at the source: filled, in about ")
+    assert note.endswith("; of a topic that is compacted only nobody can delete them: its cleaner takes them, in time")

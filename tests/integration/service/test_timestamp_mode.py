@@ -1,7 +1,9 @@
 """`timestamp-mode`, from the configuration to the proof: which topics it takes, makes, and calls equal."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -23,7 +25,7 @@ from mirrorlake.service.verification import RecordVerification, Result
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
 from support.mirrors import copying
-from support.records import Record, consume, simple_records
+from support.records import Record, consume, every_kind, simple_records
 from support.topics import append, make_topic
 
 pytestmark = pytest.mark.kafka
@@ -102,18 +104,45 @@ def test_a_topic_keeps_the_sources_times_on_a_cluster_whose_topics_have_their_ow
     assert [record.timestamp for record in copied.values()] == [record.timestamp for record in records]
 
 
-@pytest.mark.parametrize(
-    ("mode", "held", "wanted"),
-    [("source", "LogAppendTime", "CreateTime"), ("destination", "CreateTime", "LogAppendTime")],
-)
-def test_a_topic_with_the_other_clock_is_refused_with_both_remedies(
-    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, mode: str, held: str, wanted: str
+@pytest.mark.parametrize("source_type", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("offsets", ["preserve", "map"])
+def test_a_topic_that_keeps_times_gets_those_of_the_copying_where_the_destinations_are_asked_for(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, offsets: str, source_type: str
+) -> None:
+    """Every kind of record and of batch, once to the end and once more from there."""
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    kinds = every_kind(3)
+    make_topic(east, topic_name, kinds, message_timestamp_type=source_type)
+    for record in simple_records(12, start=len(kinds)):  # small batches, to be joined
+        append(east, topic_name, 0, [record])
+    create_topic(west, topic_name)
+    config = copying(east, west, topic_name, timestamp_mode="destination", offsets=offsets)
+    where, end = TopicPartition(topic_name, 0), len(kinds) + 12
+    began_ms = int(time.time() * 1000)
+    for stop in (end, end + 3):
+        target = only_target(config)
+        assert target.error is None
+        copy = state_of(target, writer="test").work
+        row = run_lease(lease_plan(east, [(where, [copy])], end=stop))[0, "west"]
+        assert (row.error, row.position) == (None, stop)
+        append(east, topic_name, 0, simple_records(3, start=stop))
+    ended_ms = int(time.time() * 1000)
+
+    there = {n: r for n, r in consume(east, topic_name, 0).items() if n < end + 3}
+    held = list(consume(west, topic_name, 0).values())
+    assert [replace(record, timestamp=0) for record in held] == [replace(r, timestamp=0) for r in there.values()]
+    assert all(began_ms <= record.timestamp <= ended_ms for record in held)
+    assert [record.timestamp for record in held] == sorted(record.timestamp for record in held)
+    assert verdict_of(only_target(config)) == (Result.EQUAL, None), "as far as it was copied"
+
+
+def test_a_topic_that_sets_times_is_refused_where_the_sources_are_to_be_kept(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     make_topic(source_kafka.bootstrap_servers, topic_name, simple_records(1))
-    create_topic(destination_kafka.bootstrap_servers, topic_name, message_timestamp_type=held)
+    create_topic(destination_kafka.bootstrap_servers, topic_name, message_timestamp_type="LogAppendTime")
     servers = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    error = only_target(copying(*servers, topic_name, timestamp_mode=mode)).error
+    error = only_target(copying(*servers, topic_name, timestamp_mode="source")).error
     assert isinstance(error, UnsupportedError)
-    assert f"message.timestamp.type={held}" in error.message
-    other = "destination" if mode == "source" else "source"
-    assert error.hint == f"set message.timestamp.type={wanted} on {topic_name}, or `timestamp-mode: {other}`"
+    assert "message.timestamp.type=LogAppendTime" in error.message
+    assert error.hint == f"set message.timestamp.type=CreateTime on {topic_name}, or `timestamp-mode: destination`"

@@ -14,7 +14,7 @@ from mirrorlake.errors import SupersededError, UnsupportedError
 from mirrorlake.kafka.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.planning import Action, PlanRow, read_plan
-from support.command import mirrorlake
+from support.command import without_spark as mirrorlake
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import kafka_work, lease_plan, map_work, run_lease
 from support.mirrors import write_config

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.origin import Origin
 from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 
 Header = tuple[bytes, bytes | None]
@@ -59,6 +60,10 @@ def records_in(columns: RecordColumns) -> Iterator[Record]:
             int(columns.timestamps[row]),
             int(columns.timestamp_types[row]),
         )
+
+
+ORIGIN = Origin(cluster_id="cluster", topic="orders", topic_id="topic-id", partition=3)
+"""Of the segments whose `envelope` is the one below."""
 
 
 def envelope(*, start_offset: int = 0, topic_id: str | None = "topic-id", topic: str = "orders") -> SegmentEnvelope:

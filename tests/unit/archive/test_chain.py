@@ -1,17 +1,19 @@
 from collections.abc import Iterator
+from itertools import accumulate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrorlake.archive.chain import (
     Chain,
     Segment,
-    Upkeep,
     check_chain,
     check_tail,
     end_at_or_above,
-    merged_segments,
+    floor_of,
     tail_start_after,
-    upkeep_of,
+    uncovered,
     walk_chain,
 )
 from mirrorlake.archive.names import ClaimName, SegmentName
@@ -76,9 +78,7 @@ def test_a_hole_is_refused_with_both_names() -> None:
         check(name_of(0, 9), name_of(11, 20))
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [((0, 9), (5, 20)), ((0, 9), (9, 9)), ((0, 9), (0, 12)), ((0, 20), (5, 9))]
-)
+@pytest.mark.parametrize(("first", "second"), [((0, 9), (5, 20)), ((0, 9), (9, 10)), ((0, 20), (20, 29))])
 def test_an_overlap_is_refused_with_both_names(first: tuple[int, int], second: tuple[int, int]) -> None:
     with pytest.raises(ChainBrokenError, match=f"{name_of(*second)} overlaps {name_of(*first)}") as refused:
         check(name_of(*first), name_of(*second))
@@ -132,7 +132,7 @@ def test_a_tail_that_was_merged_away_asks_for_a_whole_check() -> None:
         tail(segment(10, 19), name_of(20, 24))
 
 
-@pytest.mark.parametrize("other", [(10, 12), (12, 19)])
+@pytest.mark.parametrize("other", [(10, 12), (12, 19), (12, 29)])
 def test_a_tail_that_was_replaced_is_found(other: tuple[int, int]) -> None:
     with pytest.raises(ChainBrokenError, match=f"{name_of(*other)} .* stands in its place"):
         tail(segment(10, 19), name_of(*other))
@@ -143,12 +143,25 @@ def test_a_tail_of_another_size_is_found() -> None:
         tail(segment(10, 19), name_of(10, 19), size_bytes=99)
 
 
-def test_a_second_segment_from_the_tails_start_is_found() -> None:
-    with pytest.raises(ChainBrokenError, match="overlaps"):
-        tail(segment(10, 19), name_of(10, 19), name_of(10, 29))
+@pytest.mark.parametrize("there", [(name_of(10, 19), name_of(10, 29)), (name_of(10, 29),)])
+def test_a_tail_that_a_larger_segment_covers_asks_for_a_whole_check(there: tuple[str, ...]) -> None:
+    with pytest.raises(PositionMovedError, match=f"{name_of(10, 29)} covers {name_of(10, 19)}"):
+        tail(segment(10, 19), *there)
 
 
-@pytest.mark.parametrize("foreign", [name_of(21, 29), "README", "9.parquet", name_of(20, 29, "ndjson")])
+@pytest.mark.parametrize("following", [name_of(21, 29), name_of(19, 29)])
+def test_what_follows_the_tail_and_is_no_chain_asks_for_a_whole_check(following: str) -> None:
+    """It may have been merged since, or listed while it changed; whoever checks it whole refuses it if it stays so."""
+    with pytest.raises(PositionMovedError, match=f"{following} .* {name_of(10, 19)}"):
+        tail(segment(10, 19), name_of(10, 19), following)
+
+
+def test_what_lies_inside_what_followed_the_tail_is_passed_over() -> None:
+    found = tail(segment(10, 19), name_of(10, 12), name_of(10, 19), name_of(13, 19), name_of(20, 29), name_of(25, 29))
+    assert (found.position, found.tail, found.segment_count) == (30, segment(20, 29), 2)
+
+
+@pytest.mark.parametrize("foreign", ["README", "9.parquet", name_of(20, 29, "ndjson")])
 def test_what_does_not_belong_after_the_tail_is_found(foreign: str) -> None:
     with pytest.raises(ChainBrokenError):
         tail(segment(10, 19), name_of(10, 19), foreign)
@@ -171,82 +184,146 @@ def test_a_segment_ending_at_or_above_an_offset_is_seen_whatever_its_format(
     assert end_at_or_above(listing(*names), 10, where="orders/0") == end
 
 
-def merged(level: int, *ranges: tuple[int, int]) -> list[Segment]:
-    names = listing(*(name_of(start, end) for start, end in ranges))
-    return list(merged_segments(names, level=level, extension="parquet", where=f"orders/0/level={level}"))
-
-
-def with_upkeep(upkeep: Upkeep, *ranges: tuple[int, int]) -> tuple[Chain, list[str]]:
+def chain_and_names(*ranges: tuple[int, int], floor: int = 0) -> tuple[Chain, list[str]]:
     names = [name_of(start, end) for start, end in ranges]
-    chain = check_chain(listing(*names), extension="parquet", where="orders/0", upkeep=upkeep)
-    walk = walk_chain(listing(*names), extension="parquet", where="orders/0", upkeep=upkeep)
-    return chain, [segment.path for segment in walk]
-
-
-FIRST_20 = f"level=1/{name_of(0, 19)}"
+    chain = check_chain(listing(*names), extension="parquet", where="orders/0", floor=floor)
+    walk = walk_chain(listing(*names), extension="parquet", where="orders/0", floor=floor)
+    return chain, [str(segment.name) for segment in walk]
 
 
 @pytest.mark.parametrize(
-    "level0",
+    "others",
     [
         [(20, 29)],
         [(0, 9), (10, 19), (20, 29)],  # the merge has not deleted yet
         [(10, 19), (20, 29)],  # it died in the middle
         [(0, 9), (20, 29)],
+        [(0, 14), (5, 19), (20, 29)],  # nobody asks how what is covered lies
     ],
 )
-def test_a_merged_segment_stands_for_those_it_was_made_of(level0: list[tuple[int, int]]) -> None:
-    chain, paths = with_upkeep(upkeep_of(merged(1, (0, 19)), ()), *level0)
-    assert paths == [FIRST_20, name_of(20, 29)]
+def test_a_segment_stands_for_those_wholly_inside_it(others: list[tuple[int, int]]) -> None:
+    chain, names = chain_and_names((0, 19), *others)
+    assert names == [name_of(0, 19), name_of(20, 29)]
     assert (chain.position, chain.tail, chain.segment_count) == (30, segment(20, 29), 2)
 
 
-def test_the_highest_level_stands_for_all_below_it() -> None:
-    upkeep = upkeep_of([*merged(1, (0, 9), (10, 19), (20, 29)), *merged(2, (0, 19))], ())
-    _, paths = with_upkeep(upkeep, (0, 4), (5, 9), (20, 29), (30, 30))
-    assert paths == [f"level=2/{name_of(0, 19)}", f"level=1/{name_of(20, 29)}", name_of(30, 30)]
+def test_of_segments_inside_one_another_the_largest_counts() -> None:
+    _, names = chain_and_names((0, 4), (5, 9), (0, 9), (10, 19), (0, 19), (20, 29), (20, 24), (30, 30))
+    assert names == [name_of(0, 19), name_of(20, 29), name_of(30, 30)]
+
+
+def test_the_position_is_the_end_of_the_largest_where_it_covers_the_newest() -> None:
+    chain, names = chain_and_names((0, 9), (10, 19), (0, 19))
+    assert names == [name_of(0, 19)]
+    assert (chain.position, chain.tail) == (20, segment(0, 19))
 
 
 @pytest.mark.parametrize(
-    ("level1", "level0", "message"),
+    ("ranges", "message"),
     [
-        ((0, 19), [(10, 24), (25, 29)], f"{name_of(10, 24)} overlaps {FIRST_20}"),
-        ((5, 19), [(0, 9), (20, 29)], f"level=1/{name_of(5, 19)} overlaps {name_of(0, 9)}"),
-        ((0, 19), [(21, 29)], f"{name_of(21, 29)} leaves a hole after {FIRST_20}"),
-        ((10, 19), [(20, 29)], f"starts with level=1/{name_of(10, 19)} instead of at offset 0"),
-        ((0, 19), [(10, 14)], f"{FIRST_20} reaches offset 20.*the newest left is {name_of(10, 14)}"),
-        ((0, 19), [], f"{FIRST_20} reaches offset 20.*none is left"),
+        ([(0, 19), (10, 24), (25, 29)], f"{name_of(10, 24)} overlaps {name_of(0, 19)}"),
+        ([(5, 19), (0, 9), (20, 29)], f"{name_of(5, 19)} overlaps {name_of(0, 9)}"),
+        ([(0, 19), (5, 9), (21, 29)], f"{name_of(21, 29)} leaves a hole after {name_of(0, 19)}"),
+        ([(10, 19), (12, 14), (20, 29)], f"starts with {name_of(10, 19)} instead of at offset 0"),
     ],
 )
-def test_merged_segments_excuse_nothing_else(
-    level1: tuple[int, int], level0: list[tuple[int, int]], message: str
-) -> None:
+def test_covering_excuses_nothing_else(ranges: list[tuple[int, int]], message: str) -> None:
     with pytest.raises(ChainBrokenError, match=message):
-        with_upkeep(upkeep_of(merged(1, level1), ()), *level0)
+        chain_and_names(*ranges)
 
 
 def floors(*offsets: int) -> list[ObjectInfo]:
     return list(listing(*(f"_floor-{offset:020d}" for offset in offsets), "_SUCCESS", "_floor-7"))
 
 
-@pytest.mark.parametrize("level0", [[(20, 29)], [(10, 19), (20, 29)], [(0, 9), (20, 29)], [(3, 5), (15, 29)]])
-def test_whatever_ends_below_the_highest_floor_is_passed_over(level0: list[tuple[int, int]]) -> None:
-    chain, paths = with_upkeep(upkeep_of((), floors(20, 10)), *level0)
-    assert paths == [name_of(*level0[-1])]
-    assert (chain.start_offset, chain.position) == (level0[-1][0], 30)
+@pytest.mark.parametrize("ranges", [[(20, 29)], [(10, 19), (20, 29)], [(0, 9), (20, 29)], [(3, 5), (15, 29)]])
+def test_whatever_ends_below_the_highest_floor_is_passed_over(ranges: list[tuple[int, int]]) -> None:
+    chain, names = chain_and_names(*ranges, floor=floor_of(floors(20, 10)))
+    assert names == [name_of(*ranges[-1])]
+    assert (chain.start_offset, chain.position, chain.floor) == (ranges[-1][0], 30, 20)
 
 
 def test_a_chain_that_starts_above_its_floor_is_refused() -> None:
     with pytest.raises(ChainBrokenError, match=f"starts with {name_of(21, 29)} instead of at offset 20"):
-        with_upkeep(upkeep_of((), floors(20)), (21, 29))
+        chain_and_names((21, 29), floor=20)
 
 
 def test_a_floor_with_nothing_above_it_is_refused() -> None:
-    with pytest.raises(ChainBrokenError, match=r"everything below the floor 20 reaches offset 20.*none is left"):
-        with_upkeep(upkeep_of((), floors(20)))
+    with pytest.raises(ChainBrokenError, match=r"below offset 20 is retired.*none is left"):
+        chain_and_names(floor=20)
+    with pytest.raises(ChainBrokenError, match=r"below offset 20 is retired.*none is left"):
+        check_chain(floors(20), extension="parquet", where="orders/0")
+    with pytest.raises(ChainBrokenError, match=rf"below offset 20 is retired.*newest left is {name_of(0, 9)}"):
+        chain_and_names((0, 9), floor=20)
+
+
+def test_all_that_is_left_may_end_at_the_floor() -> None:
+    chain, names = chain_and_names((0, 9), (10, 19), floor=20)
+    assert names == []
+    assert (chain.position, chain.tail) == (20, segment(10, 19))
 
 
 def test_a_merged_segment_may_reach_over_the_floor() -> None:
-    chain, paths = with_upkeep(upkeep_of(merged(1, (0, 19)), floors(10)), (10, 19), (20, 29))
-    assert paths == [FIRST_20, name_of(20, 29)]
+    chain, names = chain_and_names((0, 19), (10, 19), (20, 29), floor=10)
+    assert names == [name_of(0, 19), name_of(20, 29)]
     assert chain.start_offset == 0
+
+
+# --- from any set of names to the chain ---------------------------------------------------------------------------
+
+RANGES = st.sets(st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))), max_size=12)
+
+
+@given(RANGES)
+def test_what_is_left_is_what_lies_inside_no_other(ranges: set[tuple[int, int]]) -> None:
+    expected = [
+        (start, end)
+        for start, end in sorted(ranges)
+        if not any(low <= start and end <= high and (low, high) != (start, end) for low, high in ranges)
+    ]
+    found = list(uncovered(segment(start, end) for start, end in sorted(ranges)))
+    assert found == [segment(start, end) for start, end in expected]
+
+
+@given(RANGES, st.integers(0, 20))
+def test_any_names_are_a_chain_that_holds_every_offset_once_or_are_refused(
+    ranges: set[tuple[int, int]], floor: int
+) -> None:
+    held = [range(start, end + 1) for start, end in sorted(ranges) if end >= floor]
+    largest = [each for each in held if not any(set(each) < set(other) for other in held)]
+    offsets = [offset for each in largest for offset in each]
+    is_chain = offsets == list(range(offsets[0], offsets[-1] + 1)) and offsets[0] <= floor if offsets else True
+    is_newest_there = max([end + 1 for _, end in ranges], default=0) >= floor
+    try:
+        chain, names = chain_and_names(*ranges, floor=floor)
+    except ChainBrokenError:
+        assert not (is_chain and is_newest_there)
+        return
+    assert is_chain
+    assert is_newest_there
+    assert names == [name_of(each[0], each[-1]) for each in largest]
+    assert chain.position == (offsets[-1] + 1 if offsets else floor)
+
+
+@given(st.data(), st.lists(st.integers(1, 5), min_size=2, max_size=10))
+def test_merging_whatever_runs_of_segments_changes_neither_offsets_nor_position(
+    data: st.DataObject, lengths: list[int]
+) -> None:
+    ends = list(accumulate(lengths))
+    cuts = [(end - length, end - 1) for end, length in zip(ends, lengths, strict=True)]
+    there = set(cuts)
+    chain = cuts
+    for _ in range(data.draw(st.integers(0, 4))):
+        if len(chain) < 3:
+            break
+        first = data.draw(st.integers(0, len(chain) - 3))
+        last = data.draw(st.integers(first + 1, len(chain) - 2))
+        inputs = chain[first : last + 1]
+        merged = (inputs[0][0], inputs[-1][1])
+        chain = [*chain[:first], merged, *chain[last + 1 :]]
+        # A merge may die at any of its deletions.
+        there = there - set(data.draw(st.lists(st.sampled_from(inputs), unique=True))) | {merged}
+    found, names = chain_and_names(*there)
+    assert names == [name_of(*each) for each in chain]
+    assert found.position == ends[-1]
+    assert found.tail == segment(*cuts[-1])

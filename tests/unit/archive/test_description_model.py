@@ -26,7 +26,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectStore
 from unit.archive.publish_model import Search, World
-from unit.archive.sample_records import Record, columns_of, envelope
+from unit.archive.sample_records import ORIGIN, Record, columns_of, envelope
 
 SOURCE_END = 2
 
@@ -73,7 +73,7 @@ def one_lease(store: ObjectStore, *, length: int, is_compacted: bool) -> None:
     archive.sweep(chain)
     if chain.position >= SOURCE_END:
         return
-    pending = archive.pending_claim(chain)
+    pending = archive.pending_claim(chain, origin=ORIGIN)
     end = pending.to_offset + 1 if pending else min(chain.position + length, SOURCE_END)
     begun = OpenSegment(
         archive,

@@ -7,10 +7,11 @@ import pytest
 
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import log_batch
+from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, record_writer
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content
-from mirrorlake.archive.sidecar import create_sidecar
+from mirrorlake.archive.sidecar import create_sidecar, find_sidecar
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError, UnsupportedError
 from mirrorlake.kafka.batches import Codec, walk
 from mirrorlake.kafka.codec import encode_batch
@@ -108,3 +109,23 @@ def test_a_byte_added_at_the_end_is_told(extension: str) -> None:
     for key, data in objects.items():
         with pytest.raises(ChainBrokenError):
             check({**objects, key: data + b"\n"}, extension)
+
+
+@pytest.mark.parametrize("extension", ["parquet", "ndjson"])
+def test_a_topic_whose_name_looks_like_an_open_seal_keeps_its_name(extension: str) -> None:
+    """32 zeros are a name that Kafka allows."""
+    about = envelope(topic="0" * 32)
+    file = io.BytesIO()
+    writer = record_writer(extension, file, about, compression="zstd-1")
+    footer = writer.close(end_offset=5)
+    if extension == "parquet":
+        with ParquetSegmentReader(io.BytesIO(file.getvalue()), where="x") as reader:
+            reader.check_content()
+            assert reader.footer is not None
+            assert reader.footer.envelope == about
+        return
+    store = MemoryStore()
+    create_sidecar(store, "t/0/s.ndjson", footer)
+    found = find_sidecar(store, "t/0/s.ndjson", io.BytesIO(file.getvalue()))
+    assert found is not None
+    assert found.envelope == about

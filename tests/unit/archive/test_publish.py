@@ -1,10 +1,12 @@
 import pytest
 
 from mirrorlake.archive.claims import Claim, encode_claim
+from mirrorlake.archive.names import ClaimName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, Claimed, SegmentPublication, StandDown, State, Step
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.memory import MemoryStore
+from unit.archive.sample_records import ORIGIN
 
 CLAIM_0 = "orders/0/_claim-00000000000000000000"
 SEGMENT_0_4 = "orders/0/00000000000000000000-00000000000000000004.parquet"
@@ -15,11 +17,12 @@ def archived(store: MemoryStore) -> ArchivedPartition:
 
 
 def publication(store: MemoryStore, from_offset: int = 0, writer: str = "me") -> SegmentPublication:
-    return archived(store).publication(from_offset, writer=writer)
+    return archived(store).publication(from_offset, origin=ORIGIN, writer=writer)
 
 
 def claim_bytes(to_offset: int, *, writer: str = "other", extension: str = "parquet") -> bytes:
-    return encode_claim(Claim(to_offset=to_offset, extension=extension, raw_bytes=7, writer=writer))
+    claim = Claim(to_offset=to_offset, extension=extension, raw_bytes=7, writer=writer, origin=ORIGIN)
+    return encode_claim(claim, ClaimName(from_offset=0))
 
 
 def refuse(key: str) -> None:
@@ -55,8 +58,8 @@ def test_another_writers_claim_of_the_same_end_needs_no_new_cut() -> None:
 
 def test_the_claim_left_by_a_dead_writer_is_seen_before_anything_is_encoded() -> None:
     archive = archived(MemoryStore({CLAIM_0: claim_bytes(9)}))
-    pending = archive.pending_claim(archive.read_chain())
-    assert pending == Claim(to_offset=9, extension="parquet", raw_bytes=7, writer="other")
+    pending = archive.pending_claim(archive.read_chain(), origin=ORIGIN)
+    assert pending == Claim(to_offset=9, extension="parquet", raw_bytes=7, writer="other", origin=ORIGIN)
 
 
 def test_a_writer_behind_stands_down_and_withdraws_its_claim() -> None:
@@ -115,7 +118,7 @@ def test_too_many_unreadable_claims_are_refused_with_the_remedy() -> None:
 
 
 def test_a_claim_for_another_format_is_refused() -> None:
-    with pytest.raises(ChainBrokenError, match="claimed for a ndjson segment by other"):
+    with pytest.raises(ChainBrokenError, match="claims a ndjson segment for other"):
         publication(MemoryStore({CLAIM_0: claim_bytes(4, extension="ndjson")})).claim(4, raw_bytes=1)
 
 
@@ -133,7 +136,7 @@ def test_a_claim_that_was_made_though_the_store_said_exists_is_our_own() -> None
 def test_the_crash_point_is_called_before_every_step_that_touches_the_store() -> None:
     store = MemoryStore({CLAIM_0: b""})
     steps: list[str] = []
-    writer = archived(store).publication(0, writer="me", crash_point=steps.append)
+    writer = archived(store).publication(0, origin=ORIGIN, writer="me", crash_point=steps.append)
     staged = writer.stage()
     writer.claim(4, raw_bytes=1)
     store.objects[SEGMENT_0_4] = b""

@@ -11,6 +11,7 @@ from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.memory import MemoryStore
 from unit.archive.publish_model import ReplayStore, Search, World
+from unit.archive.sample_records import ORIGIN
 
 SOURCE_END = 3
 Program = Callable[[ReplayStore], None]
@@ -33,9 +34,9 @@ def one_lease(store: ReplayStore, *, length: int, adopts_early: bool, sweeps: bo
     if chain.position >= source_end:
         return
     planned = min(chain.position + length, source_end) - 1
-    if adopts_early and (pending := archive.pending_claim(chain)):
+    if adopts_early and (pending := archive.pending_claim(chain, origin=ORIGIN)):
         planned = pending.to_offset
-    publish_planned(archive.publication(chain.position, writer=f"writer {length}"), planned)
+    publish_planned(archive.publication(chain.position, origin=ORIGIN, writer=f"writer {length}"), planned)
 
 
 def publish_planned(publication: SegmentPublication, planned: int) -> None:
@@ -93,7 +94,7 @@ def assert_one_writer_finishes_from(world: World) -> None:
     for _ in range(SOURCE_END):
         chain = archive.read_chain()
         if chain.position < SOURCE_END:
-            publish_planned(archive.publication(chain.position, writer="last"), chain.position)
+            publish_planned(archive.publication(chain.position, origin=ORIGIN, writer="last"), chain.position)
     chain = archive.read_chain()
     archive.sweep(chain)
     assert chain.position == SOURCE_END
@@ -135,14 +136,14 @@ def test_unreadable_claims_neither_block_nor_break_the_chain(garbage: bytes) -> 
 
 
 def test_without_claims_the_same_search_finds_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search can fail: with step 1 taken out, two cuts from one offset both land."""
+    """The search can fail: with step 1 taken out, two cuts from one offset both land, and one goes on from either."""
     monkeypatch.setattr(SegmentPublication, "_settle_claim", lambda self, own: own)
     with pytest.raises(ChainBrokenError, match="overlaps"):
-        run(leases(1), leases(2))
+        run(leases(2, 2, source_end=5), leases(3, source_end=5))
 
 
 def test_without_the_listing_the_same_search_finds_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search can fail: with step 2 taken out, a late claim of a passed offset lands."""
     monkeypatch.setattr(SegmentPublication, "_position_above", lambda self: None)
     with pytest.raises(ChainBrokenError, match="overlaps"):
-        run(leases(1), leases(2))
+        run(leases(2, 2, source_end=5), leases(3, source_end=5))

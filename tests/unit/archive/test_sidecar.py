@@ -35,7 +35,7 @@ def found(store: MemoryStore, data: bytes) -> SegmentFooter | None:
 def test_a_description_stands_in_a_folder_beside_the_segments() -> None:
     assert sidecar_key(KEY) == SIDECAR
     assert sidecar_key(KEY, 1) == SECOND
-    assert sidecar_folder("orders/3/level=1") == "orders/_meta/3/level=1"
+    assert sidecar_folder("orders/3") == "orders/_meta/3"
     with pytest.raises(ValueError, match="not the folder of a partition"):
         sidecar_folder("3")
 

@@ -81,6 +81,14 @@ def test_a_parquet_segment_has_its_footer_or_was_written_by_mirror_v3() -> None:
     assert flaws(SEALED, BARE, SEALED, BARE, extension="parquet") == []
 
 
+def test_a_log_segment_without_a_description_has_lost_it_wherever_it_stands() -> None:
+    """mirror-v3 writes no such files."""
+    for number, footers in enumerate([(BARE, BARE), (SEALED, BARE, SEALED), (BARE, SEALED)]):
+        found = flaws(*footers, extension="log")
+        assert len(found) == footers.count(BARE), number
+        assert all("has no description" in flaw for flaw in found)
+
+
 def test_records_of_another_source_are_told() -> None:
     (flaw,) = flaws(SEALED, OF_ANOTHER_TOPIC, SEALED)
     assert flaw.startswith("t/0/1.ndjson holds records of payments-3 of cluster cluster (topic id topic-id), and")

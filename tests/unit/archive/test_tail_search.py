@@ -122,9 +122,16 @@ def test_holes_before_the_last_page_do_not_mislead_the_search(missing: int) -> N
         store.archive().read_chain()
 
 
-def test_two_segments_from_the_newest_offset_are_refused() -> None:
+def test_of_two_segments_from_the_newest_offset_the_larger_one_is_the_end() -> None:
     names = names_of(ends_of(1000, "even"))
     store = PagedStore([*names, f"{999_000:020}-{999_998:020}.parquet"], page=10)
+    found = store.archive().find_end()
+    assert (str(found.tail and found.tail.name), found.position) == (names[-1], 1_000_000)
+
+
+def test_a_segment_that_overlaps_the_newest_is_refused() -> None:
+    names = names_of(ends_of(1000, "even"))
+    store = PagedStore([*names, f"{999_500:020}-{1_000_500:020}.parquet"], page=10)
     with pytest.raises(ChainBrokenError, match="overlaps"):
         store.archive().find_end()
 

@@ -229,3 +229,11 @@ def test_restarting_a_copy_needs_a_destination_that_may_be_deleted_and_made() ->
 def test_what_a_policy_needs_is_there(policy: str, destination: str) -> None:
     text = mirror("m", EAST, destination).replace("- name: m\n", f"- name: m\n  on-recreate: {policy}\n")
     assert load(native(text)).mirrors[0].on_recreate == policy
+
+
+def test_mapped_mirrors_whose_own_topics_kafka_would_take_for_one_are_refused() -> None:
+    mapped = "{type: kafka, cluster: west, offsets: map}"
+    text = native(mirror("m.a", EAST, mapped) + mirror("m_a", "cluster: east, topics: [others]", mapped))
+    (line,) = messages(text)
+    assert line.startswith("mirrors[1]: mirrors m.a and m_a map offsets on one cluster, where no two topics may differ")
+    assert load(text.replace("offsets: map", "offsets: preserve", 1)), "the other has no topics of its own"

@@ -14,7 +14,7 @@ from mirrorlake.config.resolved import (
     TopicSelection,
 )
 from mirrorlake.page_compression import Compression
-from unit.config.config_texts import load, messages, v3
+from unit.config.config_texts import load, messages, refusals, v3
 
 KAFKA = "{type: kafka, bootstrap-servers: west}"
 FLUSH = "flush: {max-time-ms: 5000, max-bytes: 67108864, max-offsets: 18446744073709551615}"
@@ -193,8 +193,47 @@ def test_a_forgotten_destination_is_what_gets_reported() -> None:
     ]
 
 
+def test_a_file_of_a_later_mirror_v3_is_refused_as_what_it_is_and_with_nothing_beside_it() -> None:
+    """Its mirrors have `destinations` of their own; what follows from reading it as the older form helps nobody."""
+    text = """
+    mirrors:
+      - name: operations
+        source: {bootstrap-servers: "kafka-source:9092"}
+        topic: operations-v1
+        partition: 0
+        destinations:
+          - {type: kafka, bootstrap-servers: "redpanda:9092"}
+        http-access: {cache-v1: {}}
+    """
+    assert refusals(text) == [
+        "7: mirrors[0].destinations: is of a later mirror-v3, whose files are not read here "
+        "(write one `destination` at the root, or `clusters` and the native form)"
+    ]
+
+
 def test_the_forms_cannot_be_mixed() -> None:
     text = v3(KAFKA, TWO) + "clusters: {}\n"
     assert messages(text) == [
         "clusters: is not a known field (`destination` at the root makes this the mirror-v3 form)"
     ]
+
+
+def test_what_errors_name_as_remedies_can_be_had_at_the_root_for_all_mirrors() -> None:
+    plain = load(v3(FILES, TWO)).mirrors
+    chosen = load(v3(FILES, TWO) + "on-truncation: skip\non-recreate: new-topic\n").mirrors
+    assert {(m.on_truncation, m.on_recreate) for m in plain} == {("park", "park")}
+    assert {(m.on_truncation, m.on_recreate) for m in chosen} == {("skip", "new-topic")}
+    assert messages(v3(FILES, TWO) + "on-truncation: jump\n") == ["on-truncation: expected park or skip, found `jump`"]
+
+
+def test_a_name_of_several_folders_is_taken_where_an_archive_may_have_it() -> None:
+    def named(name: str) -> str:
+        return TWO.replace("destination-name-override: copy", f"destination-name-override: {name}")
+
+    nested = load(v3(FILES, named("team/orders"))).mirrors[1].destinations[0]
+    assert nested.name_for("orders") == "team/orders"
+    for name in ("team/0", "team/_meta", "_own/orders", "team//orders", "team/", "team/../orders", "team/."):
+        (line,) = messages(v3(FILES, named(name)))
+        assert line.startswith(f"mirrors[1].destination-name-override: `{name}` cannot be a destination's name"), line
+    (line,) = messages(v3(KAFKA, named("team/orders")))
+    assert line.startswith("mirrors[1].destination-name-override: topic orders would become `team/orders`")

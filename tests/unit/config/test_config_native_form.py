@@ -14,6 +14,7 @@ from mirrorlake.config.resolved import (
     Form,
     KafkaDestination,
     ListenAddress,
+    LostTailPolicy,
     OffsetMode,
     OnPark,
     RecreationPolicy,
@@ -107,6 +108,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert isinstance(lake, ArchiveDestination)
     assert (mirror.source.partitions, mirror.is_enabled) == (None, True)
     assert (mirror.on_truncation, mirror.on_recreate) == (TruncationPolicy.PARK, RecreationPolicy.PARK)
+    assert mirror.on_lost_tail is LostTailPolicy.PARK
     assert (copy.topic_template, copy.offsets, copy.gap_fill) == ("{topic}", OffsetMode.PRESERVE, GapFill.MARKERS)
     assert copy.gap_fill_offsets_max == 100_000_000
     assert (copy.timestamp_mode, copy.creates_topics, copy.replication_factor) == (TimestampMode.SOURCE, True, None)
@@ -172,8 +174,10 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         "3: clusters.east.bootstrap-server: is not a known field (did you mean `bootstrap-servers`?)",
         "5: mirrors[0].name: `no good` cannot be a name "
         "(up to 120 letters, digits, `.`, `_` and `-`, the first no `.` and no `-`)",
-        "6: mirrors[0].source.topics: expected a list, found `orders`",
+        "6: mirrors[0].source.topics: expected a list, found `orders` (put it in [ ], several parted by commas)",
+        "8: mirrors[0].destinations[0].cluster: there is no cluster `wset` (known here: east)",
         "8: mirrors[0].destinations[0].offsets: expected preserve or map, found `keep`",
+        "9: mirrors[0].destinations[1].store: there is no store `lake` (the file has no stores)",
         "9: mirrors[0].destinations[1].flush.max-bytes: expected a size at least 1B, found the number 0",
         "9: mirrors[0].destinations[1].flush.max-time: expected a duration, found the number 5 "
         "(a unit is missing: ms, s, m, h or d)",

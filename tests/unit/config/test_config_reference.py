@@ -4,7 +4,7 @@ from mirrorlake.config.reference import NATIVE_SECTIONS, V3_SECTIONS, reference_
 from mirrorlake.config.section import Section
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
-ABSTRACT = {"CommonForm", "MirrorHeadForm", "V3ArchiveForm"}
+ABSTRACT = {"CommonForm", "MirrorHeadForm", "V3ArchiveForm", "V3PoliciesForm"}
 
 
 def test_the_committed_page_is_up_to_date() -> None:
@@ -23,7 +23,7 @@ def test_every_model_has_its_section() -> None:
 
 def test_a_row_holds_field_kind_default_and_meaning() -> None:
     page = reference_page()
-    assert "| `max-bytes` | size | `128MiB` | Bytes of keys, values and headers, before compression. |" in page
+    assert "| `max-bytes` | size | `128MiB` | Bytes before compression, and 32 for each header. |" in page
     assert "| `partition` | number | **required** | Source partition, and destination partition. |" in page
     assert "| `topics` | list of topic or `/expression/` | **required** |" in page
     assert "| `engine.master` | any value | leave it out: the engine runs on one machine |" in page

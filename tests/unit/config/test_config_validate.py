@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,80 @@ def test_a_good_file_is_said_to_be_good(tmp_path: Path, capsys: pytest.CaptureFi
             """)
     )
     assert validate(file, {}) == 0
-    assert capsys.readouterr() == ("OK: 2 mirror(s), destination type = filesystem, kafka\n", "")
+    assert capsys.readouterr() == (
+        "OK: 2 mirror(s), destination type = filesystem, kafka\n"
+        "  a: x of cluster east → archive {topic} on lake\n"
+        "  b: x of cluster east → topic {topic} on west\n",
+        "",
+    )
+
+
+def test_what_a_file_means_and_what_is_wrong_with_one_is_told_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(
+        native("""
+            - name: a
+              enabled: false
+              source: {cluster: east, topics: [x, "/y.*/"], exclude: ["/.*-tmp/"], partitions: [2, 0]}
+              destinations: [{type: kafka, cluster: west, topic: "copy-of-{topic}"}]
+            """)
+    )
+    bad.write_text(kafka(destination=", topik: x"))
+    assert validate(good, {}, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "ok": True,
+        "file": str(good),
+        "form": "native",
+        "destination_types": ["kafka"],
+        "mirrors": [
+            {
+                "name": "a",
+                "enabled": False,
+                "source": {
+                    "cluster": "east",
+                    "topics": ["x", "/y.*/"],
+                    "exclude": ["/.*-tmp/"],
+                    "partitions": [0, 2],
+                },
+                "destinations": [{"name": "west", "type": "kafka", "to": "copy-of-{topic}"}],
+            }
+        ],
+        "problems": [],
+    }
+    assert validate(bad, {}, as_json=True) == 1
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem == {
+        "file": str(bad),
+        "line": 10,
+        "column": problem["column"],
+        "field": "mirrors[0].destinations[0].topik",
+        "message": "is not a known field",
+        "hint": "did you mean `topic`?",
+    }
+
+
+def test_clusters_and_stores_that_are_not_there_are_said_beside_whatever_else_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        native("""
+            - name: a
+              on-recreate: sometimes
+              source: {cluster: esat, topics: 7}
+              destinations:
+                - {type: kafka, cluster: wset, topik: x}
+                - {type: archive, store: laek, format: csv}
+            """)
+    )
+    assert validate(file, {}) == 1
+    said = capsys.readouterr().err
+    for words in ("on-recreate", "topics", "topik", "format"):
+        assert words in said
+    for name in ("cluster `esat`", "cluster `wset`", "store `laek`"):
+        assert said.count(f"there is no {name}") == 1, said
 
 
 def test_a_file_of_mirror_v3_without_mirrors_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

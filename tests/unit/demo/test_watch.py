@@ -62,7 +62,7 @@ def test_the_names_of_an_archives_files_say_where_it_stands() -> None:
     known = frozenset({f"0/{SEGMENT}"})
 
     nothing_new = archive_sight(leg(), known, known)
-    staged = archive_sight(leg(), known | {"1/x.tmp.1"}, known)
+    staged = archive_sight(leg(), known | {"1/_1.x.tmp.1"}, known)
     published = archive_sight(leg(), known | {f"0/{NEXT_SEGMENT}", "0/_claim-00000000000000000150"}, known)
 
     assert (nothing_new.positions, nothing_new.begun) == ({0: 100, 1: 0}, frozenset())

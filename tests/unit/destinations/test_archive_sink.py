@@ -8,11 +8,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.newest import read_newest
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step
 from mirrorlake.clock import ManualClock
@@ -70,7 +73,7 @@ class Bench:
         self.archived = ArchivedPartition(
             FilesystemStore(root), destination_name="orders", partition=0, extension=extension
         )
-        settings = ArchiveSettings(
+        self.settings = ArchiveSettings(
             source=ORDERS,
             destination_name="orders",
             compression="zstd-1",
@@ -85,10 +88,16 @@ class Bench:
             rest_trigger="explicit",
         )
         self.store_threads = StoreThreads()
+        self.source_end = 30
+        self.tails_checked: list[str] = []
+        self.source_looks = 0
         self.sink = ArchiveSink(
-            settings,
+            self.settings,
             archived=self.archived,
             read_end=self.archived.read_chain,
+            read_newest=partial(read_newest, self.archived),
+            read_source_end=self._read_source_end,
+            check_tail=self._check_tail,
             executor=executor,
             store_threads=self.store_threads,
             clock=ManualClock(),
@@ -97,9 +106,16 @@ class Bench:
             crash_point=crash_point,
         )
 
+    async def _check_tail(self, tail: Segment) -> None:
+        self.tails_checked.append(str(tail.name))
+
+    async def _read_source_end(self) -> int:
+        self.source_looks += 1
+        return self.source_end
+
     def claim(self, end: int) -> None:
         """Leaves the claim of a writer that wanted to end its segment at ``end`` and died."""
-        self.archived.publication(0, writer="other").claim(end - 1, raw_bytes=1)
+        self.archived.publication(0, origin=self.settings.origin, writer="other").claim(end - 1, raw_bytes=1)
 
     def names(self) -> list[str]:
         """All that is in the partition's folder."""

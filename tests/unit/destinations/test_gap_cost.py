@@ -2,7 +2,11 @@
 
 import math
 
+import pytest
+
+from mirrorlake.destinations.filler_batch import build_filler
 from mirrorlake.destinations.gap_cost import fill_seconds, filler_records
+from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.offsets import GapFill
 
 
@@ -32,3 +36,13 @@ def test_a_long_gap_is_filled_in_parts_that_fit_a_batch() -> None:
     assert filler_records(10**9, batch_bytes_max=1_048_588) == 499_999
     assert filler_records(10**9, batch_bytes_max=91_024) == 99_999
     assert filler_records(10**9, batch_bytes_max=100) == 0, "markers alone, where no batch fits"
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+@pytest.mark.parametrize("limit", [142, 200, 333, 1000, 1265, 2000, 9000])
+def test_a_filler_fits_where_a_destination_takes_small_batches_only(limit: int, has_key: bool) -> None:
+    records = filler_records(10**9, batch_bytes_max=limit)
+    assert records >= (limit - 142) * 0.5
+    identity = ProducerIdentity(producer_id=10**12, producer_epoch=30_000)
+    batch = build_filler(records + 1, timestamp_ms=10**12, has_key=has_key, identity=identity, base_sequence=2**30)
+    assert len(batch) <= limit

@@ -16,7 +16,7 @@ from mirrorlake.destinations.neighbours import (
     neighbours_joined,
 )
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
-from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
+from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.aborted import AbortedTransactions
 from mirrorlake.kafka.batches import (
     LOG_APPEND_TIME,
@@ -279,7 +279,7 @@ def test_batches_that_decompress_to_too_much_go_one_by_one() -> None:
     items = [item_of([Sample(number, value=bytes(9000))], Codec.GZIP) for number in range(6)]
     batches = [each.batch for each in items]
     assert len(open_batches(batches, decompressed_bytes_max=6 * 9100)) == 6
-    with pytest.raises(CorruptBatchError, match="more than the 50000 bytes") as error:
+    with pytest.raises(BatchTooLargeError, match="come to more than 50000") as error:
         open_batches(batches, decompressed_bytes_max=50_000)
     assert error.value.facts["offset"] == 5
     bombs = [item_of([Sample(number, value=bytes(380_000))], Codec.GZIP) for number in range(12)]

@@ -41,6 +41,7 @@ class Log:
         self.records: dict[int, Record] = {}
         self.start = 0
         self.end = 0
+        self.leader_epoch = 1
 
     def append(self, *records: Record) -> None:
         for each in records:
@@ -72,7 +73,16 @@ class Log:
             frame=UnpinnedFrame(),
             log_start_offset=self.start,
             end_offset=self.end,
+            leader_epoch=self.leader_epoch,
         )
+
+    def led_by_a_replica_that_was_cleaned(self) -> "Log":
+        """The same log on another broker, whose cleaner has come by and is long done, now that it leads."""
+        other = Log()
+        other.records, other.start, other.end = dict(self.records), self.start, self.end
+        other.leader_epoch = self.leader_epoch + 1
+        other.clean()
+        return other
 
 
 class Bench:
@@ -86,6 +96,8 @@ class Bench:
         self.skips = False
         self.records_max = 1000
         self.fetch_offsets = 3
+        self.mirror_v3_end: int | None = None
+        self.snapshots_of_a_lease = 1000
         self.offsets_read: list[int] = []
         self._executor = executor
 
@@ -101,20 +113,26 @@ class Bench:
             writer=writer,
             skips_truncated=self.skips,
             snapshots=self.rule,
+            mirror_v3_end=self.mirror_v3_end,
             read_end_offset=self.log.end,
             flushes_rest=True,
             rest_trigger="explicit",
         )
         folder = snapshots(self.root, "users")
-        return SnapshotSink(
+        sink = SnapshotSink(
             settings,
             folder=folder,
             read_end=folder.read_chain,
+            read_source_end=self._read_source_end,
             executor=self._executor,
             clock=self.clock,
-            may_begin=lambda: True,
+            may_begin=lambda: len(sink.progress.flushes) < self.snapshots_of_a_lease,
             changed=lambda: None,
         )
+        return sink
+
+    async def _read_source_end(self) -> int:
+        return self.log.end
 
     def lease(self) -> SnapshotSink:
         """Brings the view to the log's end, or as far as the sink wants."""
@@ -478,7 +496,8 @@ def test_records_deleted_under_the_reader_are_not_passed_over_where_tombstones_m
 
 def test_a_claim_left_by_another_writer_says_where_the_snapshot_ends(bench: Bench) -> None:
     bench.log.append(*(record(b"k%d" % n, b"v") for n in range(5)))
-    snapshots(bench.root, "users").publication(0, writer="other").claim(1, raw_bytes=1)
+    folder = snapshots(bench.root, "users")
+    folder.publication(0, origin=bench.sink()._settings.origin, writer="other").claim(1, raw_bytes=1)
     sink = bench.lease()
     assert bench.ranges() == ["0-1", "2-4"]
     assert [flush.trigger for flush in sink.progress.flushes] == ["adopted", "explicit"]
@@ -526,6 +545,7 @@ def test_an_archive_of_every_record_is_not_continued_as_snapshots(bench: Bench) 
         ([b"a", None], [b"1", b"2"]),
         ([b"a", b"b"], [b"1", None]),
     ]
+    bench.mirror_v3_end = 2  # as the service's start sees it
     for keys, values in flawed:
         write(keys, values)
         assert archive.read_chain().position == 2
@@ -539,3 +559,54 @@ def test_an_archive_of_every_record_is_not_continued_as_snapshots(bench: Bench) 
     (folder / names(bench.root, "users")[1]).unlink()
     bench.lease()
     assert bench.held() == {b"a": b"2", b"gone": b"1", b"c": b"3"}
+
+
+def test_a_key_deleted_at_a_leader_that_cleans_later_is_not_kept_when_another_one_leads(bench: Bench) -> None:
+    """Each replica cleans for itself: what the first had of the view is no word about what the second has removed."""
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"1"), record(b"gone", None), record(b"last", b"1"))
+    bench.records_max, bench.snapshots_of_a_lease = 2, 1
+    bench.lease()
+    assert bench.held() == {b"gone": b"1", b"kept": b"1"}
+    bench.log = bench.log.led_by_a_replica_that_was_cleaned()
+    bench.records_max, bench.snapshots_of_a_lease = 1000, 1000
+    bench.lease()
+    assert bench.held() == {b"kept": b"1", b"last": b"1"}
+
+
+def test_a_view_goes_on_under_another_leader_that_has_every_offset(bench: Bench) -> None:
+    bench.log.append(record(b"gone", b"1"), record(b"kept", b"1"), record(b"gone", None), record(b"last", b"1"))
+    bench.records_max, bench.snapshots_of_a_lease = 2, 1
+    bench.lease()
+    bench.log.leader_epoch += 1
+    bench.records_max, bench.snapshots_of_a_lease = 1000, 1000
+    bench.offsets_read.clear()
+    bench.lease()
+    assert bench.held() == {b"kept": b"1", b"last": b"1"}
+    assert min(bench.offsets_read) == 2, "nothing was read again"
+
+
+@pytest.mark.parametrize("leader_epoch", [1, -1])
+def test_a_leader_is_the_same_where_its_epoch_is_and_an_epoch_that_is_not_known_is_none(
+    bench: Bench, leader_epoch: int
+) -> None:
+    bench.log.append(record(b"a", b"1"), record(b"b", b"1"), record(b"c", b"1"), record(b"a", b"2"))
+    bench.log.leader_epoch = leader_epoch
+    bench.records_max, bench.snapshots_of_a_lease = 2, 1
+    bench.lease()
+    del bench.log.records[2]  # it is not dense any more
+    bench.records_max, bench.snapshots_of_a_lease = 1000, 1000
+    bench.offsets_read.clear()
+    bench.lease()
+    assert (min(bench.offsets_read) == 2) == (leader_epoch == 1)
+
+
+def test_a_view_that_reached_the_sources_end_holds_for_every_leader(bench: Bench) -> None:
+    """No replica cleans past the last stable offset, so that nothing past it could have been removed anywhere."""
+    bench.log.append(record(b"a", b"1"), record(b"b", b"1"))
+    bench.lease()
+    bench.log.append(record(b"b", b"2"), record(b"b", b"3"))
+    bench.log = bench.log.led_by_a_replica_that_was_cleaned()
+    bench.offsets_read.clear()
+    bench.lease()
+    assert bench.held() == {b"a": b"1", b"b": b"3"}
+    assert min(bench.offsets_read) == 2, "nothing was read again"

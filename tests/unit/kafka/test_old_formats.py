@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
-from mirrorlake.errors import CorruptBatchError
+from mirrorlake.errors import BatchTooLargeError, CorruptBatchError
 from mirrorlake.kafka.batches import Codec, verify_crc, walk
 from mirrorlake.kafka.codec import decode_batches, encode_batch
 from mirrorlake.kafka.old_formats import as_v2
@@ -306,7 +306,7 @@ def test_a_wrapper_that_grows_beyond_the_limit_is_refused_without_the_memory() -
     data = wrapper(1, GZIP, 0, [message(1, Message(0, value=bytes(50_000_000)))])
     batch = only_batch(data)
     tracemalloc.start()
-    with pytest.raises(CorruptBatchError, match="more than the 4000000 bytes allowed"):
+    with pytest.raises(BatchTooLargeError, match=r"its \d+ compressed bytes come to more than 4000000"):
         decode_batches([batch], decompressed_bytes_max=4_000_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

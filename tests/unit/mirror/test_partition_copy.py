@@ -16,6 +16,7 @@ from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
     PositionMovedError,
+    RemoteTierError,
     StoreUnusableError,
 )
 from mirrorlake.kafka.fetch import FetchedPartition
@@ -80,8 +81,24 @@ async def never_out_of_range(position: int) -> MirrorlakeError:
     raise AssertionError(position)
 
 
-def copy_to(sink: RacingSink) -> PartitionCopy:
-    return PartitionCopy(SOURCE, [sink], end_offset=None, changed=lambda: None, explain_out_of_range=never_out_of_range)
+async def the_cleaner_did_it(offsets: OffsetRange) -> MirrorlakeError | None:
+    return None
+
+
+def copy_to(sink: RacingSink, *, refusal: MirrorlakeError | None = None) -> PartitionCopy:
+    """A copy that is told ``refusal`` where it asks what empty answers mean; without one, that they are a hole."""
+
+    async def why_no_hole(offsets: OffsetRange) -> MirrorlakeError | None:
+        return refusal
+
+    return PartitionCopy(
+        SOURCE,
+        [sink],
+        end_offset=None,
+        changed=lambda: None,
+        explain_out_of_range=never_out_of_range,
+        why_no_hole=why_no_hole,
+    )
 
 
 def ten_records() -> FetchedPartition:
@@ -108,7 +125,12 @@ def test_a_message_set_of_an_old_format_is_delivered_though_its_own_offset_is_pa
         sink = RacingSink()
         sink.failure = None
         copy = PartitionCopy(
-            SOURCE, [sink], end_offset=4, changed=lambda: None, explain_out_of_range=never_out_of_range
+            SOURCE,
+            [sink],
+            end_offset=4,
+            changed=lambda: None,
+            explain_out_of_range=never_out_of_range,
+            why_no_hole=the_cleaner_did_it,
         )
         assert copy.fetch_offset == 0
         copy.fetched(answer, PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
@@ -160,18 +182,26 @@ def nothing_up_to(end: int) -> FetchedPartition:
     return ten_records()._replace(records=memoryview(b""), high_watermark=end, last_stable_offset=end)
 
 
-def deliveries_of(answers: list[tuple[FetchedPartition, bool]]) -> list[tuple[int, int]]:
-    """The ranges a sink is handed for answers to offset 0, each with whether the whole answer was quiet."""
+SLOW = RemoteTierError("the remote tier is slow")
+
+
+def deliveries_of(
+    answers: list[tuple[FetchedPartition, bool]], *, refusal: MirrorlakeError | None = None
+) -> tuple[list[tuple[int, int]], list[MirrorlakeError]]:
+    """What a sink is handed for answers to offset 0, each with whether it is quiet; and what it waits for at the end.
+
+    ``refusal`` is what the source says of empty answers.
+    """
     handed: list[tuple[int, int]] = []
 
     class Sink(RacingSink):
         async def deliver(self, delivery: Delivery) -> None:
             handed.append((delivery.covered.start_offset, delivery.covered.end_offset))
 
-    async def body() -> None:
+    async def body() -> list[MirrorlakeError]:
         sink = Sink()
         sink.failure = None
-        copy = copy_to(sink)
+        copy = copy_to(sink, refusal=refusal)
         running = asyncio.create_task(copy.run())
         for answer, is_quiet in answers:
             assert copy.fetch_offset == 0
@@ -179,29 +209,43 @@ def deliveries_of(answers: list[tuple[FetchedPartition, bool]]) -> list[tuple[in
             for _ in range(5):
                 await asyncio.sleep(0)
         running.cancel()
+        return list(copy.errors.values())
 
-    asyncio.run(body())
-    return handed
+    errors = asyncio.run(body())
+    return handed, errors
 
 
-def test_a_tail_without_a_batch_is_a_gap_once_two_whole_answers_were_empty() -> None:
-    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(7), True)]) == [(0, 7)]
+def test_a_tail_without_a_batch_is_a_gap_once_two_answers_were_empty_and_the_cleaner_explains_it() -> None:
+    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(7), True)]) == ([(0, 7)], [])
 
 
 def test_only_what_was_stable_when_the_first_empty_answer_came_is_believed_to_be_a_gap() -> None:
-    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(9), True)]) == [(0, 7)]
+    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(9), True)]) == ([(0, 7)], [])
+
+
+def test_one_empty_answer_is_no_gap() -> None:
+    assert deliveries_of([(nothing_up_to(7), True)]) == ([], [])
 
 
 def test_an_answer_that_was_full_of_other_partitions_says_nothing_about_a_gap() -> None:
-    assert deliveries_of([(nothing_up_to(7), True), (nothing_up_to(7), False), (nothing_up_to(7), True)]) == []
+    assert deliveries_of([(nothing_up_to(7), False), (nothing_up_to(7), True), (nothing_up_to(7), False)]) == ([], [])
+
+
+def test_however_many_answers_are_empty_nothing_is_a_gap_that_the_cleaner_does_not_explain() -> None:
+    assert deliveries_of([(nothing_up_to(7), True)] * 5, refusal=SLOW) == ([], [SLOW])
+
+
+def test_what_a_partition_waited_for_is_forgotten_when_its_records_come() -> None:
+    answers = [(nothing_up_to(7), True), (nothing_up_to(7), True), (ten_records(), False)]
+    assert deliveries_of(answers, refusal=SLOW) == ([(0, 10)], [])
 
 
 def test_records_that_come_after_an_empty_answer_are_no_gap() -> None:
-    assert deliveries_of([(nothing_up_to(7), True), (ten_records(), False)]) == [(0, 10)]
+    assert deliveries_of([(nothing_up_to(7), True), (ten_records(), False)]) == ([(0, 10)], [])
 
 
 def test_an_empty_log_is_no_gap() -> None:
-    assert deliveries_of([(nothing_up_to(0), True), (nothing_up_to(0), True)]) == []
+    assert deliveries_of([(nothing_up_to(0), True), (nothing_up_to(0), True)]) == ([], [])
 
 
 class FilingSink(CuttingSink):
@@ -290,6 +334,7 @@ def test_the_encoder_is_given_back_while_a_file_is_on_its_way_and_taken_again_wh
             end_offset=None,
             changed=lambda: None,
             explain_out_of_range=never_out_of_range,
+            why_no_hole=the_cleaner_did_it,
             turn=turns.turn,
         )
         await turns.turn.take()
@@ -320,6 +365,7 @@ def test_a_file_that_cannot_be_published_ends_its_sink_with_the_reason(executor:
             end_offset=None,
             changed=lambda: None,
             explain_out_of_range=never_out_of_range,
+            why_no_hole=the_cleaner_did_it,
             turn=turns.turn,
         )
         await turns.turn.take()
@@ -364,7 +410,12 @@ def handed_over(records: bytearray, *, end_offset: int | None = None) -> tuple[l
         sink = Sink()
         sink.failure = None
         copy = PartitionCopy(
-            SOURCE, [sink], end_offset=end_offset, changed=lambda: None, explain_out_of_range=never_out_of_range
+            SOURCE,
+            [sink],
+            end_offset=end_offset,
+            changed=lambda: None,
+            explain_out_of_range=never_out_of_range,
+            why_no_hole=the_cleaner_did_it,
         )
         running = asyncio.create_task(copy.run())
         for _ in range(2):

@@ -37,6 +37,7 @@ class Wanted:
     fetch_offset: int
     wants_fetch: bool = True
     leader_epoch: int = -1
+    topic_id: str = ""
     is_over: bool = False
 
     def fetched(self, answer: FetchedPartition, frame: PinnedFrame, *, is_quiet: bool) -> None:

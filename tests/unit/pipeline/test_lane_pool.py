@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterator
 import pytest
 import structlog.testing
 
+from mirrorlake.clock import ManualClock
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
-from mirrorlake.pipeline.lanes import BackOff, LanePool, Lease
+from mirrorlake.pipeline.lanes import (
+    LOST_LEASES_MAX,
+    OVERDUE_LOOKS,
+    OVERDUE_SECONDS,
+    WATCHDOG_SECONDS,
+    BackOff,
+    LanePool,
+    Lease,
+)
 from mirrorlake.pipeline.lease_job import EngineDiedError, LeaseRow
 
 PATIENCE_SECONDS = 20.0
@@ -259,3 +268,115 @@ def test_a_lane_that_outlives_the_deadline_is_told_of() -> None:
 @pytest.mark.parametrize(("failures", "seconds"), [(0, 0.0), (1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (10_000, 30.0)])
 def test_rests_double_up_to_a_bound(failures: int, seconds: float) -> None:
     assert BackOff(first_seconds=0.5, most_seconds=30.0).seconds(failures) == seconds
+
+
+def lose(lease: Lease) -> list[LeaseRow]:
+    raise OutcomeUnknownError("job aborted")
+
+
+def test_an_engine_that_loses_every_lease_of_every_lane_is_given_up() -> None:
+    source = ListedSource(lane0=["a"] * 10, lane1=["x"] * 10)
+    is_dead, both_are_in_a_lease = threading.Event(), threading.Barrier(2, timeout=PATIENCE_SECONDS)
+    has_begun = set()
+
+    def run(lease: Lease) -> list[LeaseRow]:
+        if lease.description not in has_begun:
+            has_begun.add(lease.description)
+            both_are_in_a_lease.wait()
+        return lose(lease)
+
+    lanes = pool(source, run, on_engine_dead=is_dead.set)
+    lanes.start()
+
+    assert is_dead.wait(PATIENCE_SECONDS)
+    assert lanes.is_engine_dead
+    assert lanes.is_engine_useless
+    assert lanes.stop(PATIENCE_SECONDS)
+    assert min(len(source.outcomes[lane]) for lane in (0, 1)) >= LOST_LEASES_MAX
+
+
+def test_lanes_go_on_trying_where_an_engine_that_lives_may_not_be_given_up() -> None:
+    """Too many restarts lately: whatever fills a disk may yet go, and a process that ends helps nobody."""
+    source = ListedSource(lane0=["a"] * 10, lane1=["x"] * 10)
+    lanes = pool(source, lose, may_give_up=lambda: False)
+    lanes.start()
+    source.await_outcomes(20)
+
+    assert lanes.stop(PATIENCE_SECONDS)
+    assert not lanes.is_engine_dead
+
+
+def test_a_lane_without_work_does_not_keep_an_engine_from_being_given_up() -> None:
+    is_dead = threading.Event()
+    lanes = pool(ListedSource(lane1=["x"] * 10), lose, on_engine_dead=is_dead.set)
+    lanes.start()
+
+    assert is_dead.wait(PATIENCE_SECONDS)
+    assert lanes.stop(PATIENCE_SECONDS)
+
+
+def test_an_engine_that_brings_anything_back_is_kept() -> None:
+    """One lane loses two leases of three, for ever; the other is in a long one that ends well."""
+    source = ListedSource(lane0=["bad", "bad", "good"] * 10, lane1=["long"])
+    others_ended = threading.Event()
+
+    def run(lease: Lease) -> list[LeaseRow]:
+        if lease.description == "long":
+            assert others_ended.wait(PATIENCE_SECONDS)
+        return lose(lease) if lease.description == "bad" else succeed(lease)
+
+    lanes = pool(source, run)
+    lanes.start()
+    source.await_outcomes(30)
+    others_ended.set()
+    source.await_outcomes(31)
+
+    assert lanes.stop(PATIENCE_SECONDS)
+    assert not lanes.is_engine_dead
+
+
+def test_a_lane_that_loses_its_leases_beside_one_that_is_in_a_lease_waits_for_it() -> None:
+    source = ListedSource(lane0=["bad"] * 10, lane1=["long"])
+    may_end, is_running = threading.Event(), threading.Event()
+
+    def run(lease: Lease) -> list[LeaseRow]:
+        if lease.description == "bad":
+            assert is_running.wait(PATIENCE_SECONDS)
+            return lose(lease)
+        is_running.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        return succeed(lease)
+
+    lanes = pool(source, run)
+    lanes.start()
+    source.await_outcomes(10)
+    assert not lanes.is_engine_dead
+    may_end.set()
+    source.await_outcomes(11)
+    assert lanes.stop(PATIENCE_SECONDS)
+
+
+def test_an_engine_whose_leases_are_all_long_overdue_is_given_up_after_some_looks() -> None:
+    clock, is_dead = ManualClock(), threading.Event()
+    source = ListedSource(lane0=["hangs"])
+    may_end, is_running = threading.Event(), threading.Event()
+
+    def run(lease: Lease) -> list[LeaseRow]:
+        is_running.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        return succeed(lease)
+
+    lanes = pool(source, run, clock=clock, on_engine_dead=is_dead.set)
+    lanes.start()
+    assert is_running.wait(PATIENCE_SECONDS)
+    for _ in range(OVERDUE_LOOKS * 2):
+        lanes.look()
+    clock.advance(1.0 + WATCHDOG_SECONDS + OVERDUE_SECONDS)
+    for _ in range(OVERDUE_LOOKS - 1):
+        lanes.look()
+    assert not is_dead.is_set()
+    lanes.look()
+    assert is_dead.is_set()
+    assert lanes.is_engine_useless
+    may_end.set()
+    assert lanes.stop(PATIENCE_SECONDS)

@@ -34,6 +34,21 @@ def test_spark_settings_of_the_user_win() -> None:
     assert spark_conf(settings, FOLDER, ())["spark.ui.enabled"] == "true"
 
 
+def test_nobody_turns_authentication_off() -> None:
+    settings = SessionSettings(lanes=1, spark_conf={"spark.authenticate": "false"})
+    assert spark_conf(settings, FOLDER, ())["spark.authenticate"] == "true"
+
+
+def test_what_leaves_the_machine_is_encrypted() -> None:
+    refused = {"spark.network.crypto.enabled": "false"}
+    settings = SessionSettings(lanes=1, master="spark://host:7077", spark_conf=refused)
+    conf = spark_conf(settings, FOLDER, ())
+    assert conf["spark.authenticate"] == "true"
+    assert conf["spark.network.crypto.enabled"] == "true"
+    assert conf["spark.io.encryption.enabled"] == "true"
+    assert "spark.network.crypto.enabled" not in spark_conf(SessionSettings(lanes=1), FOLDER, ())
+
+
 def test_the_logging_file_is_part_of_the_package() -> None:
     options = shlex.split(spark_conf(SessionSettings(lanes=1), FOLDER, ())["spark.driver.extraJavaOptions"])
     (logging,) = [option for option in options if "log4j2" in option]

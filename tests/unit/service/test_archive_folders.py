@@ -1,5 +1,6 @@
 """Which folder of an archive a source topic goes to; real segments in real folders, no broker."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,9 @@ class Lake:
         segment.add_gap(Gap(offsets=OffsetRange(start_offset=0, end_offset=10), kind=GapKind.TRUNCATED))
         segment.publish(end_offset=10, trigger="explicit")
 
-    def folder(self, topic_id: str, policy: RecreationPolicy) -> str:
+    def folder(self, topic_id: str, policy: RecreationPolicy, *, partitions: Sequence[int] = (0, 1)) -> str:
         topic = ArchivedTopic(
-            base="orders", partitions=(0, 1), extension="parquet", cluster_id="east", topic_id=topic_id
+            base="orders", partitions=partitions, extension="parquet", cluster_id="east", topic_id=topic_id
         )
         return find_folder(self.store, topic, policy=policy)
 
@@ -86,3 +87,26 @@ def test_another_clusters_topic_is_not_one_that_was_made_again(lake: Lake) -> No
 def test_a_source_without_topic_ids_goes_to_the_folder_that_is_configured(lake: Lake) -> None:
     lake.write("orders", "a")
     assert lake.folder("", NEW_TOPIC) == "orders"
+
+
+def test_mirrors_of_one_partition_each_know_a_folder_by_the_partitions_of_the_others(lake: Lake) -> None:
+    lake.write("orders", "a", partition=1)
+    assert lake.folder("b", NEW_TOPIC, partitions=(0,)) == "orders.2", "not beside the topic that is gone"
+    assert lake.folder("b", NEW_TOPIC, partitions=(1,)) == "orders.2"
+    assert lake.folder("a", NEW_TOPIC, partitions=(0,)) == "orders"
+    lake.write("orders.2", "b", partition=1)
+    assert lake.folder("b", NEW_TOPIC, partitions=(0,)) == "orders.2"
+    assert lake.folder("c", NEW_TOPIC, partitions=(0,)) == "orders.3"
+    assert lake.folder("c", PARK, partitions=(0,)) == "orders.2", "the newest, where it is refused"
+
+
+def test_a_topic_made_again_with_fewer_partitions_is_not_put_beside_those_of_the_one_before(lake: Lake) -> None:
+    lake.write("orders", "a", partition=5)
+    assert lake.folder("b", NEW_TOPIC) == "orders.2"
+
+
+def test_a_folder_that_an_earlier_version_mixed_is_gone_on_with_partition_by_partition(lake: Lake) -> None:
+    lake.write("orders", "b", partition=0)
+    lake.write("orders", "a", partition=1)
+    assert lake.folder("b", NEW_TOPIC, partitions=(0,)) == "orders"
+    assert lake.folder("b", NEW_TOPIC, partitions=(1,)) == "orders.2"

@@ -7,7 +7,9 @@ import pytest
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    CollisionError,
     DestinationForeignError,
+    LoopError,
     MirrorlakeError,
     PartitionCountError,
     RecordTooLargeError,
@@ -115,3 +117,19 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_what_is_served() -> N
     assert find_changes([silent], [served(target(0))]).fresh == []
     # What has not begun yet is still to begin.
     assert find_changes([silent], [], waiting={("m", "west")}).fresh == [silent]
+
+
+def test_what_is_served_stops_where_its_records_go_round_and_for_no_other_reason_of_a_look() -> None:
+    states = [served(target(0)), served(target(1)), served(target(2), parked=TopicMissingError("x"))]
+    loop = LoopError("x")
+    found = [target(0, error=loop), target(1, error=CollisionError("x")), target(2, error=loop)]
+    changes = find_changes(found, states)
+    assert changes.stopped == [(states[0], loop)]
+    assert (changes.fresh, changes.retired) == ([], [])
+
+
+def test_what_was_stopped_begins_again_when_a_look_finds_nothing_wrong() -> None:
+    before = served(target(0), parked=LoopError("x"))
+    before.was_refused = True
+    changes = find_changes([target(0)], [before])
+    assert (changes.fresh, changes.retired) == ([target(0)], [before])

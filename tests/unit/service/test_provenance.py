@@ -102,6 +102,7 @@ def test_a_topic_of_another_mirror_is_refused_until_that_one_has_let_go() -> Non
 
 def test_state_records_come_back_as_they_were_written() -> None:
     state = replace(TWICE, shards=16, producer_ids={3: (7, 1000)}, hold_seconds=10.5, is_released=True, taken_at_ms=12)
+    state = replace(state, progress_topic_id="p", pages_topic_id="m", map_producer_ids={0: (8,), 1: (9, 10)})
     assert decode_state(encode_state(state)) == state
 
 

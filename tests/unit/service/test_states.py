@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from mirrorlake.archive.origin import Origin
+from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.errors import OtherSourceError
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of
 from mirrorlake.service.targets import Target
+from mirrorlake.stores.filesystem import FilesystemStore
 
 MIRROR_V3 = """
 destination: {{type: filesystem, root: "{root}", flush: {{max-time-ms: 1000, max-bytes: 1000, max-offsets: 10}}}}
@@ -31,8 +35,23 @@ def target_at(root: Path, text: str = MIRROR_V3) -> Target:
     )
 
 
-def test_a_missing_root_parks_the_partition_and_is_not_made_by_looking(tmp_path: Path) -> None:
+NATIVE = """
+clusters: {{east: {{bootstrap-servers: "localhost:9092"}}}}
+stores: {{lake: {{type: filesystem, root: "{root}"}}}}
+mirrors: [{{name: m, source: {{cluster: east, topics: [orders]}}, destinations: [{{type: archive, store: lake}}]}}]
+"""
+
+
+def test_a_missing_root_that_a_run_will_make_is_an_archive_at_zero_and_is_not_made_by_looking(tmp_path: Path) -> None:
     target = target_at(tmp_path / "lake")
+    state = state_of(target, writer="test")
+    read_archive_positions([(target, state)], writes=False)
+    assert (state.error, state.position) == (None, 0)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_missing_root_parks_the_partition_and_is_not_made_by_looking(tmp_path: Path) -> None:
+    target = target_at(tmp_path / "lake", NATIVE)
     state = state_of(target, writer="test")
     read_archive_positions([(target, state)], writes=False)
     assert state.is_parked
@@ -85,3 +104,28 @@ def test_a_newest_file_of_mirror_v3_is_noted_and_said_where_others_are_described
     (line,) = said
     assert line["path"] == f"orders/0/{0:020}-{9:020}.ndjson"
     assert f"put orders/_meta/0/{0:020}-{9:020}.ndjson.json back" in line["hint"]
+
+
+def test_a_claim_of_another_source_is_told_at_the_start_and_stays(tmp_path: Path) -> None:
+    other = Origin(cluster_id="elsewhere", topic="orders.2", topic_id="other", partition=0)
+    archived = ArchivedPartition(FilesystemStore(tmp_path), destination_name="orders", partition=0, extension="parquet")
+    archived.publication(0, origin=other, writer="other's").claim(9, raw_bytes=1)
+    target = target_at(tmp_path)
+    state = state_of(target, writer="test")
+    read_archive_positions([(target, state)], writes=True)
+    assert isinstance(state.error, OtherSourceError)
+    assert state.is_parked
+    assert [info.name for info in archived.store.list("orders/0")] == [f"_claim-{0:020}"]
+
+
+def test_nothing_is_swept_in_a_folder_of_another_source(tmp_path: Path) -> None:
+    """It is looked at before anything is deleted, though it be a leftover."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}-{9:020}.parquet").write_bytes(b"PAR1 or not")
+    (folder / f"_claim-{0:020}").touch()
+    target = target_at(tmp_path)
+    state = state_of(target, writer="test")
+    read_archive_positions([(target, state)], writes=True)
+    assert state.is_parked
+    assert (folder / f"_claim-{0:020}").exists()

@@ -12,23 +12,28 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
+from mirrorlake.destinations.adoption import CLAIM_LOOKS_MAX
 from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.interface import Flush
+from mirrorlake.destinations.interface import Flush, HandedOn
 from mirrorlake.destinations.preserve_settings import PreserveSettings
 from mirrorlake.destinations.triggers import Trigger
 from mirrorlake.errors import (
     BrokerUnreachableError,
     ChainBrokenError,
+    ClaimAheadError,
+    LoopError,
     MirrorlakeError,
     SourceGapError,
     SourceTruncatedError,
     StoreUnavailableError,
     SupersededError,
 )
+from mirrorlake.kafka.descriptions import ProducerIdentity
 from mirrorlake.kafka.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.policy import back_off_seconds
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
@@ -106,7 +111,7 @@ class Bench:
             clock=self.clock,
             events=Events(Metrics(), self.clock, {"m": "west"}),
             changed=lambda: None,
-            holding=lambda mirror, cluster, shard: holding,
+            holding=lambda mirror, cluster, shard, destination: holding,
             recalls=recalls,
         )
 
@@ -270,6 +275,35 @@ def test_a_bounded_run_ends_at_the_ends_seen_first_and_flushes_the_rest() -> Non
     bench.end(0, lease, row(kafka, 10, end=25), row(archive, 10, end=25))
     assert finished(bench)
     assert bench.next(0) is None
+
+
+def test_a_bounded_run_ends_where_the_sources_log_ends_once_records_it_was_to_copy_are_gone() -> None:
+    kafka, archive = kafka_state(0), archive_state(0)
+    bench = Bench(kafka, archive, lanes=1, once=True)
+    bench.observe(p0=100)
+    assert bench.supervisor.ends_to_ask("east") == []
+    bench.observe(p0=60)  # a new leader: its high watermark lags, or it lost records
+    assert bench.supervisor.ends_to_ask("east") == [kafka.source]
+
+    bench.supervisor.log_ends("east", {kafka.source: 100})
+    assert (kafka.once_end, archive.once_end) == (100, 100), "it only lags"
+    bench.supervisor.log_ends("another", {kafka.source: 60})
+    assert kafka.once_end == 100
+
+    bench.supervisor.log_ends("east", {kafka.source: 60})
+    assert (kafka.once_end, archive.once_end) == (60, 60)
+    assert bench.supervisor.ends_to_ask("east") == []
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(kafka, 60, end=60), row(archive, 60, end=60))
+    assert finished(bench)
+
+
+def test_a_live_copy_has_no_end_that_could_be_lost() -> None:
+    bench = Bench(kafka_state(0), lanes=1)
+    bench.observe(p0=100)
+    bench.observe(p0=60)
+    assert bench.supervisor.ends_to_ask("east") == []
 
 
 def test_a_bounded_run_gives_a_partition_up_that_keeps_failing() -> None:
@@ -480,6 +514,26 @@ def test_a_kafka_lease_is_told_its_own_producer_ids_and_when_gaps_may_be_filled(
     assert settings_in(found(bench, 0)[1]).fill_wait_seconds == 0.0
 
 
+def test_what_a_lease_says_it_left_is_handed_on_whatever_its_source_did_and_nothing_where_it_said_nothing() -> None:
+    left = HandedOn(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    handed_on = []
+    # A row whose append had no answer leaves nothing; one whose source failed, what it had.
+    for ended in (left, None, left, left):
+        lease, plan = found(bench, 0)
+        handed_on.append(settings_in(plan).handed_on)
+        error = None if ended is None else BrokerUnreachableError("the source is gone")
+        bench.end(0, lease, replace(row(state, 1, error), handed_on=ended))
+        bench.clock.advance(60)
+    lease, plan = found(bench, 0)
+    handed_on.append(settings_in(plan).handed_on)
+    bench.end(0, lease)  # lost
+    bench.clock.advance(60)
+    handed_on.append(settings_in(found(bench, 0)[1]).handed_on)
+    assert handed_on == [None, left, None, left, left, None]
+
+
 def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_at_work() -> None:
     bench = Bench(kafka_state(0))
     lease, plan = found(bench, 0)
@@ -610,6 +664,29 @@ def test_a_lease_is_told_the_last_segment_that_is_known_and_an_equal_one_of_anot
     bench.end(0, lease, replace(row(state, 300, end=450), flushes=(flush(200, 299, is_ours=False),)))
     _, tail = tail_told(bench)
     assert tail == segment(150, 199, size_bytes=77), "its size is not known"
+
+
+def test_a_lease_is_told_how_often_a_claim_was_found_past_the_sources_end_and_a_bounded_run_ends() -> None:
+    state = archive_state(0)
+    bench = Bench(state, once=True)
+    bench.observe(p0=30)
+    told = []
+    for _ in range(CLAIM_LOOKS_MAX):
+        found = bench.next(0)
+        assert found is not None
+        lease, plan = found
+        (work,) = plan.partitions[0].destinations
+        assert isinstance(work, ArchiveWork)
+        told.append(work.settings.claim_looks)
+        bench.end(0, lease, row(state, None, ClaimAheadError("it may be there in a moment"), end=30))
+        assert not finished(bench)
+        bench.clock.advance(back_off_seconds(CLAIM_LOOKS_MAX))
+    assert told == [*range(CLAIM_LOOKS_MAX)]
+    found = bench.next(0)
+    assert found is not None
+    bench.end(0, found[0], row(state, None, ChainBrokenError("it stays there"), end=30))
+    assert finished(bench)
+    assert state.is_parked
 
 
 def test_an_older_look_at_the_tail_takes_nothing_back() -> None:
@@ -760,6 +837,18 @@ def test_a_process_that_was_superseded_recalls_its_leases(tmp_path: Path) -> Non
     _, plan = found(bench, 0)
     bench.supervisor.superseded(SupersededError("another process"))
     assert Path(plan.recall_file).exists()
+
+
+def test_a_partition_that_a_look_stops_is_recalled_from_its_lease_and_begins_no_other(tmp_path: Path) -> None:
+    state = kafka_state(0)
+    bench = Bench(state, recalls=Recalls(tmp_path))
+    lease, plan = found(bench, 0)
+    loop = LoopError("records would go round")
+    bench.supervisor.stopped(state, loop)
+    assert Path(plan.recall_file).exists()
+    bench.end(0, lease, row(state, 100))
+    assert (state.is_parked, state.error, state.was_refused) == (True, loop, True)
+    assert bench.next(0) is None
 
 
 def recalled_after(bench: Bench, plan: LeasePlan, seconds: float) -> bool:

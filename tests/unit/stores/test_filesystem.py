@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ from mirrorlake.errors import (
     StoreUnusableError,
 )
 from mirrorlake.stores.filesystem import FilesystemStore
-from mirrorlake.stores.object_store import ObjectExistsError
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError
 from mirrorlake.stores.os_errors import store_error
-from mirrorlake.stores.staged_file import STAGED_MARK
+from mirrorlake.stores.staging import STAGED_MARK
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
 
@@ -31,13 +32,132 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_staged_file_lies_beside_its_target_under_a_name_mirror_v3_skips(tmp_path: Path) -> None:
+def test_what_is_staged_lies_outside_the_partitions_folder_under_a_reserved_name(tmp_path: Path) -> None:
     staged = FilesystemStore(tmp_path).stage("orders/0", "00000000000000000000")
-    (name,) = names(tmp_path / "orders/0")
-    assert name.startswith("00000000000000000000.tmp.")
-    assert len(name) == len("00000000000000000000.tmp.") + 36
-    staged.discard()
+    (name,) = names(tmp_path / "orders/_staged")
+    assert name.startswith("_0.00000000000000000000.tmp.")
+    assert len(name) == len("_0.00000000000000000000.tmp.") + 36
     assert names(tmp_path / "orders/0") == []
+    staged.discard()
+    assert names(tmp_path / "orders/_staged") == []
+
+
+def test_descriptions_are_staged_beside_the_segments_staging(tmp_path: Path) -> None:
+    FilesystemStore(tmp_path).stage("orders/_meta/0", "00000000000000000000-00000000000000000002.log.json")
+    (name,) = names(tmp_path / "orders/_staged")
+    assert name.startswith("__meta.0.00000000000000000000-0000000000000000000.tmp.")
+
+
+def test_in_the_root_and_a_topics_folder_a_file_is_staged_beside_its_target_under_a_reserved_name(
+    tmp_path: Path,
+) -> None:
+    store = FilesystemStore(tmp_path)
+    store.stage("", "_mirrorlake.json")
+    store.stage("orders", "plain")
+    (at_root,) = [path.name for path in tmp_path.iterdir() if path.is_file()]
+    (in_topic,) = names(tmp_path / "orders")
+    assert at_root.startswith("_mirrorlake.json.tmp.")
+    assert in_topic.startswith("_plain.tmp.")
+
+
+@pytest.fixture
+def other_file_system() -> Iterator[Path]:
+    shared_memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared_memory) as folder:
+        yield Path(folder)
+
+
+def test_a_partition_on_another_file_system_stages_in_its_own_folder_under_a_reserved_name(
+    tmp_path: Path, other_file_system: Path
+) -> None:
+    assert other_file_system.stat().st_dev != tmp_path.stat().st_dev
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders/0").symlink_to(other_file_system)
+    store = FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS))
+    staged = store.stage("orders/0", "00000000000000000000")
+    staged.file.write(b"x")
+    (name,) = names(other_file_system)
+    assert name.startswith("_0.00000000000000000000.tmp.")
+    assert list(store.list("orders/0")) == []
+    staged.publish("orders/0/final")
+    assert names(other_file_system) == ["final"]
+    assert store.read("orders/0/final") == b"x"
+
+
+def test_a_topics_folder_that_is_closed_to_us_leaves_staging_to_the_partitions(tmp_path: Path) -> None:
+    (tmp_path / "orders/0").mkdir(parents=True)
+    (tmp_path / "orders/_staged").write_bytes(b"a file where the folder should be")
+    store = FilesystemStore(tmp_path)
+    store.create("orders/0/a", b"x")
+    assert names(tmp_path / "orders/0") == ["a"]
+
+
+def no_links_between_folders(source: Path, target: Path) -> None:
+    """As a bind mount of one file system answers, which no look tells from its parent, or a project quota."""
+    if Path(source).parent != Path(target).parent:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+    real_link(source, target)
+
+
+real_link = os.link
+
+
+def test_where_no_link_leads_into_the_partitions_folder_the_file_is_copied_there_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", no_links_between_folders)
+    steps: list[str] = []
+    store = FilesystemStore(tmp_path, crash_point=steps.append)
+    staged = store.stage("orders/0", "s")
+    staged.file.write(b"x" * 10_000_000)
+    staged.publish("orders/0/final")
+    assert steps == [
+        *("make the staged file", "sync the staged file", "link the name", "copy the staged file"),
+        *("unlink the staged name", "sync the folder"),
+    ]
+    assert store.read("orders/0/final") == b"x" * 10_000_000
+    assert names(tmp_path / "orders/0") == ["final"]
+    assert names(tmp_path / "orders/_staged") == []
+    with pytest.raises(ObjectExistsError):
+        store.create("orders/0/final", b"other")
+    assert names(tmp_path / "orders/0") == ["final"]
+
+
+def test_a_copy_that_finds_no_room_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", no_links_between_folders)
+    staged = FilesystemStore(tmp_path).stage("orders/0", "s")
+    staged.file.write(b"x")
+
+    def no_room(descriptor: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", no_room)
+    with pytest.raises(StoreUnavailableError, match="No space left"):
+        staged.publish("orders/0/final")
+    assert names(tmp_path / "orders/0") == []
+    assert names(tmp_path / "orders/_staged") == []
+
+
+def test_staged_files_of_the_version_before_are_swept_where_it_left_them(tmp_path: Path) -> None:
+    folder = tmp_path / "orders/0"
+    folder.mkdir(parents=True)
+    (folder / "00000000000000000003.tmp.0b5a").write_bytes(b"")
+    (folder / "00000000000000000000-00000000000000000002.parquet").write_bytes(b"x")
+    store = FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS))
+    assert [info.name for info in store.list("orders/0")] == ["00000000000000000000-00000000000000000002.parquet"]
+    assert store.sweep_staged("orders/0") == 1
+    assert names(folder) == ["00000000000000000000-00000000000000000002.parquet"]
+
+
+def test_a_sweep_of_one_partition_leaves_what_is_staged_for_others(tmp_path: Path) -> None:
+    store = FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS))
+    folder = tmp_path / "orders/_staged"
+    folder.mkdir(parents=True)
+    for name in ("_0.s.tmp.x", "_1.s.tmp.x", "_10.s.tmp.x", "__meta.1.s.tmp.x"):
+        (folder / name).write_bytes(b"")
+    assert store.sweep_staged("orders/1") == 1
+    assert store.sweep_staged("orders/_meta/1") == 1
+    assert names(folder) == ["_0.s.tmp.x", "_10.s.tmp.x"]
 
 
 def test_publishing_links_and_never_renames(tmp_path: Path) -> None:
@@ -114,6 +234,18 @@ def test_a_missing_root_is_refused_by_name_and_never_made(
     assert not root.exists()
 
 
+def test_a_missing_root_that_is_to_be_made_holds_nothing_and_takes_nothing(tmp_path: Path) -> None:
+    store = FilesystemStore(tmp_path / "lake", missing_is_empty=True)
+    assert list(store.list("orders/0")) == []
+    assert list(store.folders("")) == []
+    with pytest.raises(ObjectMissingError):
+        store.read("_mirrorlake.json")
+    for write in (lambda: store.create("a", b""), lambda: store.stage("orders/0", "a"), store.probe):
+        with pytest.raises(StoreUnusableError, match="does not exist"):
+            write()
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnusableError, match="is not a folder"):
@@ -137,8 +269,24 @@ def test_a_listing_shows_everything_that_is_not_a_folder(tmp_path: Path) -> None
     (tmp_path / "to-nowhere").symlink_to(tmp_path / "gone")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "x.tmp.y").write_bytes(b"")
-    listed = {info.name: info.size_bytes for info in FilesystemStore(tmp_path).list("")}
+    found = list(FilesystemStore(tmp_path).list(""))
+    listed = {info.name: info.size_bytes for info in found}
     assert listed == {"file": 3, "to-file": 3, "to-nowhere": 0, "pipe": 0}
+    assert [info.name for info in found if info.is_dangling] == ["to-nowhere"]
+    assert [info.name for info in found if info.is_special] == ["pipe"]
+
+
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    store = FilesystemStore(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "to-pipe"):
+        with pytest.raises(StoreUnusableError, match=f"{name} is no file"):
+            store.open(name)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        with pytest.raises(StoreUnusableError, match="socket is no file"):
+            store.read("socket")
 
 
 def test_a_name_that_is_not_unicode_is_shown(tmp_path: Path) -> None:
@@ -242,10 +390,10 @@ def test_an_old_staged_file_of_a_dead_writer_is_swept(tmp_path: Path) -> None:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
         assert store.sweep_staged("orders/0") == 0
-        assert len(names(tmp_path / "orders/0")) == 1
+        assert len(names(tmp_path / "orders/_staged")) == 1
         writer.send_signal(signal.SIGKILL)
     assert store.sweep_staged("orders/0") == 1
-    assert names(tmp_path / "orders/0") == []
+    assert names(tmp_path / "orders/_staged") == []
 
 
 def test_a_young_staged_file_is_not_swept_even_if_nobody_holds_it(tmp_path: Path) -> None:
@@ -315,3 +463,22 @@ def test_a_file_system_without_locks_is_written_all_the_same(tmp_path: Path, mon
     (tmp_path / "a.tmp.b").write_bytes(b"")
     store = FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS))
     assert store.sweep_staged("") == 0  # without a lock nobody can tell, so it stays
+
+
+def test_what_an_nfs_client_keeps_of_a_deleted_file_is_not_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "orders/0"
+    folder.mkdir(parents=True)
+    for name in (".nfs000000000000001a00000001", "00000000000000000000-00000000000000000009.parquet"):
+        (folder / name).touch()
+    listed = [info.name for info in FilesystemStore(tmp_path).list("orders/0")]
+    assert listed == ["00000000000000000000-00000000000000000009.parquet"]
+
+
+def test_a_link_to_a_folder_above_is_no_folder_below(tmp_path: Path) -> None:
+    (tmp_path / "team/orders").mkdir(parents=True)
+    (tmp_path / "team/up").symlink_to("..")
+    (tmp_path / "team/itself").symlink_to(".")
+    (tmp_path / "other").symlink_to("team")
+    store = FilesystemStore(tmp_path)
+    assert list(store.folders("")) == ["other", "team"]
+    assert list(store.folders("team")) == list(store.folders("other")) == ["orders"]

@@ -14,7 +14,7 @@ class SegmentReader(Protocol):
 
     @property
     def footer(self) -> SegmentFooter | None:
-        """What the segment says about itself; None where mirror-v3 wrote it."""
+        """What the segment says about itself; None where mirror-v3 wrote it, or its description has been lost."""
         ...
 
     def __enter__(self) -> Self:
@@ -39,6 +39,14 @@ class SegmentReader(Protocol):
 
         Raises:
             ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        ...
+
+    def sources(self) -> set[tuple[str, int]]:
+        """Returns the topics and partitions that the records name; none in a format whose records name none.
+
+        Raises:
+            ChainBrokenError: damaged.
         """
         ...
 

@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 from mirrorlake.kafka.batch_header import (
-    DELETE_HORIZON_BIT,
     LOG_APPEND_TIME_BIT,
     PREFIX_BYTES,
     Batch,
-    BatchHeader,
     read_header,
     write_header,
 )
@@ -50,7 +48,7 @@ def log_batch(batch: Batch) -> LogBatch:
         first_offset=header.base_offset,
         next_offset=header.next_offset,
         records=header.record_count,
-        timestamp_ms_first=_first_timestamp(header),
+        timestamp_ms_first=header.first_timestamp,
         timestamp_ms_max=None if header.max_timestamp == NO_TIMESTAMP else header.max_timestamp,
     )
 
@@ -79,9 +77,3 @@ def clipped(batch: LogBatch, *, start_offset: int, end_offset: int) -> LogBatch 
     write_header(made, fields._replace(leader_epoch=header.leader_epoch, attributes=attributes))
     view = memoryview(made)
     return log_batch(Batch(read_header(view, 0, len(made) - PREFIX_BYTES), view))
-
-
-def _first_timestamp(header: BatchHeader) -> int | None:
-    first = header.max_timestamp if header.is_log_append_time else header.base_timestamp
-    has_horizon = header.attributes & DELETE_HORIZON_BIT and not header.is_log_append_time
-    return None if has_horizon or first == NO_TIMESTAMP else first

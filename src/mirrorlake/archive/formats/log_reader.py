@@ -8,6 +8,7 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.record_order import check_order
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
+from mirrorlake.archive.names import LAST_OFFSET_MAX
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError
 from mirrorlake.kafka.batches import Batch, verify_crc, walk
 from mirrorlake.kafka.columns import RecordColumns
@@ -23,20 +24,16 @@ class LogSegmentReader:
 
     Args:
         file: seekable.
-        footer: the segment's sidecar.
+        footer: the segment's sidecar; None where it has been lost: the batches tell all that a reader needs.
         where: names the file in messages.
-
-    Raises:
-        ChainBrokenError: there is no sidecar; the file is closed.
     """
 
     def __init__(self, file: BinaryIO, *, footer: SegmentFooter | None, where: str) -> None:
         self._file = file
         self._where = where
-        if footer is None:
-            file.close()
-            raise self._broken("has no description")
         self.footer = footer
+        self._start_offset = footer.offsets.start_offset if footer else 0
+        self._end_offset = footer.end_offset if footer else LAST_OFFSET_MAX + 1
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +72,7 @@ class LogSegmentReader:
         Raises:
             ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
         """
-        position, end = self.footer.offsets.start_offset, self.footer.end_offset
+        position, end = self._start_offset, self._end_offset
         start_wanted = within.start_offset if within else 0
         end_wanted = within.end_offset if within else None
         for batches in self.batches():
@@ -91,15 +88,19 @@ class LogSegmentReader:
             if within and batches and batches[-1].header.next_offset >= within.end_offset:
                 return
 
+    def sources(self) -> set[tuple[str, int]]:
+        """Returns nothing: batches do not say whose they are."""
+        return set()
+
     def check_content(self) -> None:
-        """Compares the file with the sidecar, and every batch with its own checksum; nothing is decompressed.
+        """Compares the file with the sidecar, if any, and every batch with its own checksum; nothing is decompressed.
 
         Raises:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
         """
-        if (actual := sum_of(self._file)) != self.footer.file:
+        if self.footer is not None and (actual := sum_of(self._file)) != self.footer.file:
             raise self._broken(f"has {actual}, its description says {self.footer.file}")
-        position, records = self.footer.offsets.start_offset, 0
+        position, records = self._start_offset, 0
         for batches in self.batches():
             for batch in batches:
                 try:
@@ -107,11 +108,11 @@ class LogSegmentReader:
                     known = log_batch(batch)
                 except CorruptBatchError as error:
                     raise self._damaged(error) from error
-                if known.first_offset < position or known.next_offset > self.footer.end_offset:
+                if known.first_offset < position or known.next_offset > self._end_offset:
                     raise self._broken("has batches out of order, or outside its range")
                 position = known.next_offset
                 records += known.records
-        if records != self.footer.records:
+        if self.footer is not None and records != self.footer.records:
             raise self._broken(f"holds {records} records, its description says {self.footer.records}")
 
     def _damaged(self, error: Exception) -> ChainBrokenError:

@@ -21,7 +21,7 @@ from mirrorlake.kafka.columns import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP,
 from mirrorlake.offsets import Gap
 
 PIECE_BYTES_MAX = 4 << 20
-"""Record bytes made into lines at a time, to within one record: what a writer holds of the file."""
+"""What records weigh that are made into lines at a time, to within one record: what a writer holds of the file."""
 
 _LINE_BYTES = 256
 """More than the fixed texts, two numbers and the quotes of a line, less the topic's name."""
@@ -154,7 +154,7 @@ def _base64_field(name: str, value: bytes | None) -> dict[str, str]:
 
 def _pieces(records: RecordColumns) -> Iterator[RecordColumns]:
     """Yields the records in pieces of about ``PIECE_BYTES_MAX``, each at least one."""
-    ends = np.cumsum(records.sizes + _LINE_BYTES)
+    ends = np.cumsum(records.weights(record_bytes=_LINE_BYTES))
     row = 0
     while row < len(records):
         done = int(ends[row - 1]) if row else 0

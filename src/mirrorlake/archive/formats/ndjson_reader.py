@@ -32,6 +32,7 @@ _SCHEMA = pa.schema(
         pa.field("header_keys", _TEXTS),
     ]
 )
+_SOURCE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 _LINE_END = b"\n"
 
 
@@ -83,6 +84,24 @@ class NdjsonSegmentReader:
             if within is not None and position >= within.end_offset:
                 return
 
+    def sources(self) -> set[tuple[str, int]]:
+        """Returns the topics and partitions in the lines.
+
+        Raises:
+            ChainBrokenError: damaged.
+        """
+        found: set[tuple[str, int]] = set()
+        for lines in self._whole_lines():
+            if lines.isspace():
+                continue
+            try:
+                table = _table_of(lines, _SOURCE_SCHEMA)
+            except (pa.ArrowException, ValueError) as error:
+                raise self._broken(f"cannot be read as NDJSON: {error}") from error
+            pairs = table.group_by(["topic", "partition"]).aggregate([])
+            found.update(zip(pairs["topic"].to_pylist(), pairs["partition"].to_pylist(), strict=True))
+        return found
+
     def check_content(self) -> None:
         """Reads everything and compares it with the sidecar: the file's bytes, then its records.
 
@@ -119,15 +138,7 @@ class NdjsonSegmentReader:
         if lines.isspace():
             return RecordColumns.empty()
         try:
-            table = pyarrow.json.read_json(
-                pa.BufferReader(lines),
-                # One block: lines may be longer than any other size.
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-                parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=_SCHEMA, newlines_in_values=False, unexpected_field_behavior="ignore"
-                ),
-            )
-            (batch,) = table.combine_chunks().to_batches() or [None]
+            (batch,) = _table_of(lines, _SCHEMA).combine_chunks().to_batches() or [None]
             return RecordColumns.empty() if batch is None else records_of(_with_bytes(batch))
         except (pa.ArrowException, ValueError) as error:
             raise self._broken(f"cannot be read as NDJSON: {error}") from error
@@ -137,6 +148,22 @@ class NdjsonSegmentReader:
             f"{self._where} {what}",
             hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
         )
+
+
+def _table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
+    """Returns the fields of a schema, of lines that are not all empty.
+
+    Raises:
+        pa.ArrowException, ValueError: not JSON, or of other types.
+    """
+    return pyarrow.json.read_json(
+        pa.BufferReader(lines),
+        # One block: lines may be longer than any other size.
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=pyarrow.json.ParseOptions(
+            explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior="ignore"
+        ),
+    )
 
 
 def _with_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:

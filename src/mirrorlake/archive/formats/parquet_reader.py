@@ -95,6 +95,23 @@ class ParquetSegmentReader:
         for group in range(self._file.num_row_groups):
             yield from self._read_group(group)
 
+    def sources(self) -> set[tuple[str, int]]:
+        """Returns the topics and partitions in the rows.
+
+        Raises:
+            ChainBrokenError: damaged.
+        """
+        found: set[tuple[str, int]] = set()
+        try:
+            for batch in self._file.iter_batches(
+                batch_size=ROWS_MAX, columns=["topic", "partition"], use_threads=False
+            ):
+                pairs = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
+                found.update(zip(pairs["topic"].to_pylist(), pairs["partition"].to_pylist(), strict=True))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+        return found
+
     def check_content(self) -> None:
         """Reads everything and compares it with the footer: its records, and then every byte with its seal.
 

@@ -21,7 +21,7 @@ from mirrorlake.kafka.columns import RecordColumns
 from mirrorlake.page_compression import Compression
 
 ROW_GROUP_BYTES_MAX = 16 << 20
-"""Record bytes, and 32 for every record, in a row group: what a writer or reader holds in memory at a time."""
+"""What records weigh, in a row group: what a writer or reader holds in memory at a time."""
 
 ROW_BYTES = 32
 """What a record weighs in a row group beside its bytes, so that empty records fill one too."""
@@ -131,7 +131,7 @@ class ParquetRows:
 
     def _pieces(self, records: RecordColumns) -> Iterator[tuple[RecordColumns, int]]:
         """Yields the records in pieces that fill up the row group begun, then whole ones, with their weights."""
-        ends = np.cumsum(records.sizes + ROW_BYTES)
+        ends = np.cumsum(records.weights(record_bytes=ROW_BYTES))
         row, done = 0, 0
         room = ROW_GROUP_BYTES_MAX - self._pending_bytes
         while row < len(records):

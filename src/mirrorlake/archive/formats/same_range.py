@@ -1,7 +1,9 @@
 """Telling whether a segment that is there already is the one that belongs there."""
 
-from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.origin import Origin, check_origin
+from mirrorlake.archive.sidecar import check_described
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import ObjectStore
 
@@ -15,15 +17,18 @@ def confirm_same_range(store: ObjectStore, key: str, expected: SegmentFooter) ->
         True where the records are the same too.
 
     Raises:
-        ChainBrokenError: another range or source, or not a whole segment.
+        OtherSourceError, TopicRecreatedError: it is of another source.
+        ChainBrokenError: another range, a snapshot where none is expected or none where one is, or not a whole segment.
     """
     with open_segment(store, key) as segment:
         found = segment.footer
         if found is None:
+            check_described(key)
             for _ in segment.records():
                 pass  # by mirror-v3: whole and readable is all that can be asked; its name holds the range
             return False
-        if _identity(found, expected.envelope) != _identity(expected, found.envelope):
+        check_origin(Origin.of(found), Origin.of(expected), what=f"{key} was written")
+        if _shape(found) != _shape(expected):
             raise ChainBrokenError(
                 f"{key} holds {_described(found)}, and {_described(expected)} belongs there",
                 hint="another mirror writes to the same destination name: give each its own",
@@ -31,15 +36,10 @@ def confirm_same_range(store: ObjectStore, key: str, expected: SegmentFooter) ->
         return (found.records, found.checksum) == (expected.records, expected.checksum)
 
 
-def _identity(footer: SegmentFooter, other: SegmentEnvelope) -> tuple[object, ...]:
-    envelope = footer.envelope
-    topic_id = envelope.topic_id if other.topic_id else None
-    return envelope.cluster_id, topic_id, envelope.topic, envelope.partition, footer.offsets
+def _shape(footer: SegmentFooter) -> tuple[object, ...]:
+    return footer.offsets, footer.snapshot is not None
 
 
 def _described(footer: SegmentFooter) -> str:
-    envelope = footer.envelope
-    return (
-        f"{envelope.topic}-{envelope.partition} {footer.offsets} of cluster {envelope.cluster_id} "
-        f"(topic id {envelope.topic_id})"
-    )
+    kind = "every record of" if footer.snapshot is None else "the latest of every key up to"
+    return f"{kind} {Origin.of(footer)} {footer.offsets}"

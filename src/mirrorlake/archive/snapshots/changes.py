@@ -17,7 +17,7 @@ from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.os_errors import os_errors_as_ours
 
 CHANGES_BYTES_MAX = 32 << 20
-"""Record bytes, and ``ROW_BYTES`` for every record, that are held before they are reduced; sorting takes twice that."""
+"""What records weigh that are held before they are reduced; sorting takes twice that."""
 
 ROW_BYTES = 64
 """What a record weighs beside its bytes."""
@@ -139,12 +139,12 @@ class _StoredRun:
 
 def weight(records: RecordColumns) -> int:
     """Returns about what records take in memory, in bytes."""
-    return int(records.sizes.sum()) + ROW_BYTES * len(records)
+    return int(records.weights(record_bytes=ROW_BYTES).sum())
 
 
 def _parts(records: RecordColumns, bytes_max: int) -> Iterator[RecordColumns]:
     """Yields the records in parts of at most so many bytes, or of one record."""
-    ends = np.cumsum(records.sizes + ROW_BYTES)
+    ends = np.cumsum(records.weights(record_bytes=ROW_BYTES))
     row, done = 0, 0
     while row < len(records):
         stop = max(row + 1, int(np.searchsorted(ends, done + bytes_max, side="right")))

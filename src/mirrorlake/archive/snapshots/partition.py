@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from mirrorlake.archive.chain import Chain, Refuse, Segment, tail_start_after
 from mirrorlake.archive.claims import Claim
+from mirrorlake.archive.looks import settled
+from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.archive.snapshots.chain import check_newest, check_snapshots, walk_snapshots
@@ -39,7 +41,11 @@ class SnapshotPartition:
         Raises:
             ChainBrokenError: see `check_snapshots`.
         """
-        return check_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
+
+        def look() -> Chain:
+            return check_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
+
+        return settled(look, where=self.prefix)
 
     def find_end(self) -> Chain:
         """Returns the newest snapshot; whole chains are short, as old ones are of no use.
@@ -48,6 +54,18 @@ class SnapshotPartition:
             ChainBrokenError: see `check_snapshots`.
         """
         return self.read_chain()
+
+    def snapshots(self) -> list[Segment]:
+        """Returns all snapshots, the oldest first.
+
+        Raises:
+            ChainBrokenError: see `check_snapshots`.
+        """
+
+        def look() -> list[Segment]:
+            return list(walk_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix))
+
+        return settled(look, where=self.prefix)
 
     def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
         """Yields all snapshots, telling ``refuse`` of everything that is wrong with their names."""
@@ -65,8 +83,12 @@ class SnapshotPartition:
         """
         if known is None:
             return self.read_chain()
-        objects = self.store.list(self.prefix, start_after=tail_start_after(known))
-        return check_newest(known, objects, extension=self.extension, where=self.prefix)
+
+        def look() -> Chain:
+            objects = self.store.list(self.prefix, start_after=tail_start_after(known))
+            return check_newest(known, objects, extension=self.extension, where=self.prefix)
+
+        return settled(look, where=self.prefix)
 
     def read_end(self, known: Segment) -> Chain:
         """Returns the newest snapshot, which must be the one known or one that has followed it.
@@ -76,14 +98,20 @@ class SnapshotPartition:
         """
         return self.read_tail(known)
 
-    def pending_claim(self, chain: Chain) -> Claim | None:
-        """Returns the claim of the position, if there is one: the next snapshot ends where it says."""
-        return self._archived.pending_claim(chain)
+    def pending_claim(self, chain: Chain, *, origin: Origin) -> Claim | None:
+        """Returns the claim of the position, if there is one: the next snapshot ends where it says.
+
+        Raises:
+            ChainBrokenError, OtherSourceError, TopicRecreatedError: see `ArchivedPartition.pending_claim`.
+        """
+        return self._archived.pending_claim(chain, origin=origin)
 
     def sweep(self, chain: Chain) -> int:
         """Deletes claims below the position, and staged files of dead writers; returns how many were removed."""
         return self._archived.sweep(chain)
 
-    def publication(self, from_offset: int, *, writer: str, crash_point: CrashPoint = no_crash) -> SegmentPublication:
+    def publication(
+        self, from_offset: int, *, origin: Origin, writer: str, crash_point: CrashPoint = no_crash
+    ) -> SegmentPublication:
         """Begins the snapshot that is named from ``from_offset``, the position last read."""
-        return self._archived.publication(from_offset, writer=writer, crash_point=crash_point)
+        return self._archived.publication(from_offset, origin=origin, writer=writer, crash_point=crash_point)

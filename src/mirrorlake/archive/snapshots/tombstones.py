@@ -7,8 +7,11 @@ its end can be read until that time plus ``delete.retention.ms``. Whoever reads 
 comes later may have. What is gone leaves no trace but an offset without a record: where every offset has one, nothing
 was missed. Else the view is built anew from the log, which holds the latest record of every key that is left.
 
-``docs/decisions/0084-snapshots.md`` and ``0109-dense-logs-lost-nothing.md`` have the reasoning, and what it does not
-cover.
+Each replica is cleaned for itself. No replica cleans past the last stable offset, so the first of the two holds for all
+of them; the second for the leader whose log was read, and whoever leads next may have removed a tombstone long ago.
+
+``docs/decisions/0084-snapshots.md``, ``0109-dense-logs-lost-nothing.md`` and ``0141-replicas-clean-for-themselves.md``
+have the reasoning, and what it does not cover.
 """
 
 from collections.abc import Iterable
@@ -34,6 +37,11 @@ class SnapshotRule:
 
     tombstones_kept_seconds: float | None = None
     keeps_what_retention_took: bool = True
+
+    @property
+    def removes_by_key(self) -> bool:
+        """True where the source is compacted."""
+        return self.tombstones_kept_seconds is not None
 
 
 def snapshot_rule(cleanup_policy: str | None, delete_retention_ms: str | None) -> SnapshotRule:

@@ -9,6 +9,7 @@ from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, clipped, log_batch
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.formats.summing_file import READ_BYTES
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import ChainBrokenError
@@ -211,11 +212,20 @@ def test_a_damaged_file_is_not_read_as_a_good_one() -> None:
         read_back(data[len(BATCHES[0].view) :] + bytes(BATCHES[0].view), footer)
 
 
-def test_a_log_without_a_description_is_refused() -> None:
+def test_a_log_that_lost_its_description_is_read_and_nothing_is_taken_from_it_that_only_that_would_say() -> None:
     data, footer = written(BATCHES)
     store = MemoryStore({KEY: data})
+    with open_segment(store, KEY) as segment:
+        assert segment.footer is None
+        segment.check_content()
+        assert [int(o) for columns in segment.records() for o in columns.offsets] == [
+            int(o) for columns in reader_of(data, footer).records() for o in columns.offsets
+        ]
+    changed = data[:80] + bytes([data[80] ^ 1]) + data[81:]
+    with open_segment(MemoryStore({KEY: changed}), KEY) as segment, pytest.raises(ChainBrokenError, match="checksum"):
+        segment.check_content()
     with pytest.raises(ChainBrokenError, match=f"{KEY} has no description"):
-        open_segment(store, KEY)
+        confirm_same_range(store, KEY, footer)
     create_sidecar(store, KEY, footer)
     with open_segment(store, KEY) as segment:
         assert segment.footer == footer

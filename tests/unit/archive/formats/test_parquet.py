@@ -1,5 +1,6 @@
 import io
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import as_java_shows
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.formats.same_range import confirm_same_range
-from mirrorlake.errors import ChainBrokenError, StoreUnavailableError, UnsupportedError
+from mirrorlake.errors import (
+    ChainBrokenError,
+    OtherSourceError,
+    StoreUnavailableError,
+    TopicRecreatedError,
+    UnsupportedError,
+)
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.memory import MemoryStore
@@ -349,14 +356,25 @@ def test_a_segment_of_the_same_range_and_source_is_confirmed(topic_id: str | Non
 def test_a_segment_of_another_range_or_source_is_not_confirmed() -> None:
     data, _ = written(list(AWKWARD))
     store = MemoryStore({KEY: data, CUT_KEY: data[:-5]})
-    for other in (
-        written(list(AWKWARD), end_offset=22)[1],
-        written(list(AWKWARD), about=envelope(start_offset=9))[1],
-        written(list(AWKWARD), about=envelope(start_offset=10, topic="payments"))[1],
-        written(list(AWKWARD), about=envelope(start_offset=10, topic_id="other"))[1],
+    for other, error, text in (
+        (written(list(AWKWARD), end_offset=22)[1], ChainBrokenError, "belongs there"),
+        (written(list(AWKWARD), about=envelope(start_offset=9))[1], ChainBrokenError, "belongs there"),
+        (
+            written(list(AWKWARD), about=envelope(start_offset=10, topic="payments"))[1],
+            OtherSourceError,
+            "archives payments-3 of cluster cluster",
+        ),
+        (
+            written(list(AWKWARD), about=envelope(start_offset=10, topic_id="other"))[1],
+            TopicRecreatedError,
+            "topic id topic-id, now other",
+        ),
     ):
-        with pytest.raises(ChainBrokenError, match="belongs there"):
+        with pytest.raises(error, match=text):
             confirm_same_range(store, KEY, other)
+    view = replace(written(list(AWKWARD))[1], snapshot=SnapshotState(complete_since_ms=0))
+    with pytest.raises(ChainBrokenError, match=r"every record of .* and the latest of every key"):
+        confirm_same_range(store, KEY, view)
     with pytest.raises(ChainBrokenError, match=rf"{CUT_KEY} cannot be read as Parquet"):
         confirm_same_range(store, CUT_KEY, other)
 

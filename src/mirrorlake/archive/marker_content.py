@@ -1,0 +1,70 @@
+"""What stands in an archive's markers: one JSON object with a version, in UTF-8, with a line end."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from mirrorlake.errors import ChainBrokenError, UnsupportedError
+
+MARKER_VERSION = 1
+
+
+def encode_marker(fields: Mapping[str, object]) -> bytes:
+    """Returns the object's content."""
+    return (json.dumps({"format_version": MARKER_VERSION, **fields}) + "\n").encode()
+
+
+def decode_marker(data: bytes, *, where: str) -> dict[str, object]:
+    """Returns the fields of an object; those not known are there too, and may be passed over.
+
+    Raises:
+        ChainBrokenError: it is not such an object.
+        UnsupportedError: a later version wrote it.
+    """
+    try:
+        fields = object_of(json.loads(data))
+        version = number_of(fields["format_version"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged(where) from error
+    if version > MARKER_VERSION:
+        raise UnsupportedError(
+            f"{where}: archive format {version}, and this version of mirrorlake knows up to {MARKER_VERSION}",
+            hint="use a newer mirrorlake",
+            format_version=version,
+        )
+    return fields
+
+
+def damaged(where: str) -> ChainBrokenError:
+    """Returns the error of an object that cannot be read."""
+    return ChainBrokenError(
+        f"{where} cannot be read",
+        hint="put it back from a copy; or delete it: the next run writes what it sees",
+        key=where,
+    )
+
+
+def time_of(now_seconds: float) -> str:
+    """Returns a Unix time as markers hold it."""
+    return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="seconds")
+
+
+def text_of(value: object) -> str:
+    """Returns a text; TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def number_of(value: object) -> int:
+    """Returns a whole number; TypeError for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"not a whole number: {value!r}")
+    return value
+
+
+def object_of(value: object) -> dict[str, object]:
+    """Returns an object's fields; TypeError for anything else."""
+    if not isinstance(value, dict):
+        raise TypeError(f"not an object: {value!r}")
+    return value

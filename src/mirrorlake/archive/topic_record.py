@@ -1,0 +1,254 @@
+"""What was seen of a topic's folder in an archive, so that what is missing is told from what never was.
+
+``{name}/_topic.json`` says whose records the folder holds, and which partitions had segments; whatever changes is said
+by a new object, ``_topic.1.json`` and so on, and the highest counts. ``_mirrorlake/topics/{name}`` says that the folder
+``{name}`` has such objects, should the folder be gone.
+
+Nobody takes a position from them (law 1). Objects never change, so two processes that write at once both read what won,
+and add to it.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from mirrorlake.archive.marker_content import (
+    damaged,
+    decode_marker,
+    encode_marker,
+    number_of,
+    object_of,
+    text_of,
+    time_of,
+)
+from mirrorlake.archive.names import NESTED_MAX, RESERVED_MARK, parse_partition_folder, partition_prefix
+from mirrorlake.archive.origin import Origin, check_origin
+from mirrorlake.errors import ChainBrokenError, PositionMovedError
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
+
+TOPICS_FOLDER = "_mirrorlake/topics"
+"""Below the name of no topic's partition: those are numbers."""
+
+ATTEMPTS_MAX = 10
+"""How often others may be first with the next object of a topic, before whoever writes gives up for now."""
+
+_TOPIC_STEM = "_topic"
+_TOPIC_OBJECT = re.compile(r"_topic(?:\.([1-9][0-9]{0,17}))?\.json", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """What was seen of one folder of partitions.
+
+    ``partitions`` is how many the source topic has, 0 where that is not known; ``configs`` its settings, those of the
+    cluster included, empty where they were not read. ``reached`` says by partition which position was seen, for all
+    that had a segment: a lower bound, as it is not written again for each segment.
+    """
+
+    cluster_id: str
+    topic: str
+    topic_id: str | None
+    partitions: int
+    format: str
+    holds_snapshots: bool
+    configs: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+    reached: Mapping[int, int] = field(default_factory=dict, hash=False)
+    writer: str = ""
+    created_at: str = ""
+
+    def with_more(self, seen: "TopicRecord") -> "TopicRecord":
+        """Returns what is known once ``seen`` was seen after this."""
+        reached = {
+            partition: max(self.reached.get(partition, 0), seen.reached.get(partition, 0))
+            for partition in sorted({*self.reached, *seen.reached})
+        }
+        return replace(
+            seen,
+            topic_id=seen.topic_id or self.topic_id,
+            partitions=seen.partitions or self.partitions,
+            configs=seen.configs or self.configs,
+            reached=reached,
+        )
+
+    def says_as_much_as(self, other: "TopicRecord") -> bool:
+        """Tells whether nothing but positions, time and writer differ, so that it need not be said again."""
+        return _without_detail(self) == _without_detail(other) and set(self.reached) == set(other.reached)
+
+
+def recorded_topics(store: ObjectStore) -> set[str]:
+    """Returns the names of the folders that have a record; those of several folders, parted by slashes, too.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    return set(_names_below(store, TOPICS_FOLDER, NESTED_MAX))
+
+
+def _names_below(store: ObjectStore, folder: str, deeper: int) -> Iterator[str]:
+    for info in store.list(folder):
+        yield info.key.removeprefix(f"{TOPICS_FOLDER}/")
+    for name in store.folders(folder) if deeper else ():
+        if not name.startswith(RESERVED_MARK):  # where files are staged
+            yield from _names_below(store, f"{folder}/{name}", deeper - 1)
+
+
+def read_topic_record(store: ObjectStore, name: str) -> TopicRecord | None:
+    """Returns what was last recorded of the folder ``name``, or None where nothing was.
+
+    Raises:
+        ChainBrokenError: the newest record cannot be read.
+        UnsupportedError: a later version wrote it.
+        MirrorlakeError: the store could not be read.
+    """
+    number = _newest_number(store, name)
+    return None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+
+
+def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_seconds: float) -> TopicRecord:
+    """Records what was seen of the folder ``name``, unless all of it is recorded. Idempotent.
+
+    Order of effects: the record, then its name below the root; a crash between the two is made up for by the next call.
+
+    Returns:
+        What is recorded now.
+
+    Raises:
+        ChainBrokenError, UnsupportedError: see `read_topic_record`.
+        PositionMovedError: others were first each time.
+        MirrorlakeError: the store could not be read or written.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        number = _newest_number(store, name)
+        known = None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+        if known is not None:
+            seen = known.with_more(seen)
+            if known.says_as_much_as(seen):
+                _register(store, name)
+                return known
+        content = _encode_topic(replace(seen, created_at=time_of(now_seconds)))
+        try:
+            store.create(f"{name}/{_topic_name(0 if number is None else number + 1)}", content)
+        except ObjectExistsError:
+            continue
+        _register(store, name)
+        return seen
+    raise PositionMovedError(f"{name}: others recorded what they saw {ATTEMPTS_MAX} times meanwhile")
+
+
+def check_is_new(store: ObjectStore, name: str, origin: Origin) -> None:
+    """Checks that a partition without any segment never had one, and may begin in this folder, as far as recorded.
+
+    An empty listing proves nothing: its folder, or the whole topic's, may have been deleted, or be a mount that is not
+    there. And where other partitions of the folder have segments, it is of the topic they were written from.
+
+    Args:
+        store: of the archive.
+        name: the topic's folder.
+        origin: the source partition that would be archived there.
+
+    Raises:
+        ChainBrokenError: it had segments, and all are gone; or the topic's whole folder is.
+        TopicRecreatedError: the folder holds partitions of the topic of that name before this one.
+        MirrorlakeError: the store could not be read, or the record cannot.
+    """
+    record = read_topic_record(store, name)
+    if record is None:
+        if _is_registered(store, name) and not _has_partitions(store, name):
+            raise lost_topic(name)
+        return
+    if reached := record.reached.get(origin.partition):
+        raise lost_partition(store, name, origin.partition, reached=reached, position=0)
+    recorded = replace(origin, cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id)
+    if record.reached and recorded.is_of_topic_before(origin):
+        # Another topic altogether is for the segments to say: two sources may share a folder, a partition each.
+        check_origin(recorded, origin, what=f"other partitions in {name} were written")
+
+
+def lost_topic(name: str, *, where: str | None = None, register: str | None = None) -> ChainBrokenError:
+    """Returns the error of a topic's folder that is gone with all it held.
+
+    Args:
+        name: of the folder.
+        where: the folder as people write it.
+        register: the folder of the names that were recorded, as people write it.
+    """
+    register = register or TOPICS_FOLDER
+    return ChainBrokenError(
+        f"{where or name} is gone: {register} says that topics of that name were archived there",
+        hint="put the folder back, or mount what is not mounted; if it was removed on purpose, delete "
+        f"{register}/{name}",
+        name=name,
+    )
+
+
+def lost_partition(store: ObjectStore, name: str, partition: int, *, reached: int, position: int) -> ChainBrokenError:
+    """Returns the error of a partition that ends below what was recorded of it, or has nothing left at all."""
+    prefix, key = partition_prefix(name, partition), f"{name}/{_topic_name(_newest_number(store, name) or 0)}"
+    ends = f"it ends at offset {position}" if position else "no segment is there"
+    return ChainBrokenError(
+        f"{prefix}: {ends}, and {key} says that it had reached offset {reached}",
+        hint="put the segments back, or mount what is not mounted; if they were removed on purpose, "
+        f"delete {name}/_topic*.json: the next run writes what it sees; and {TOPICS_FOLDER}/{name}, where the folder "
+        "has no partition left",
+        expected=reached,
+        found=position,
+    )
+
+
+def _register(store: ObjectStore, name: str) -> None:
+    if not _is_registered(store, name):
+        with contextlib.suppress(ObjectExistsError):
+            store.create(f"{TOPICS_FOLDER}/{name}", encode_marker({}))
+
+
+def _is_registered(store: ObjectStore, name: str) -> bool:
+    try:
+        store.read(f"{TOPICS_FOLDER}/{name}")
+    except ObjectMissingError:
+        return False
+    return True
+
+
+def _has_partitions(store: ObjectStore, name: str) -> bool:
+    return any(parse_partition_folder(folder) is not None for folder in store.folders(name))
+
+
+def _newest_number(store: ObjectStore, name: str) -> int | None:
+    # Partitions sort before, so this is short however long the archive is.
+    names = (info.name for info in store.list(name, start_after=_TOPIC_STEM))
+    return max((int(match[1] or 0) for each in names if (match := _TOPIC_OBJECT.fullmatch(each))), default=None)
+
+
+def _topic_name(number: int) -> str:
+    return f"{_TOPIC_STEM}.{number}.json" if number else f"{_TOPIC_STEM}.json"
+
+
+def _read_topic(store: ObjectStore, key: str) -> TopicRecord:
+    fields = decode_marker(store.read(key), where=key)
+    try:
+        return TopicRecord(
+            cluster_id=text_of(fields["cluster_id"]),
+            topic=text_of(fields["topic"]),
+            topic_id=None if fields["topic_id"] is None else text_of(fields["topic_id"]),
+            partitions=number_of(fields["partitions"]),
+            format=text_of(fields["format"]),
+            holds_snapshots=fields["holds_snapshots"] is True,
+            configs={
+                key: None if value is None else text_of(value) for key, value in object_of(fields["configs"]).items()
+            },
+            reached={int(key): number_of(value) for key, value in object_of(fields["reached"]).items()},
+            writer=text_of(fields["writer"]),
+            created_at=text_of(fields["created_at"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(key) from error
+
+
+def _encode_topic(record: TopicRecord) -> bytes:
+    reached = {str(partition): position for partition, position in record.reached.items()}
+    return encode_marker({**asdict(record), "configs": dict(record.configs), "reached": reached})
+
+
+def _without_detail(record: TopicRecord) -> TopicRecord:
+    return replace(record, reached={}, writer="", created_at="")

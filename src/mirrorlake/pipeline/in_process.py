@@ -1,0 +1,65 @@
+"""An engine without Spark: leases run in the threads that ask for them. For tests of everything that is not Spark's.
+
+What it lacks is what Spark is there for: a lease that hangs is not ended, one that crashes its process takes all along.
+"""
+
+import os
+import pickle
+import threading
+from collections.abc import Callable
+
+from mirrorlake.pipeline.lease_job import LeaseRow, rows_of
+from mirrorlake.pipeline.recalls import Recalls
+from mirrorlake.pipeline.run_folder import RunFolder
+from mirrorlake.pipeline.session import SessionSettings
+
+
+class InProcessEngine:
+    """Runs leases in this process; see `Engine`.
+
+    Args:
+        settings: as for Spark; nothing of them matters here.
+    """
+
+    def __init__(self, settings: SessionSettings) -> None:  # noqa: ARG002
+        self._folder = RunFolder()
+        self._recalls = Recalls(self._folder.path)
+
+    @property
+    def recalls(self) -> Recalls:
+        """Asks leases of this engine to end before their time."""
+        return self._recalls
+
+    def is_alive(self) -> bool:
+        """Returns True."""
+        return True
+
+    def answers(self) -> bool:
+        """Returns True."""
+        return True
+
+    def warm_up(self) -> None:
+        """Does nothing: no lease is slower than another."""
+
+    def run_lease(
+        self,
+        work: str,
+        plan: bytes,
+        *,
+        description: str,  # noqa: ARG002
+        seconds_max: float | None = None,  # noqa: ARG002
+    ) -> list[LeaseRow]:
+        """Runs ``work(plan)`` and returns its rows, pickled on the way as Spark's are. Raises nothing of the work's."""
+        return [{**pickle.loads(row), "worker_pid": os.getpid(), "attempt": 0} for row in rows_of(work, plan, None)]
+
+    def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
+        """Makes, but does not start, a thread for a lane."""
+        return threading.Thread(target=target, name=name)
+
+    def stop(self) -> None:
+        """Removes its folder. Idempotent."""
+        self._folder.close()
+
+    def abandon(self) -> None:
+        """Removes its folder. Idempotent."""
+        self._folder.close()

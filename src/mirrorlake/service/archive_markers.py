@@ -1,0 +1,153 @@
+"""Writes what an archive's markers say, as far as a run has seen it, and asks them what should be there.
+
+At the start, whenever the drift watch has gone round, and at the end: a partition that got its first segment since is
+recorded then. A marker that cannot be written is a warning; nothing waits for it.
+
+A root whose marker was seen keeps it: should it be gone, or another one be there, the file system is not the one that
+was mounted at the start, and nothing more may be written there.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.root_marker import ROOT_MARKER, RootMarker, ensure_root_marker, read_root_marker
+from mirrorlake.archive.topic_record import TopicRecord, record_topic
+from mirrorlake.clock import Clock
+from mirrorlake.config.resolved import ArchiveDestination, Compaction
+from mirrorlake.errors import MirrorlakeError, PermanentError, StoreUnusableError
+from mirrorlake.service.archive_stores import store_settings
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.targets import Target
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
+
+_log = structlog.get_logger("mirrorlake")
+
+RECORDS_AT_ONCE = 8
+"""Topics looked at side by side: enough to hide an object store's latency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """The folder of a topic in a store."""
+
+    store: StoreSettings
+    name: str
+
+
+class ArchiveMarkers:
+    """The markers of all archives a run writes to. Several threads may call it.
+
+    Args:
+        writer: names this process in them.
+        clock: dates them.
+    """
+
+    def __init__(self, *, writer: str, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._followed: dict[_Folder, dict[int, tuple[Target, PartitionState]]] = {}
+        self._recorded: dict[_Folder, frozenset[int]] = {}
+        self._archive_ids: dict[StoreSettings, str] = {}
+
+    def gone_roots(self) -> dict[StoreSettings, MirrorlakeError]:
+        """Returns the stores whose root is not the archive any more that was there before, each with its error.
+
+        A store that does not answer is not among them.
+        """
+        with self._lock:
+            known = list(self._archive_ids.items())
+        gone: dict[StoreSettings, MirrorlakeError] = {}
+        for store, archive_id in known:
+            try:
+                _check_root(store, read_root_marker(open_store(store)), archive_id)
+            except PermanentError as error:
+                gone[store] = error
+            except MirrorlakeError:
+                continue
+        return gone
+
+    def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
+        """Takes archived partitions: what was found of them, and what they get from now on, is for `update`."""
+        with self._lock:
+            for target, state in pairs:
+                if not isinstance(target.destination, ArchiveDestination) or state.error is not None:
+                    continue
+                folder = _Folder(store=store_settings(target.destination), name=target.destination_topic)
+                self._followed.setdefault(folder, {})[target.source.partition] = (target, state)
+                self._recorded.pop(folder, None)
+
+    def update(self) -> None:
+        """Records what is new, and partitions that have got their first segment since they were last looked at."""
+        with self._writing:
+            due = self._due()
+            usable = {store for store in {folder.store for folder, _, _ in due} if self._has_its_root(store)}
+            with ThreadPoolExecutor(RECORDS_AT_ONCE, thread_name_prefix="archive-markers") as pool:
+                list(pool.map(lambda each: self._record(*each), [each for each in due if each[0].store in usable]))
+
+    def _due(self) -> list[tuple[_Folder, Target, dict[int, int]]]:
+        with self._lock:
+            due = []
+            for folder, partitions in self._followed.items():
+                reached = {number: state.position for number, (_, state) in partitions.items() if state.position}
+                if self._recorded.get(folder) != frozenset(reached):
+                    target, _ = next(iter(partitions.values()))
+                    due.append((folder, target, reached))
+            return due
+
+    def _has_its_root(self, store: StoreSettings) -> bool:
+        """Tells whether a root may be written to: it is marked as it was before, or marked now."""
+        try:
+            if archive_id := self._archive_ids.get(store):
+                _check_root(store, read_root_marker(open_store(store)), archive_id)
+            else:
+                now_seconds = self._clock.now_seconds()
+                marker = ensure_root_marker(open_store(store), writer=self._writer, now_seconds=now_seconds)
+                with self._lock:
+                    self._archive_ids[store] = marker.archive_id
+        except MirrorlakeError as error:
+            _log.warning("the archive could not be marked", path=store.where(""), error=str(error))
+            return False
+        return True
+
+    def _record(self, folder: _Folder, target: Target, reached: Mapping[int, int]) -> None:
+        assert isinstance(target.destination, ArchiveDestination)
+        seen = TopicRecord(
+            cluster_id=target.source_cluster_id,
+            topic=target.source.topic,
+            topic_id=target.topic_id or None,
+            partitions=target.source_partitions,
+            format=extension_of(target.destination.format.value),
+            holds_snapshots=target.destination.compaction is Compaction.LOG,
+            configs=dict(sorted(target.source_configs.items())),
+            reached=reached,
+            writer=self._writer,
+        )
+        try:
+            record_topic(open_store(folder.store), folder.name, seen, now_seconds=self._clock.now_seconds())
+        except MirrorlakeError as error:
+            where = folder.store.where(folder.name)
+            _log.warning("what the archive holds could not be recorded", path=where, error=str(error))
+            return
+        with self._lock:
+            self._recorded[folder] = frozenset(reached)
+
+
+def _check_root(store: StoreSettings, found: RootMarker | None, archive_id: str) -> None:
+    if found is not None and found.archive_id == archive_id:
+        return
+    now = f"is of archive {found.archive_id}" if found else "is gone"
+    raise StoreUnusableError(
+        f"{store.where(ROOT_MARKER)} {now}, and archive {archive_id} was there before: another file system may be "
+        "mounted there, or none",
+        hint="mount the one that was there, then restart",
+        expected=archive_id,
+        found=found.archive_id if found else "",
+    )

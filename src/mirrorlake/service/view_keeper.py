@@ -1,0 +1,85 @@
+"""Removes views that newer ones have followed while the service runs, in a thread of its own: no lease waits for it."""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from mirrorlake.archive.snapshots.followed import remove_followed
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
+from mirrorlake.clock import Clock
+from mirrorlake.errors import MirrorlakeError, PermanentError
+from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.supervisor import Supervisor
+
+_log = structlog.get_logger("mirrorlake")
+
+STOP_SECONDS_MAX = 5.0
+"""A view that is being read back is left to the end of the process: nothing is removed before it was read."""
+
+
+class ViewKeeper:
+    """Looks at the snapshots of each partition every ``seconds``, in a thread. Use as a context manager.
+
+    Args:
+        supervisor: knows the partitions.
+        seconds: between two looks.
+        clock: tells how old snapshots are.
+    """
+
+    def __init__(self, supervisor: Supervisor, *, seconds: float, clock: Clock) -> None:
+        self._supervisor = supervisor
+        self._seconds = seconds
+        self._clock = clock
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="view-keeper", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join(STOP_SECONDS_MAX)
+
+    def _work(self) -> None:
+        self.look_at_all()
+        while not self._is_over.wait(self._seconds):
+            self.look_at_all()
+
+    def look_at_all(self) -> None:
+        """Looks at every partition's snapshots once."""
+        for state in self._supervisor.states:
+            if self._is_over.is_set():
+                return
+            self._look(state)
+
+    def _look(self, state: PartitionState) -> None:
+        folder, work = state.archived, state.work
+        if not isinstance(folder, SnapshotPartition) or not isinstance(work, ArchiveWork) or state.is_parked:
+            return
+        kept = work.settings.snapshots_kept
+        if kept is None:
+            return
+        try:
+            removed = remove_followed(
+                folder, kept=kept, origin=work.settings.origin, now_seconds=self._clock.now_seconds()
+            )
+        except PermanentError as error:
+            self._supervisor.drifted(state, error)
+            return
+        except MirrorlakeError as error:
+            _log.warning("old snapshots could not be removed", path=folder.prefix, error=str(error))
+            return
+        if removed:
+            _log.info(
+                "old snapshots removed",
+                path=folder.prefix,
+                snapshots=len(removed),
+                first=str(removed[0].name),
+                last=str(removed[-1].name),
+            )

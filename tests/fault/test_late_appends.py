@@ -1,0 +1,210 @@
+"""A4 inside one process: an append whose answer was lost arrives after a gap before it was filled.
+
+The next filling must not go on under the identity the late batch was sent with: the broker would append the batch
+behind the marker, and call the next one its duplicate.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import OutcomeUnknownError
+from mirrorlake.mirror.lease_worker import Worker
+from mirrorlake.mirror.work import KafkaWork, LeasePlan, LeaseRow
+from mirrorlake.offsets import GapFill, TopicPartition
+from support.cleanliness import assert_clean
+from support.compaction import create_compacted
+from support.copies import assert_same_records, create_topic, log_end, wait_until
+from support.leases import kafka_work, lease_plan
+from support.lossy import Lossy
+from support.proxy import INIT_PRODUCER_ID, PRODUCE, Proxy
+from support.records import Record, build_batch, consume, produce
+from support.transactions import append_in_transaction
+
+pytestmark = pytest.mark.kafka
+
+FILLED = 7
+"""Where the records are that come after five plain ones, one in a transaction, and its marker."""
+
+
+class Shard:
+    """A compacted source of two partitions and its copy behind a proxy; both partitions write as one identity."""
+
+    def __init__(self, source: str, proxy: Proxy, topic: str) -> None:
+        self.source, self.proxy, self.topic = source, proxy, topic
+        self.worker = Worker()
+        self._aside: list[threading.Thread] = []
+        create_compacted(source, topic, 2)
+        create_topic(proxy.address, topic, 2)
+
+    def append(self, partition: int, *keys: str) -> None:
+        """Batches of one record, as a thin stream has them; no value comes twice."""
+        for key in keys:
+            record = Record(int(time.time() * 1000), key.encode(), b"%s %d" % (key.encode(), time.monotonic_ns()))
+            asyncio.run(produce(self.source, self.topic, partition, [build_batch([record])]))
+
+    def begin(self, *partitions: int) -> HandedOn:
+        """Copies up to `FILLED`, a filled gap among it; returns the identity the lease hands on."""
+        for partition in partitions:
+            self.append(partition, *(f"k{n}" for n in range(5)))
+            record = Record(int(time.time() * 1000), b"t", b"t")
+            append_in_transaction(self.source, self.topic, [record], partition=partition)
+        rows = self.worker.run(self.plan(dict.fromkeys(partitions), end=FILLED, seconds=20.0))
+        assert [(row.error, row.position) for row in rows] == [(None, FILLED)] * len(partitions)
+        handed_on = rows[0].handed_on
+        assert handed_on is not None, "a clean lease hands its identity on"
+        assert [row.handed_on for row in rows] == [handed_on] * len(partitions)
+        return handed_on
+
+    def plan(self, handed_on: dict[int, HandedOn | None], *, end: int | None = None, seconds: float) -> LeasePlan:
+        """A lease of some partitions, with what each was handed on; one without it compares the tails."""
+        return lease_plan(
+            self.source,
+            [(TopicPartition(self.topic, p), [self._work(p, hint)]) for p, hint in handed_on.items()],
+            end=end,
+            seconds=seconds,
+        )
+
+    def _work(self, partition: int, handed_on: HandedOn | None) -> KafkaWork:
+        work = kafka_work(
+            self.proxy.address,
+            TopicPartition(self.topic, partition),
+            gap_fill=GapFill.MARKERS,
+            source_is_compacted=True,
+            needs_tail_check=handed_on is None,
+            handed_on=handed_on,
+        )
+        return replace(
+            work,
+            cluster=replace(work.cluster, request_timeout_seconds=6.0),
+            settings=replace(work.settings, transactional_id=f"mirrorlake.test.{self.topic}.3"),
+        )
+
+    def lease_aside(self, plan: LeasePlan) -> tuple[threading.Thread, list[LeaseRow]]:
+        rows: list[LeaseRow] = []
+        thread = threading.Thread(target=lambda: rows.extend(self.worker.run(plan)))
+        self._aside.append(thread)
+        thread.start()
+        return thread, rows
+
+    def close(self) -> None:
+        """Waits for what goes on aside."""
+        self.proxy.forgive()
+        for thread in self._aside:
+            thread.join(60)
+        self.worker.close()
+
+    def clean_away(self, partition: int, key: str, offset: int) -> None:
+        """The record of ``key`` at ``offset`` goes, because another one comes."""
+        time.sleep(0.3)
+        self.append(partition, key)
+        time.sleep(0.3)
+        self.append(partition, "z")  # begins a new segment, so the one before may be cleaned
+        wait_until(lambda: offset not in consume(self.source, self.topic, partition), "the cleaner")
+
+    def assert_equal(self, partition: int) -> None:
+        assert_clean(self.proxy.address, [self.topic])
+        expected = consume(self.source, self.topic, partition)
+        assert_same_records(expected, consume(self.proxy.address, self.topic, partition))
+        assert sorted(expected) == [0, 1, 2, 3, 4, 5, 8, 9, 10, 11]
+
+
+@pytest.fixture
+def shard(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str) -> Iterator[Shard]:
+    made = Shard(source_kafka.bootstrap_servers, proxy, topic_name)
+    yield made
+    made.close()
+
+
+def test_a_batch_that_arrives_after_its_own_lease_has_filled_the_gap_before_it_is_refused(shard: Shard) -> None:
+    handed_on = shard.begin(0)
+    shard.append(0, "x", "a", "b")  # 7, 8, 9
+    late = shard.proxy.hold(PRODUCE)
+    following = shard.proxy.hold(PRODUCE, after_requests=2)
+    thread, rows = shard.lease_aside(shard.plan({0: handed_on}, seconds=28.0))
+    late.await_arrival()
+    shard.clean_away(0, "x", FILLED)
+    following.await_arrival(25.0)  # the first one was given up, the gap filled
+    assert log_end(shard.proxy.address, shard.topic) == FILLED + 1
+    late.release()
+    time.sleep(1.0)
+    assert log_end(shard.proxy.address, shard.topic) == FILLED + 1, "the late batch was appended behind the gap"
+    following.release()
+    thread.join(60)
+    assert [row.error for row in rows] == [None]
+    (row,) = shard.worker.run(shard.plan({0: None}, end=12, seconds=20.0))
+    assert (row.error, row.position) == (None, 12)
+    shard.assert_equal(0)
+
+
+def test_a_batch_that_arrives_after_a_gap_was_filled_by_another_partitions_identity_is_refused(
+    shard: Shard,
+) -> None:
+    handed_on = shard.begin(0, 1)
+    shard.append(1, "x", "a", "b")  # 7, 8, 9
+    late = shard.proxy.hold(PRODUCE)
+    thread, rows = shard.lease_aside(shard.plan({1: handed_on}, seconds=1.5))
+    late.await_arrival()
+    shard.clean_away(1, "x", FILLED)
+    thread.join(60)
+    (row,) = rows
+    assert isinstance(row.error, OutcomeUnknownError)
+    assert row.handed_on is None
+    following = shard.proxy.hold(PRODUCE)
+    # The other partition was in no lease meanwhile, and still has what the first one left.
+    thread, rows = shard.lease_aside(shard.plan({0: handed_on, 1: row.handed_on}, seconds=15.0))
+    following.await_arrival(20.0)
+    assert log_end(shard.proxy.address, shard.topic, 1) == FILLED + 1
+    late.release()
+    time.sleep(1.0)
+    assert log_end(shard.proxy.address, shard.topic, 1) == FILLED + 1, "the late batch was appended behind the gap"
+    following.release()
+    thread.join(60)
+    assert [row.error for row in rows] == [None, None]
+    assert rows[0].handed_on == rows[1].handed_on != handed_on
+    shard.assert_equal(1)
+
+
+def test_a_lease_with_one_unanswered_append_hands_nothing_on_to_any_partition_of_its_shard(shard: Shard) -> None:
+    handed_on = shard.begin(0, 1)
+    shard.append(1, "a")
+    late = shard.proxy.hold(PRODUCE)
+    rows = shard.worker.run(shard.plan({0: handed_on, 1: handed_on}, seconds=1.5))
+    late.await_arrival(1.0)
+    assert rows[0].error is None
+    assert isinstance(rows[1].error, OutcomeUnknownError)
+    assert [row.handed_on for row in rows] == [None, None]
+    late.release()
+
+
+def test_a_lease_without_an_unanswered_append_hands_on_and_its_successor_asks_for_no_new_epoch(shard: Shard) -> None:
+    handed_on = shard.begin(0, 1)
+    asked = shard.proxy.requests.get(INIT_PRODUCER_ID, 0)
+    for partition in (0, 1):
+        append_in_transaction(
+            shard.source, shard.topic, [Record(int(time.time() * 1000), b"u", b"u")], partition=partition
+        )
+    rows = shard.worker.run(shard.plan({0: handed_on, 1: handed_on}, end=9, seconds=20.0))
+    assert [(row.error, row.position, row.handed_on) for row in rows] == [(None, 9, handed_on)] * 2
+    assert shard.proxy.requests.get(INIT_PRODUCER_ID, 0) == asked
+
+
+def test_an_append_that_is_unanswered_at_the_end_of_a_lease_is_its_error_whatever_was_left_unsent(lossy: Lossy) -> None:
+    lossy.write(20)
+    lossy.copy()
+    lossy.write(2000)
+    # One batch is answered, the next ones are on their way; many more wait behind them to be sent.
+    late = lossy.proxy.hold(PRODUCE, after_requests=2)
+    (row,) = lossy.worker.run(lossy.plan(1.5, needs_tail_check=False))
+    late.await_arrival(1.0)
+    assert isinstance(row.error, OutcomeUnknownError), row
+    assert row.handed_on is None
+    late.release()
+    lossy.copy()
+    lossy.assert_equal()

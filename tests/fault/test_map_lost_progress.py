@@ -1,0 +1,271 @@
+"""Map mode: the topics that say what was copied are deleted, made again or emptied; nothing is copied twice for it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from mirrorlake.clock import SystemClock
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.map_settings import map_transactional_id
+from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import LostProgressError, MirrorlakeError
+from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.mirror.unnamed import UnnamedTask, find_unnamed
+from mirrorlake.mirror.verify_worker import work as verify_task
+from mirrorlake.mirror.work import LeaseRow, MapWork
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.discovery import find_targets
+from mirrorlake.service.map_shards import with_settled_shards
+from mirrorlake.service.owners import Owners
+from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.states import state_of
+from mirrorlake.service.status import read_rows
+from mirrorlake.service.verification import RecordVerification, Result, Verdict
+from support.admin import alter_topic
+from support.compaction import append_and_compact, create_compacted, keyed_records
+from support.copies import create_topic, log_end, source_end, wait_until
+from support.leases import lease_plan, map_work, run_lease
+from support.records import consume, settings_of, simple_records
+from support.topics import append
+
+pytestmark = pytest.mark.kafka
+
+COUNT = 40
+
+
+@dataclass
+class Run:
+    """What one start of a service found, and the works its leases would be given."""
+
+    works: list[MapWork]
+    errors: list[MirrorlakeError | None]
+
+
+class Mirrored:
+    """A topic mirrored with mapped offsets by what ``run`` calls, without Spark."""
+
+    def __init__(self, source: str, destination: str, topic: str) -> None:
+        self.source, self.destination, self.topic = source, destination, topic
+        self.topics = ProgressTopics(mirror=topic, shards=1)
+        create_topic(source, topic)
+        create_topic(destination, topic)
+        append(source, topic, 0, simple_records(COUNT))
+
+    @property
+    def config(self) -> Configuration:
+        text = f"""
+clusters:
+  east: {{bootstrap-servers: "{self.source}"}}
+  west: {{bootstrap-servers: "{self.destination}"}}
+mirrors:
+  - name: {self.topic}
+    source: {{cluster: east, topics: [{self.topic}]}}
+    destinations: [{{type: kafka, cluster: west, offsets: map}}]
+"""
+        return parse_configuration(text.encode(), file="test.yaml", environ={})
+
+    def begin(self) -> Run:
+        """What a start does before its first lease."""
+
+        async def begin() -> Run:
+            clients = WorkerCache()
+            try:
+                targets = await find_targets(self.config, clients)
+                targets = await with_settled_shards(targets, clients, lanes=1, clock=SystemClock())
+                await Owners(clients, owner="test", clock=SystemClock()).take(targets)
+            finally:
+                await clients.close()
+            works = [state_of(target, writer="test").work for target in targets]
+            return Run([each for each in works if isinstance(each, MapWork)], [target.error for target in targets])
+
+        return asyncio.run(begin())
+
+    def copy(self, work: MapWork) -> LeaseRow:
+        end = source_end(self.source, self.topic)
+        (row,) = run_lease(lease_plan(self.source, [(work.settings.source, [work])], end=end)).values()
+        return row
+
+    def run(self) -> LeaseRow:
+        """A whole start of a service that is not refused."""
+        begun = self.begin()
+        assert begun.errors == [None]
+        row = self.copy(begun.works[0])
+        assert row.error is None, row.error
+        self.begin()  # remembers the producer id that the first lease took
+        return row
+
+    def plan(self) -> PlanRow:
+        (row,) = asyncio.run(read_plan(self.config))
+        return row
+
+    def verdict(self) -> Verdict:
+        async def rows() -> Any:
+            clients = WorkerCache()
+            try:
+                return await read_rows(await find_targets(self.config, clients), clients)
+            finally:
+                await clients.close()
+
+        found = asyncio.run(rows())
+        (verdict,) = RecordVerification(
+            found, run_task=lambda _name, plan, _what: verify_task(plan), tasks_at_once=1
+        ).run()
+        return verdict
+
+    def client(self, act: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
+        async def run() -> Any:
+            async with ClusterClient(settings_of(self.destination)) as client:
+                return await act(client)
+
+        return asyncio.run(run())
+
+    def delete(self, *names: str) -> None:
+        async def delete(client: ClusterClient) -> None:
+            for name in names:
+                await client.delete_topic(name)
+
+        self.client(delete)
+        wait_until(lambda: not any(self.has(name) for name in names), f"{names} to be gone")
+
+    def has(self, name: str) -> bool:
+        return name in self.client(lambda client: client.metadata([name], refresh=True)).topics
+
+    def held(self) -> int:
+        return len(consume(self.destination, self.topic, 0))
+
+    def assert_refused(self) -> None:
+        """A start is refused with a remedy, says so in its plan, and copies nothing."""
+        append(self.source, self.topic, 0, simple_records(10, start=COUNT))
+        before = log_end(self.destination, self.topic)
+        for _ in range(2):
+            begun = self.begin()
+            (error,) = begun.errors
+            row = self.copy(begun.works[0]) if error is None else None
+            found = error or (row.error if row else None)
+            assert isinstance(found, LostProgressError), (found, row)
+            assert found.hint
+        assert self.plan().action is Action.REFUSE
+        assert log_end(self.destination, self.topic) == before
+        assert self.held() == COUNT
+
+
+@pytest.fixture
+def mirrored(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str) -> Mirrored:
+    return Mirrored(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name)
+
+
+def test_a_progress_topic_that_was_deleted_between_two_runs_is_missed_and_nothing_is_copied_twice(
+    mirrored: Mirrored,
+) -> None:
+    assert mirrored.run().records == COUNT
+    mirrored.delete(mirrored.topics.progress)
+    mirrored.assert_refused()
+    assert not mirrored.has(mirrored.topics.progress), "it was made again"
+
+
+def test_an_offset_map_topic_that_was_deleted_is_missed(mirrored: Mirrored) -> None:
+    mirrored.run()
+    mirrored.delete(mirrored.topics.pages)
+    mirrored.assert_refused()
+
+
+def test_a_progress_topic_that_somebody_made_again_is_another_one(mirrored: Mirrored) -> None:
+    mirrored.run()
+    mirrored.delete(mirrored.topics.progress)
+    create_topic(mirrored.destination, mirrored.topics.progress, cleanup_policy="compact")
+    mirrored.assert_refused()
+
+
+def test_a_progress_topic_that_was_emptied_is_refused(mirrored: Mirrored) -> None:
+    mirrored.run()
+    progress = mirrored.topics.progress_of(0)
+    alter_topic(mirrored.destination, mirrored.topics.progress, cleanup_policy="delete")
+
+    async def empty(client: ClusterClient) -> None:
+        deleted = (await client.delete_records({progress: -1}))[progress]
+        assert deleted, deleted
+
+    mirrored.client(empty)
+    alter_topic(mirrored.destination, mirrored.topics.progress, cleanup_policy="compact")
+    mirrored.assert_refused()
+
+
+def test_compaction_leaves_the_start_of_a_log_where_it_is(mirrored: Mirrored) -> None:
+    name = f"{mirrored.topic}-compacted"
+    create_compacted(mirrored.destination, name)
+    append_and_compact(mirrored.destination, name, keyed_records(60, 3), left={57, 58, 59, 60})
+    assert mirrored.client(lambda client: client.offset_at(TopicPartition(name, 0), EARLIEST)) == 0
+
+
+def test_a_progress_topic_that_is_deleted_while_running_is_not_made_again(mirrored: Mirrored) -> None:
+    (work,) = mirrored.begin().works
+    row = mirrored.copy(work)
+    assert row.error is None
+    mirrored.delete(mirrored.topics.progress)
+    append(mirrored.source, mirrored.topic, 0, simple_records(10, start=COUNT))
+    for handed_on in (row.handed_on, None, None):
+        found = mirrored.copy(replace(work, settings=replace(work.settings, handed_on=handed_on)))
+        assert found.error is not None
+    assert isinstance(found.error, LostProgressError)
+    assert mirrored.held() == COUNT
+    assert not mirrored.has(mirrored.topics.progress)
+
+
+def test_a_mirror_whose_copy_was_deleted_too_begins_anew(mirrored: Mirrored) -> None:
+    mirrored.run()
+    mirrored.delete(mirrored.topics.progress, mirrored.topics.pages, mirrored.topic)
+    create_topic(mirrored.destination, mirrored.topic)
+    assert mirrored.run().records == COUNT
+    assert mirrored.held() == COUNT
+    assert mirrored.verdict().result is Result.EQUAL
+
+
+def test_verify_says_what_stands_at_the_destination_and_the_map_does_not_name(mirrored: Mirrored) -> None:
+    mirrored.run()
+    append(mirrored.destination, mirrored.topic, 0, simple_records(7, start=500))  # somebody else's
+    assert mirrored.verdict().result is Result.EQUAL
+    assert mirrored.held() == COUNT + 7
+    end = log_end(mirrored.destination, mirrored.topic)
+    asyncio.run(_append_as(map_transactional_id(mirrored.topic, 0), mirrored))
+    verdict = mirrored.verdict()
+    assert verdict.result is Result.DIFFERS
+    assert f"{COUNT} records of mirror {mirrored.topic}'s own producers" in str(verdict.error)
+    assert f"the first at destination offset {end}" in str(verdict.error)
+
+
+async def _append_as(transactional_id: str, mirrored: Mirrored) -> None:
+    """Everything once more, as a take-over that knew of no progress would have written it."""
+    producer = AIOKafkaProducer(bootstrap_servers=mirrored.destination, transactional_id=transactional_id)
+    await producer.start()
+    async with producer.transaction():
+        for record in simple_records(COUNT):
+            await producer.send_and_wait(mirrored.topic, record.value, record.key, 0)
+    await producer.stop()
+
+
+def test_what_was_copied_of_a_source_topic_before_it_was_made_again_is_named_still(mirrored: Mirrored) -> None:
+    first = map_work(
+        mirrored.destination, TopicPartition(mirrored.topic, 0), source_cluster_id="east", source_topic_id="first"
+    )
+    assert mirrored.copy(first).records == COUNT
+    second = replace(first, settings=replace(first.settings, source_topic_id="second", restarts_recreated=True))
+    assert mirrored.copy(second).records == COUNT
+    assert mirrored.held() == 2 * COUNT
+
+    async def tell(client: ClusterClient) -> Any:
+        task = UnnamedTask(
+            cluster=client.settings,
+            partition=TopicPartition(mirrored.topic, 0),
+            topics=mirrored.topics,
+            own_producer_ids=frozenset(),
+        )
+        return await find_unnamed(task)
+
+    assert mirrored.client(tell).records == 0

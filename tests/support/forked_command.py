@@ -1,0 +1,96 @@
+"""The ``mirrorlake`` command, forked from a process that has imported it: its imports take two CPU-seconds each time.
+
+Its engine is in its own process: for what is no matter of Spark's. It is the command as users run it in all else:
+arguments, environment, folder, streams, signals and exit code are its own.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import mirrorlake.archive.formats.log_reader
+import mirrorlake.archive.formats.ndjson_reader
+import mirrorlake.cli.archive
+import mirrorlake.cli.plan
+import mirrorlake.cli.run
+import mirrorlake.cli.status
+import mirrorlake.cli.validate
+import mirrorlake.cli.verify
+import mirrorlake.mirror.lease_worker
+import mirrorlake.service.archive_places
+import mirrorlake.service.logs
+import mirrorlake.service.planning
+import mirrorlake.service.verify_engine
+import mirrorlake.stores.bucket_store  # noqa: F401
+from mirrorlake.cli.main import main
+from mirrorlake.pipeline.in_process import InProcessEngine
+from support.fork_server import fork_context
+
+
+class ForkedCommand:
+    """One such process, started in this one's folder, leader of a session of its own; asked as a `subprocess.Popen` is.
+
+    Args:
+        arguments: of the command.
+        environ: its whole environment.
+        out: its stdout goes to the end of this file.
+        err: its stderr; may be the same file.
+    """
+
+    def __init__(self, *arguments: str, environ: Mapping[str, str], out: Path, err: Path) -> None:
+        for path in (out, err):
+            path.touch()
+        self._process = fork_context().Process(
+            target=_become_command,
+            args=(arguments, dict(environ), str(Path.cwd()), str(out), str(err)),
+            daemon=True,  # ended with the tests
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self._pid = self._process.pid
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def poll(self) -> int | None:
+        """Its exit code, negative where a signal ended it; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after so many seconds.
+        """
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("mirrorlake", timeout or 0.0)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        if self.poll() is None:
+            os.kill(self._pid, sig)
+
+
+def _become_command(arguments: tuple[str, ...], environ: dict[str, str], folder: str, out: str, err: str) -> None:
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environ)
+    for number, path, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, out, os.O_WRONLY | os.O_APPEND),
+        (2, err, os.O_WRONLY | os.O_APPEND),
+    ):
+        opened = os.open(path, flags)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    sys.argv = ["mirrorlake", *arguments]
+    main(InProcessEngine)

@@ -1,0 +1,29 @@
+"""States of partitions as a supervisor holds them, for tests that need no cluster."""
+
+from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.mirror.work import KafkaWork
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.partition_state import PartitionState
+
+WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
+
+
+def kafka_state(partition: int, *, mirror: str = "m") -> PartitionState:
+    """A partition of ``orders`` at a Kafka destination, nothing known of it yet."""
+    source = TopicPartition("orders", partition)
+    settings = PreserveSettings(
+        source=source,
+        destination=source,
+        transactional_id=f"mirrorlake.{mirror}.{partition}",
+        batch_bytes_max=1 << 20,
+        needs_tail_check=True,
+    )
+    return PartitionState(
+        mirror=mirror,
+        source=source,
+        shard=f"{mirror}.{partition}",
+        work=KafkaWork(destination="west", cluster=WEST, settings=settings),
+        topic_id="t",
+        rule=None,
+    )

@@ -1,0 +1,76 @@
+"""The thread that removes followed snapshots: what it leaves alone, and what it says."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.archive.snapshots.followed import GRACE_SECONDS
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule
+from mirrorlake.clock import ManualClock
+from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.view_keeper import ViewKeeper
+from support.snapshots import names, snapshots
+from unit.destinations.test_snapshot_sink import Bench as Views
+from unit.destinations.test_snapshot_sink import record
+from unit.service.test_supervisor import Bench, archive_state
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Iterator[Views]:
+    """Two snapshots."""
+    with ThreadPoolExecutor(1) as executor:
+        bench = Views(tmp_path, executor)
+        for number in range(2):
+            bench.log.append(record(b"k", b"%d" % number))
+            bench.lease()
+        yield bench
+
+
+def state_of(views: Views, *, kept: int | None) -> PartitionState:
+    state = archive_state(0)
+    assert isinstance(state.work, ArchiveWork)
+    settings = replace(
+        state.work.settings,
+        source=TopicPartition("users", 0),
+        cluster_id="cluster",
+        topic_id="topic",
+        snapshots=SnapshotRule(),
+        snapshots_kept=kept,
+    )
+    state.work = replace(state.work, settings=settings)
+    state.archived = snapshots(views.root, "users")
+    return state
+
+
+def look(views: Views, state: PartitionState) -> int:
+    """Looks once when the newest has been there for a while; returns how many snapshots are left."""
+    clock = ManualClock(views.clock.now_seconds() + GRACE_SECONDS)
+    ViewKeeper(Bench(state).supervisor, seconds=1.0, clock=clock).look_at_all()
+    return len(names(views.root, "users"))
+
+
+def test_views_that_were_followed_go(views: Views) -> None:
+    assert look(views, state_of(views, kept=1)) == 1
+
+
+def test_all_stay_where_the_form_keeps_all_and_where_the_partition_is_parked(views: Views) -> None:
+    assert look(views, state_of(views, kept=None)) == 2
+    state = state_of(views, kept=1)
+    state.is_parked = True
+    assert look(views, state) == 2
+
+
+def test_a_newest_view_that_is_damaged_stops_its_partition_and_nothing_goes(views: Views) -> None:
+    newest = views.root / "users/0" / names(views.root, "users")[-1]
+    data = bytearray(newest.read_bytes())
+    data[20] ^= 1
+    newest.write_bytes(bytes(data))
+    state = state_of(views, kept=1)
+    assert look(views, state) == 2
+    assert state.is_parked
+    assert newest.name in str(state.error)
