@@ -4,8 +4,9 @@ Order of effects for one partition, each step waited for:
 
 1. claim: the producer's last sequence at the leader, then the leader's log end (``preserve_claim``); a transaction of
    ours that stands open is ended first (``gap_filler``);
-2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``); only then are
-   fillers deleted with which the log begins, each of them looked at (``log_start``);
+2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``); only then, and before
+   the first batch, are fillers deleted with which the log begins, each of them looked at, up to the source's log start
+   (``log_start``);
 3. the first batch alone, until its answer carries the expected base offset;
 4. then up to five batches in flight, one where the partition may have forgotten the producer;
 5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with.
@@ -120,7 +121,7 @@ class PreserveSink:
         self._filling: asyncio.Task[None] | None = None
         self._is_proven = False
         self._is_over = False
-        self._begins_with_fillers = False
+        self._fillers_end = 0
         self._own_ids: frozenset[int] = frozenset()
         self._sequence = 0
         self._next_offset = 0
@@ -172,7 +173,7 @@ class PreserveSink:
             known = None if self._settings.not_owner_because else self._own_ids
             await self._check_tail(claim.end_offset, known)
             # Only now: where the tail is not ours nothing is.
-            self._begins_with_fillers = await self._log_start.delete_fillers(claim.end_offset, self._own_ids)
+            self._fillers_end = await self._log_start.fillers_end(claim.end_offset, self._own_ids)
             self._needs_tail_check = False
         await self._go_on_with(claim)
         self._next_offset = claim.end_offset
@@ -212,9 +213,9 @@ class PreserveSink:
             raise self.failure
         if self._is_over:
             return
-        if self._begins_with_fillers:
-            # The owner before died between filling up to the source's log start and deleting the fillers.
-            await self._delete_fillers(self._next_offset)
+        if self._fillers_end:
+            # The owner before may have died between filling up to the source's log start and deleting the fillers.
+            await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
         try:
             if self._settings.stamps_times:
                 stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
@@ -328,7 +329,7 @@ class PreserveSink:
             return False
         if len(offsets) > self._settings.gap_fill_offsets_max:
             raise self._too_long(offsets)
-        self._begins_with_fillers = False
+        self._fillers_end = 0
         self._queue_fill(_Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
         self._send()
         return True
@@ -411,7 +412,7 @@ class PreserveSink:
     async def _delete_fillers(self, before: int) -> None:
         self._crash_point(Step.DELETE_FILLERS)
         await self._log_start.delete_all(before, self._own_ids)
-        self._begins_with_fillers = False
+        self._fillers_end = 0
 
     def _filled(self, fill: _Fill, end_offset: int) -> None:
         self._is_proven = False

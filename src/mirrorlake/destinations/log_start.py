@@ -1,7 +1,8 @@
 """A source that no longer has offset 0: the destination begins where it begins, at the same offset.
 
 What lies before is filled by fillers and deleted at once (DeleteRecords), so that no consumer is ever shown one. A
-crash between the two leaves fillers at the start of the log; the next owner finds them there and deletes them.
+crash between the two leaves fillers at the start of the log; the next owner finds them there and deletes them, as far
+as the source's log start: a gap with which the source itself begins is filled by fillers too, and its offsets stay.
 
 Nothing is deleted that was not looked at. A filler is told by three things together: the producer id is one of ours,
 its transaction was aborted, and no record in it has a value. What lacks one of them stays, and stops the partition.
@@ -46,28 +47,25 @@ class LogStart:
         """
         return await self._client.offset_at(self._partition, EARLIEST)
 
-    async def delete_fillers(self, position: int, own: frozenset[int]) -> bool:
-        """Deletes the fillers with which the log begins, as long as something else follows them below ``position``.
+    async def fillers_end(self, position: int, own: frozenset[int]) -> int:
+        """Returns where the fillers end with which the log begins, exclusive; 0 where it begins with something else.
+
+        They are those below the source's log start, of an owner who died before it deleted them, or of a gap with
+        which the source itself begins. Reads only.
 
         Args:
             position: the log end, exclusive.
             own: every producer id that is ours.
 
-        Returns:
-            True where nothing else follows: the log is still being filled up to the source's log start. They are
-            left then, because they say so.
-
         Raises:
-            MirrorlakeError: the log could not be read, or nothing deleted.
+            MirrorlakeError: the log could not be read.
         """
         start = await self.read()
         end = await self._fillers_end(start, position, own)
-        if start < end < position:
-            await self._delete_before(end)
-        return start < end == position
+        return end if end > start else 0
 
     async def delete_all(self, before: int, own: frozenset[int]) -> None:
-        """Deletes all below ``before``, which was filled by this mirror; again changes nothing.
+        """Deletes all below ``before``, which was filled by this mirror; what is not there any more changes nothing.
 
         A topic that is only compacted refuses that (POLICY_VIOLATION), whoever asks: its cleaner takes aborted data
         by itself, and they stay until then.
@@ -78,6 +76,8 @@ class LogStart:
             MirrorlakeError: it was not done.
         """
         start = await self.read()
+        if before <= start:
+            return
         end, _ = await self._look(start, before, own)
         if end < before:
             raise DestinationForeignError(

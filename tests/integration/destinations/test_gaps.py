@@ -192,6 +192,41 @@ def test_a_source_that_lost_all_its_records_leaves_an_empty_destination_at_the_s
     copy.assert_equal()
 
 
+@BOTH
+def test_a_source_that_begins_with_a_gap_keeps_its_log_start_at_the_destination(copy: Copy, gap_fill: GapFill) -> None:
+    # Whoever committed offset 0 there would find it out of range, and be sent to where its client's reset says.
+    copy.create()
+    copy.write_transaction(0, 3, committed=False)
+    copy.write(4, 6)
+    (row,) = copy.lease(gap_fill)
+    assert (row.error, row.position) == (None, 10)
+    copy.write(10, 2)
+    (row,) = copy.lease(gap_fill)  # another owner, who looks at how the log begins
+    assert (row.error, row.position) == (None, 12)
+    assert (copy.log_start(copy.source), copy.log_start(copy.destination)) == (0, 0)
+    copy.assert_equal()
+    copy.delete_records(2)
+    copy.write(12, 1)
+    assert copy.lease(gap_fill)[0].position == 13
+    assert copy.log_start(copy.destination) == (2 if gap_fill is GapFill.FILLER else 0), "no filler below the source's"
+    copy.assert_equal()
+
+
+@BOTH
+def test_the_next_owner_of_a_copy_that_holds_only_its_sources_first_gap_keeps_its_log_start(
+    copy: Copy, gap_fill: GapFill
+) -> None:
+    copy.create()
+    copy.write_transaction(0, 3, committed=False)
+    (row,) = copy.lease(gap_fill, end=4)
+    assert (row.error, row.position) == (None, 4)
+    copy.write(4, 6)
+    (row,) = copy.lease(gap_fill)
+    assert (row.error, row.position) == (None, 10)
+    assert copy.log_start(copy.destination) == 0
+    copy.assert_equal()
+
+
 def test_a_log_start_too_far_up_is_refused_before_anything_is_written(copy: Copy) -> None:
     copy.create()
     copy.write(0, 50)
