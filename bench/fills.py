@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bench.brokers import BenchKafka
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.gap_filler import GapFiller, GapToFill
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 
 TOPIC = "fills"

@@ -10,8 +10,8 @@ from mirrorlake.demo.columns import record_columns
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import neighbours_joined
 from mirrorlake.destinations.pieces import pieces_of
-from mirrorlake.kafka.batches import AbortedTransactions, Codec, classify, verify_crc, walk
-from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.kafka.records.batches import AbortedTransactions, Codec, classify, verify_crc, walk
+from mirrorlake.kafka.records.codec import encode_batch
 
 RECORD_BYTES = 1024
 RECORDS_PER_BATCH = 126

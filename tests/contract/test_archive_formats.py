@@ -9,11 +9,11 @@ from mirrorlake.archive.publish import Step
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations.filling import filling_for
-from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.destinations.archive.filling import filling_for
+from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnavailableError
-from mirrorlake.kafka.batches import Codec, walk
-from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.kafka.records.batches import Codec, walk
+from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectStore

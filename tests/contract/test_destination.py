@@ -10,9 +10,9 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import DestinationWork, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore

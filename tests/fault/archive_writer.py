@@ -24,9 +24,9 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import TransientError
-from mirrorlake.kafka.batches import Codec, walk
-from mirrorlake.kafka.codec import encode_batch
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.batches import Codec, walk
+from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.filesystem import FilesystemStore

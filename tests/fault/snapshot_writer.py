@@ -15,10 +15,10 @@ from fault.archive_writer import LIVES_MAX, dies_at, dies_sometimes
 from mirrorlake.archive.envelope import SnapshotState
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.snapshot import Base, OpenSnapshot
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.snapshots.view import Base, OpenSnapshot
 from mirrorlake.errors import PositionMovedError
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 from mirrorlake.stores.filesystem import FilesystemStore

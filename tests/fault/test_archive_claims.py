@@ -8,7 +8,7 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.destinations.adoption import CLAIM_LOOKS_MAX
+from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import ChainBrokenError, ClaimAheadError
 from mirrorlake.mirror.work import LeaseRow

@@ -11,7 +11,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import OtherSourceError
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.park_names import park_name
+from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.copies import create_topic
 from support.leases import archive_work, lease_plan, run_lease

@@ -14,8 +14,8 @@ from mirrorlake.errors import WrongTimestampsError
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.planning import read_plan
-from mirrorlake.service.targets import shard_of, transactional_id_of
+from mirrorlake.service.plan.planning import read_plan
+from mirrorlake.topics.targets import shard_of, transactional_id_of
 from support.admin import admin_client
 from support.copies import assert_same_records, create_topic, log_end, wait_until
 from support.leases import kafka_work, lease_plan, map_work

@@ -16,8 +16,8 @@ from aiokafka import AIOKafkaProducer
 from conftest import RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, OutcomeUnknownError, PositionMovedError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ProducerIdentity
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.cleanliness import assert_clean

@@ -11,16 +11,16 @@ from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError
-from mirrorlake.kafka.batches import prepare_for_append, walk
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import prepare_for_append, walk
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import KafkaWork, LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.owners import Owners
+from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.states import state_of
-from mirrorlake.service.targets import Target, shard_of
-from mirrorlake.service.topic_creation import create_topics
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target, shard_of
+from mirrorlake.topics.topic_creation import create_topics
 from support.copies import assert_equal_in_kafka, wait_until
 from support.leases import lease_plan, run_lease
 from support.records import build_batch, produce, settings_of, simple_records

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.destinations.gap_filler import FillStep
+from mirrorlake.destinations.transactions.gap_filler import FillStep
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError, SourceTruncatedError, TopicMissingError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
-from mirrorlake.service.planning import Action, PlanRow, read_plan
-from mirrorlake.service.targets import shard_of, transactional_id_of
+from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.topics.targets import shard_of, transactional_id_of
 from support.copies import assert_same_records, create_topic, log_end, source_end, wait_until
 from support.gaps import open_transactions
 from support.leases import kafka_work, lease_plan
@@ -234,7 +234,7 @@ def test_a_plan_refuses_a_writer_that_the_broker_remembers_as_a_lease_does(copy:
 def test_a_copy_that_died_below_the_sources_log_start_is_new_to_plan_as_to_a_lease(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.destinations.gap_cost.FILLER_OFFSETS_MAX", 20)
+    monkeypatch.setattr("mirrorlake.destinations.transactions.gap_cost.FILLER_OFFSETS_MAX", 20)
     copy.write_source(100)
     delete_before(copy.source, copy.topic, 50)
     rounds: list[str] = []
@@ -259,7 +259,7 @@ def test_a_copy_that_died_below_the_sources_log_start_is_new_to_plan_as_to_a_lea
 def test_a_record_that_somebody_writes_among_the_fillers_below_the_sources_log_start_is_not_deleted(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.destinations.gap_cost.FILLER_OFFSETS_MAX", 20)
+    monkeypatch.setattr("mirrorlake.destinations.transactions.gap_cost.FILLER_OFFSETS_MAX", 20)
     copy.write_source(100)
     delete_before(copy.source, copy.topic, 50)
     rounds: list[str] = []

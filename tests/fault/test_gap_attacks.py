@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mirrorlake.destinations.gap_filler import FillStep
+from mirrorlake.destinations.transactions.gap_filler import FillStep
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.mirror.lease_worker import Worker

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from mirrorlake.destinations.gap_filler import FillStep
-from mirrorlake.destinations.preserve_settings import Step
+from mirrorlake.destinations.preserve.settings import Step
+from mirrorlake.destinations.transactions.gap_filler import FillStep
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.copies import assert_equal_in_kafka, assert_same_records, create_topic, log_end, source_end

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.archive import publish
-from mirrorlake.destinations import preserve_settings
+from mirrorlake.destinations.preserve import settings as preserve_settings
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.work import ArchiveWork, KafkaWork
 from mirrorlake.offsets import TopicPartition

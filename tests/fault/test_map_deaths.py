@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from conftest import NewKafka, RunAsync
-from mirrorlake.destinations import transaction_fence
-from mirrorlake.destinations.map_settings import Step, map_transactional_id
+from mirrorlake.destinations.map.settings import Step, map_transactional_id
+from mirrorlake.destinations.transactions import transaction_fence
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition

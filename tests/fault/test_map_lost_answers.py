@@ -8,7 +8,7 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.apis import Api
+from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic

@@ -11,23 +11,23 @@ from aiokafka import AIOKafkaProducer
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.destinations.map_settings import map_transactional_id
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError, MirrorlakeError
-from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.unnamed import UnnamedTask, find_unnamed
-from mirrorlake.mirror.verify_worker import work as verify_task
 from mirrorlake.mirror.work import LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.map_shards import with_settled_shards
-from mirrorlake.service.owners import Owners
-from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.owners.owners import Owners
+from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
-from mirrorlake.service.verification import RecordVerification, Result, Verdict
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
+from mirrorlake.verify.verification import RecordVerification, Result, Verdict
+from mirrorlake.verify.worker import work as verify_task
 from support.admin import alter_topic
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end, source_end, wait_until

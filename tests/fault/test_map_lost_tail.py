@@ -13,15 +13,15 @@ from aiokafka import AIOKafkaProducer
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.destinations.offset_map import RUNS_PER_PAGE_MAX
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX
+from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError, LostTailError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.park_names import park_name
-from mirrorlake.service.planning import Action, read_plan
+from mirrorlake.service.plan.planning import Action, read_plan
+from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.status import read_status
 from support.copies import create_topic, log_end, source_end
 from support.leases import lease_plan, map_work, run_lease

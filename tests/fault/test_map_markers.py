@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from conftest import NewKafka
-from mirrorlake.destinations.map_progress import (
+from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs
+from mirrorlake.destinations.map.progress import (
     MapPage,
     MapProgress,
     PageKey,
@@ -23,17 +24,16 @@ from mirrorlake.destinations.map_progress import (
     encode_progress,
     encode_progress_key,
 )
-from mirrorlake.destinations.map_settings import map_transactional_id
-from mirrorlake.destinations.offset_map import FullPage, MappedRun, OpenPage, add_runs
-from mirrorlake.destinations.progress_store import ProgressTopics
-from mirrorlake.destinations.transaction_fence import TransactionFence
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.transactions.transaction_fence import TransactionFence
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.batches import Codec
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.codec import encode_batch
-from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
-from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
+from mirrorlake.kafka.records.batches import Codec
+from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from support.copies import create_topic
 from support.leases import lease_plan, map_work, run_lease

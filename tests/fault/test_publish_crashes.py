@@ -9,7 +9,7 @@ from fault.archive_writer import archived, bucket_root, die_at_each, die_at_rand
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import ManualClock
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.fork_server import exit_codes

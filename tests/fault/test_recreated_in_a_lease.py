@@ -7,7 +7,7 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import BrokerNotReadyError, TopicRecreatedError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic, log_end

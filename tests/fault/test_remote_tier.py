@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
-from mirrorlake.destinations.tail_look import TailLook
+from mirrorlake.destinations.map.tail_look import TailLook
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError, RemoteTierError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import DestinationWork, LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.verification import Result
+from mirrorlake.verify.verification import Result
 from support.command import without_spark as mirrorlake
 from support.copies import archive_position, archived_records, assert_same_records, create_topic, log_end
 from support.leases import archive_work, kafka_work, lease_plan, map_work, run_lease

@@ -12,12 +12,12 @@ from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SourceDivergedError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ClusterMetadata
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ClusterMetadata
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.park_names import park_name
-from mirrorlake.service.planning import Action, read_plan
+from mirrorlake.service.plan.planning import Action, read_plan
+from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.copies import create_topic, source_end
 from support.leases import archive_work, lease_plan, map_work, run_lease

@@ -8,13 +8,19 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations import ownership
-from mirrorlake.destinations.owner_states import STATE_PARTITION, STATE_TOPIC, OwnerState, read_states, transactional_id
-from mirrorlake.destinations.ownership import Ownership
+from mirrorlake.destinations.transactions import ownership
+from mirrorlake.destinations.transactions.owner_states import (
+    STATE_PARTITION,
+    STATE_TOPIC,
+    OwnerState,
+    read_states,
+    transactional_id,
+)
+from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import BrokerNotReadyError, SupersededError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
 from support.cleanliness import assert_clean
 from support.records import settings_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.owner_states import (
+from mirrorlake.destinations.transactions.owner_states import (
     STATE_PARTITION,
     STATE_TOPIC,
     OwnerState,
@@ -15,12 +15,12 @@ from mirrorlake.destinations.owner_states import (
     read_states,
     transactional_id,
 )
-from mirrorlake.destinations.ownership import Ownership
+from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import BrokerNotReadyError, TransientError
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ProducerIdentity, TransactionState
-from mirrorlake.kafka.produce import decode_produce, encode_produce
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
+from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
 from support.cleanliness import assert_clean
 from support.copies import wait_until
 from support.kafka_nodes import TRANSACTION_STATE, KafkaNodes

@@ -6,9 +6,9 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.status import StatusRow, read_rows
+from mirrorlake.topics.discovery import find_targets
 from support.mirrors import copying
 from support.proxy import Proxy
 from support.records import simple_records

@@ -15,9 +15,9 @@ from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.ndjson import NdjsonSegmentWriter
 from mirrorlake.archive.sidecar import create_sidecar, sidecar_key
-from mirrorlake.kafka.batch_header import LOG_APPEND_TIME_BIT, write_header
-from mirrorlake.kafka.batches import Codec, walk
-from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.kafka.records.batch_header import LOG_APPEND_TIME_BIT, write_header
+from mirrorlake.kafka.records.batches import Codec, walk
+from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import StagedObject
 

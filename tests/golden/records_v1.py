@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 
 
 class Record(NamedTuple):

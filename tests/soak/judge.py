@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mirrorlake.destinations.progress_store import ProgressTopics
-from mirrorlake.destinations.shard_count import find_shards
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.shard_count import find_shards
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from soak.mirrors import Mode, Served
 from support.copies import log_end, source_end

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.service.run import EXIT_PARKED
 from soak import judge

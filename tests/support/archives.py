@@ -12,7 +12,7 @@ from mirrorlake.archive.names import SegmentName, partition_prefix
 from mirrorlake.archive.root_marker import ensure_root_marker
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.filesystem import FilesystemStore
 
 FIRST_TIME_MS = 1_700_000_000_000

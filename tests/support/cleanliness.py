@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from support.admin import admin_client
 from support.records import settings_of

@@ -9,7 +9,7 @@ from typing import Any
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.errors import MirrorlakeError, TransientError
-from mirrorlake.kafka.cluster import LATEST, ClusterClient
+from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.object_store import ObjectStore
 from mirrorlake.stores.opening import open_store

@@ -10,20 +10,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import mirrorlake.archive.formats.log_reader
-import mirrorlake.archive.formats.ndjson_reader
-import mirrorlake.cli.archive
-import mirrorlake.cli.plan
-import mirrorlake.cli.run
-import mirrorlake.cli.status
-import mirrorlake.cli.validate
-import mirrorlake.cli.verify
-import mirrorlake.mirror.lease_worker
-import mirrorlake.service.archive_places
-import mirrorlake.service.logs
-import mirrorlake.service.planning
-import mirrorlake.service.verify_engine
-import mirrorlake.stores.bucket_store  # noqa: F401
 from mirrorlake.cli.main import main
 from mirrorlake.pipeline.in_process import InProcessEngine
 from support.fork_server import fork_context

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from mirrorlake.kafka.batches import walk
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.fetch import READ_UNCOMMITTED
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import walk
+from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.offsets import TopicPartition
 from support.copies import log_end
 from support.records import settings_of

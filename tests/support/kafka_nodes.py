@@ -18,8 +18,8 @@ from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.kafka_server import archive_options
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.java import find_java
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import ClusterMetadata
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import ClusterMetadata
 from mirrorlake.offsets import TopicPartition
 from support.admin import admin_client
 from support.records import settings_of

@@ -3,9 +3,9 @@
 import random
 
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.kafka.descriptions import ProducerIdentity
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.work import KafkaWork, LeasePlan, PartitionWork
 from mirrorlake.offsets import TopicPartition

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.map_settings import MapSettings, MapStart, map_transactional_id
-from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.settings import MapSettings, MapStart, map_transactional_id
+from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
 from mirrorlake.offsets import GapFill, TopicPartition

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.batches import walk
+from mirrorlake.kafka.records.batches import walk
 
 _UNCHECKPOINTED = "recovery-point-offset-checkpoint"
 

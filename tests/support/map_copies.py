@@ -2,16 +2,16 @@
 
 import asyncio
 
-from mirrorlake.destinations.map_progress import MapProgress, ProgressKey
-from mirrorlake.destinations.map_settings import map_transactional_id
-from mirrorlake.destinations.offset_map import OffsetMap
-from mirrorlake.destinations.progress_store import ProgressTopics, read_offset_map, read_progress
-from mirrorlake.destinations.transaction_fence import IS_OVER
+from mirrorlake.destinations.map.offset_map import OffsetMap
+from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map, read_progress
+from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.transactions.transaction_fence import IS_OVER
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import TransactionState
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.targets import shard_of
+from mirrorlake.topics.targets import shard_of
 from support.copies import assert_same_records, wait_until
 from support.records import Record, consume, settings_of
 

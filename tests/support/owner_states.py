@@ -2,8 +2,8 @@
 
 import asyncio
 
-from mirrorlake.destinations.owner_states import OwnerState, read_states
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
+from mirrorlake.kafka.control.cluster import ClusterClient
 
 PAUSE_SECONDS = 0.02
 

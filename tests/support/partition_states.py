@@ -1,7 +1,7 @@
 """States of partitions as a supervisor holds them, for tests that need no cluster."""
 
-from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import KafkaWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState

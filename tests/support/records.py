@@ -13,11 +13,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.buffers import BufferPool
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.produce import decode_produce, encode_produce
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.buffers import BufferPool
+from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
+from mirrorlake.kafka.wire.settings import ClusterSettings
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}

@@ -1,6 +1,6 @@
 """Records read from segments, in the form the tests compare."""
 
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from support.records import Record
 
 

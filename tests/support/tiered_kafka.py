@@ -9,7 +9,7 @@ from typing import Self
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.java import find_java
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic, wait_until
 from support.records import Record, settings_of

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic
 from support.records import Record, in_batches, produce, settings_of

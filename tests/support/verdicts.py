@@ -3,10 +3,10 @@
 import asyncio
 
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.verify_worker import work
-from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.status import read_rows
-from mirrorlake.service.verification import RecordVerification, Verdict
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.verify.verification import RecordVerification, Verdict
+from mirrorlake.verify.worker import work
 from support.mirrors import copying
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.command import Ended, write_yaml

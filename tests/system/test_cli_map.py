@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mirrorlake.destinations.map_progress import ProgressKey, encode_progress, encode_progress_key
-from mirrorlake.destinations.offset_map import MappedRun, OpenPage, add_runs
+from mirrorlake.destinations.map.offset_map import MappedRun, OpenPage, add_runs
+from mirrorlake.destinations.map.progress import ProgressKey, encode_progress, encode_progress_key
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.targets import shard_of
+from mirrorlake.topics.targets import shard_of
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic, source_end

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.destinations.owner_states import OwnerState, find_states
+from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import TopicMissingError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.service.run import EXIT_PARKED
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake

@@ -13,7 +13,9 @@ from mirrorlake.class_archive import cache_folder as class_archive_folder
 from mirrorlake.embedded.jars import mirror_maker_libs
 from mirrorlake.errors import ConfigurationError
 
-PRINT_KERNEL_FOLDER = "from mirrorlake.kafka.kernel_cache import prepare_kernel_cache; print(prepare_kernel_cache())"
+PRINT_KERNEL_FOLDER = (
+    "from mirrorlake.kafka.records.kernel_cache import prepare_kernel_cache; print(prepare_kernel_cache())"
+)
 
 
 @pytest.mark.parametrize(

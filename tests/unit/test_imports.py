@@ -25,11 +25,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "destinations": {"core", "kafka", "stores", "archive"},
     "mirror": {"core", "kafka", "stores", "config", "archive", "destinations"},
     "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
-    "service": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline"},
+    "topics": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
+    "service": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics"},
+    "verify": {
+        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "service"),
+    },
     "demo": {"core", "kafka", "archive", "embedded"},
     "cli": {
-        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "service"),
-        *("embedded", "demo"),
+        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "service"),
+        *("verify", "embedded", "demo"),
+    },
+}
+
+# The rooms of a package whose rooms are layers too: what each may import of its siblings.
+ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
+    "kafka": {
+        "wire": set(),
+        "records": set(),
+        "security": {"wire"},
+        "control": {"wire", "security", "records"},
     },
 }
 
@@ -112,6 +126,34 @@ def test_imports_go_downwards(module: Path) -> None:
     assert upwards == []
 
 
+@pytest.mark.parametrize("package", ROOMS_MAY_IMPORT)
+def test_imports_between_rooms_go_downwards(package: str) -> None:
+    rooms = ROOMS_MAY_IMPORT[package]
+    assert {path.name for path in (PACKAGE / package).iterdir() if (path / "__init__.py").exists()} == rooms.keys()
+
+    upwards = [
+        f"{module.relative_to(PACKAGE)}:{line}: {name}"
+        for module in modules()
+        if module.relative_to(PACKAGE).parts[0] == package and len(module.relative_to(PACKAGE).parts) > 2
+        for name, line in imported_names(module)
+        if name.startswith(f"mirrorlake.{package}.")
+        and (target := name.split(".")[2]) != (room := module.relative_to(PACKAGE).parts[1])
+        and target not in rooms[room]
+    ]
+
+    assert upwards == []
+
+
+FLAT_MODULES_MAX = 23
+
+
+def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
+    folders = {path.parent for path in modules()}
+    sizes = {str(each.relative_to(PACKAGE)): len([*each.glob("*.py")]) - 1 for each in folders}
+
+    assert {folder: size for folder, size in sizes.items() if size > FLAT_MODULES_MAX} == {}
+
+
 @pytest.mark.parametrize("library", ONLY_IN)
 def test_a_library_stays_behind_its_door(library: str) -> None:
     strays = [
@@ -133,7 +175,7 @@ def test_importing_an_entry_point_loads_nothing_heavy(entry: str) -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("module", ["archive_reports", "planning", "status", "run"])
+@pytest.mark.parametrize("module", ["archives.reports", "plan.planning", "status", "run"])
 def test_a_command_that_looks_at_mirrors_or_archives_starts_without_pandas(module: str) -> None:
     script = f"import mirrorlake.service.{module}, sys; print('pandas' in sys.modules)"
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 
 ALGORITHM = "xxh3-128-columns"
 

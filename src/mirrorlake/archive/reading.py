@@ -7,7 +7,7 @@ from mirrorlake.archive.inspection import check_segment, key_of
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.succession import Succession
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 
 

@@ -14,8 +14,8 @@ from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.errors import MirrorlakeError
-    from mirrorlake.service.archive_places import Finding, Survey
-    from mirrorlake.service.archive_reports import PartitionReport
+    from mirrorlake.service.archives.places import Finding, Survey
+    from mirrorlake.service.archives.reports import PartitionReport
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -44,7 +44,7 @@ def ls(where: Where, *, segments: bool, as_json: bool) -> int:
     """Prints a row per partition or per file; returns 1 where something is wrong with one, else 0."""
     start_logs()
     survey = _survey(where)
-    from mirrorlake.service.archive_reports import read_footers, read_names, segment_row
+    from mirrorlake.service.archives.reports import read_footers, read_names, segment_row
 
     reports = read_names(survey.places)
     findings = [finding for finding in survey.findings if not finding.is_odd_name]
@@ -74,8 +74,8 @@ def check(where: Where, *, level: str, as_json: bool) -> int:
     """
     start_logs()
     survey = _survey(where)
-    from mirrorlake.service.archive_missing import find_missing
-    from mirrorlake.service.archive_reports import check_contents, finding_row, read_names
+    from mirrorlake.service.archives.missing import find_missing
+    from mirrorlake.service.archives.reports import check_contents, finding_row, read_names
 
     reports = read_names(survey.places)
     findings = [finding for finding in survey.findings if not finding.is_odd_name] + find_missing(survey, reports)
@@ -108,7 +108,7 @@ def _warn_of_bare(reports: "Sequence[PartitionReport]") -> None:
 
 
 def _survey(where: Where) -> "Survey":
-    from mirrorlake.service.archive_places import Filters, places_below, places_of
+    from mirrorlake.service.archives.places import Filters, places_below, places_of
 
     filters = Filters(
         mirrors=frozenset(where.mirrors), names=frozenset(where.topics), partitions=frozenset(where.partitions)

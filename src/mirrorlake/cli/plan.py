@@ -13,7 +13,7 @@ def plan(path: Path, *, as_json: bool) -> int:
     """Prints what ``run`` would do now; returns 1 if it would refuse something, else 0."""
     start_logs()
     config = load(path)
-    from mirrorlake.service.planning import read_whole_plan
+    from mirrorlake.service.plan.planning import read_whole_plan
 
     found = asyncio.run(read_whole_plan(config))
     idle = [{**row, "action": "nothing to do"} for each in found.idle for row in each.as_json()]

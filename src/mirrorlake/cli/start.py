@@ -14,7 +14,7 @@ def start_logs() -> None:
     Raises:
         ConfigurationErrors: an environment variable cannot be read.
     """
-    from mirrorlake.service.logs import configure_logs
+    from mirrorlake.service.sight.logs import configure_logs
 
     environment = read_environment(os.environ)
     configure_logs(level=environment.log_level.value, as_json=environment.log_format.value == "json")

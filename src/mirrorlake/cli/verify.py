@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
     from mirrorlake.pipeline.engine import EngineBuilder
     from mirrorlake.service.status import StatusRow
-    from mirrorlake.service.verification import Verdict
+    from mirrorlake.verify.verification import Verdict
 
 COLUMNS = (
     "name",
@@ -52,7 +52,7 @@ def compare(
     config: "Configuration", rows: Sequence["StatusRow"], *, level: str, engine: "EngineBuilder | None" = None
 ) -> list["Verdict"]:
     """Returns a verdict per row, with a progress bar on stderr for work on records."""
-    from mirrorlake.service import verification
+    from mirrorlake.verify import verification
 
     if level == "names":
         return verification.verify_names(rows)
@@ -64,7 +64,7 @@ def compare(
             bar = progress.add_task("checking files", total=len(rows))
             return verification.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
         from mirrorlake.pipeline.session import build_session
-        from mirrorlake.service.verify_engine import verification_engine
+        from mirrorlake.verify.engine import verification_engine
 
         with verification_engine(config, engine or build_session) as run_task:
             comparing = verification.RecordVerification(

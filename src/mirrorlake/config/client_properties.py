@@ -31,7 +31,8 @@ TUNING: Mapping[str, Tuning] = {
     "socket.connection.setup.timeout.ms": Tuning(
         minimum=100, maximum=600_000, meaning="Longest wait for a connection; 10000 where not set."
     ),
-    # A connection takes no frame above 128 MiB for Kafka's (kafka/buffers.py); brokers send headers beside the bytes.
+    # A connection takes no frame above 128 MiB for Kafka's (kafka/wire/buffers.py);
+    # brokers send headers beside the bytes.
     "fetch.max.bytes": Tuning(
         minimum=1024, maximum=64 << 20, meaning="Bytes of one answer to a fetch; every lane needs memory for one."
     ),
@@ -55,7 +56,7 @@ TEXTS: Mapping[str, str] = {
 _MAY_BE_EMPTY = frozenset({"ssl.endpoint.identification.algorithm"})
 
 CLIENT_ID_LENGTH_MAX = 249
-"""Longest ``client.id``, as ``kafka.settings`` has it: quotas and metrics are kept by this name."""
+"""Longest ``client.id``, as ``kafka.wire.settings`` has it: quotas and metrics are kept by this name."""
 
 SECURITY: Mapping[str, str] = {
     "security.protocol": "`PLAINTEXT` (where not set), `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.kafka.codec import HEADER_TYPE, HEADERS_TYPE, RecordColumns
-from mirrorlake.kafka.columns import CREATE_TIME
+from mirrorlake.kafka.records.codec import HEADER_TYPE, HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import CREATE_TIME
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 """Header keys and values in order; keys may repeat, values may be null."""

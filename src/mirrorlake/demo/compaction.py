@@ -1,6 +1,6 @@
 """What Kafka's log cleaner leaves of records: worked out here, so that the demo can tell when it is done."""
 
-from mirrorlake.kafka.codec import RecordColumns
+from mirrorlake.kafka.records.codec import RecordColumns
 
 
 def surviving_rows(columns: RecordColumns) -> list[int]:

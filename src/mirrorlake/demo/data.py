@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.demo.columns import Headers, record_columns
 from mirrorlake.demo.topics import CUSTOMERS, HOUR_MS, LEDGER, ORDERS, PAYMENTS, TRANSACTION_RECORDS
-from mirrorlake.kafka.codec import RecordColumns
+from mirrorlake.kafka.records.codec import RecordColumns
 
 SEED = 20_24
 

@@ -10,14 +10,14 @@ from mirrorlake.demo.compaction import surviving_rows
 from mirrorlake.demo.data import Amounts, Shop, Transaction
 from mirrorlake.demo.topics import CUSTOMERS, LEDGER, ORDERS, PAYMENTS, TOPICS, TopicShape
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.cluster import LATEST, ClusterClient
-from mirrorlake.kafka.codec import RecordColumns, encode_batch
-from mirrorlake.kafka.descriptions import LogEnd, ProducerIdentity
-from mirrorlake.kafka.error_codes import error_for
-from mirrorlake.kafka.frame import Frame
-from mirrorlake.kafka.produce import decode_produce, encode_produce
-from mirrorlake.kafka.range_reader import read_range
+from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd, ProducerIdentity
+from mirrorlake.kafka.control.range_reader import read_range
+from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
+from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.error_codes import error_for
+from mirrorlake.kafka.wire.frame import Frame
+from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TRANSACTIONAL_ID = "shop-ledger"

@@ -30,8 +30,8 @@ from mirrorlake.demo.report import (
 )
 from mirrorlake.demo.topics import CUSTOMERS, LEDGER, ORDERS, PAYMENTS, TOPICS
 from mirrorlake.demo.watch import Leg, Watch, seconds_under_way
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
 CONFIG = "demo.yaml"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mirrorlake.kafka.codec import Codec
+from mirrorlake.kafka.records.codec import Codec
 
 HOUR_MS = 3_600_000
 TRANSACTION_RECORDS = 250

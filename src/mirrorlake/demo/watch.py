@@ -14,9 +14,9 @@ from typing import Self
 
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.descriptions import LogEnd
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
 LOOK_SECONDS = 0.1

@@ -13,12 +13,12 @@ from typing import Protocol
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import PinnedFrame
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
-from mirrorlake.kafka.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.batches import BatchHeader
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
-from mirrorlake.kafka.frame import Frame
-from mirrorlake.kafka.produce import ProducedPartition, decode_produce, encode_produce
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.records.batches import BatchHeader
+from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+from mirrorlake.kafka.wire.frame import Frame
+from mirrorlake.kafka.wire.produce import ProducedPartition, decode_produce, encode_produce
 
 REQUESTS_IN_FLIGHT_MAX = 5
 """A broker remembers the last five batches of a producer, so only five can be told from duplicates."""

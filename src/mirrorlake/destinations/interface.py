@@ -12,8 +12,8 @@ from math import inf
 from typing import Protocol
 
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.batches import Batch
-from mirrorlake.kafka.descriptions import ProducerIdentity
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.offsets import Gap, OffsetRange
 
 LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, inf)

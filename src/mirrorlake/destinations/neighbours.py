@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.kafka.batches import COMPACTED, DENSE, LOG_APPEND_TIME, BatchHeader, Codec, Path
+from mirrorlake.kafka.records.batches import COMPACTED, DENSE, LOG_APPEND_TIME, BatchHeader, Codec, Path
 
 JOINED_REASON = "joined"
 """For the counters: why records left their batch."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import JOINED_REASON, Neighbours
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
-from mirrorlake.kafka.batches import (
+from mirrorlake.kafka.records.batches import (
     COMPACTED,
     LOG_APPEND_TIME,
     OLD_FORMAT,
@@ -22,8 +22,8 @@ from mirrorlake.kafka.batches import (
     BatchHeader,
     Path,
 )
-from mirrorlake.kafka.old_formats import as_v2, can_join, join_as_v2
-from mirrorlake.kafka.rewrite import OpenedBatch, open_batch, open_batches
+from mirrorlake.kafka.records.old_formats import as_v2, can_join, join_as_v2
+from mirrorlake.kafka.records.rewrite import OpenedBatch, open_batch, open_batches
 from mirrorlake.offsets import OffsetRange
 
 NO_BATCH = "compacted or removed"

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import CorruptBatchError
-from mirrorlake.kafka.batch_header import LOG_APPEND_TIME_BIT
-from mirrorlake.kafka.batches import LOG_APPEND_TIME, OLD_FORMAT, Batch, Path
-from mirrorlake.kafka.old_formats import as_v2
+from mirrorlake.kafka.records.batch_header import LOG_APPEND_TIME_BIT
+from mirrorlake.kafka.records.batches import LOG_APPEND_TIME, OLD_FORMAT, Batch, Path
+from mirrorlake.kafka.records.old_formats import as_v2
 
 
 def stamped(items: Sequence[ClassifiedBatch], now_ms: int) -> list[ClassifiedBatch]:

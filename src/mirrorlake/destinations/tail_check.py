@@ -21,14 +21,14 @@ import numpy.typing as npt
 from mirrorlake.destinations.record_clock import times_replaced
 from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
-from mirrorlake.kafka.batches import AbortedTransactions, Batch, walk
-from mirrorlake.kafka.cluster import EARLIEST, ClusterClient
-from mirrorlake.kafka.codec import RecordColumns, decode_batches, record_hashes
-from mirrorlake.kafka.columns import LOG_APPEND_TIME
-from mirrorlake.kafka.descriptions import LogEnd
-from mirrorlake.kafka.fetch import READ_COMMITTED, FetchedPartition
-from mirrorlake.kafka.holes import check_empty
-from mirrorlake.kafka.known_offsets import fetch_known
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.control.holes import check_empty
+from mirrorlake.kafka.control.known_offsets import fetch_known
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, walk
+from mirrorlake.kafka.records.codec import RecordColumns, decode_batches, record_hashes
+from mirrorlake.kafka.records.columns import LOG_APPEND_TIME
+from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TAIL_OFFSETS = 64

@@ -6,17 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
-from mirrorlake.destinations.gap_filler import GapFiller
-from mirrorlake.destinations.map_settings import MapSettings
-from mirrorlake.destinations.preserve_claim import ClaimReader
-from mirrorlake.destinations.shard_transaction import ShardTransaction
-from mirrorlake.destinations.store_threads import StoreThreads
+from mirrorlake.destinations.archive.store_threads import StoreThreads
+from mirrorlake.destinations.map.settings import MapSettings
+from mirrorlake.destinations.map.shard_transaction import ShardTransaction
+from mirrorlake.destinations.transactions.claim import ClaimReader
+from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.errors import BrokerUnreachableError
-from mirrorlake.kafka.buffers import BufferPool
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.descriptions import ProducerIdentity
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.wire.buffers import BufferPool
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.reader import FETCH_BYTES_MAX
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 

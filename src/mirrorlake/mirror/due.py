@@ -6,7 +6,7 @@ published inside one lease.
 
 from dataclasses import dataclass
 
-from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.destinations.archive.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

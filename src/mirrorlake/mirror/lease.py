@@ -16,8 +16,8 @@ from mirrorlake.errors import (
     TopicMissingError,
     TopicRecreatedError,
 )
-from mirrorlake.kafka.descriptions import ClusterMetadata, PartitionMetadata
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.descriptions import ClusterMetadata, PartitionMetadata
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.partition_job import PartitionJob, gone
 from mirrorlake.mirror.reader import BrokerReader

@@ -11,7 +11,7 @@ import threading
 import uvloop
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.kafka.scratch import allow
+from mirrorlake.kafka.records.scratch import allow
 from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.work import LeasePlan, LeaseRow

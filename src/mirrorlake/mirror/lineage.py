@@ -8,7 +8,7 @@ of an epoch end in it, and that is below what was copied where they were cut off
 from dataclasses import dataclass
 
 from mirrorlake.errors import SourceDivergedError
-from mirrorlake.kafka.descriptions import LogEnd
+from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.offsets import TopicPartition
 
 UNKNOWN_EPOCH = -1

@@ -5,7 +5,7 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from mirrorlake.destinations.cutting_sink import CuttingSink
+from mirrorlake.destinations.archive.cutting_sink import CuttingSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
 from mirrorlake.errors import (
     BatchTooLargeError,
@@ -16,10 +16,10 @@ from mirrorlake.errors import (
     PermanentError,
     SourceTruncatedError,
 )
-from mirrorlake.kafka.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
-from mirrorlake.kafka.error_codes import error_for
-from mirrorlake.kafka.fetch import FetchedPartition
-from mirrorlake.kafka.holes import TailHole
+from mirrorlake.kafka.control.holes import TailHole
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
+from mirrorlake.kafka.wire.error_codes import error_for
+from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease

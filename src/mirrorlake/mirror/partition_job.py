@@ -6,16 +6,16 @@ import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.destinations.archive import ArchiveSink
+from mirrorlake.destinations.archive.sink import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.kafka_preserve import PreserveSink
-from mirrorlake.destinations.snapshot_sink import SnapshotSink
+from mirrorlake.destinations.preserve.sink import PreserveSink
+from mirrorlake.destinations.snapshots.sink import SnapshotSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
-from mirrorlake.kafka.cluster import EARLIEST, LATEST
-from mirrorlake.kafka.descriptions import LogEnd
-from mirrorlake.kafka.fetch import READ_UNCOMMITTED
-from mirrorlake.kafka.holes import why_no_hole
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.control.holes import why_no_hole
+from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
-from mirrorlake.kafka.apis import FETCH_VERSION, Api
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.descriptions import parse_topic_id
-from mirrorlake.kafka.fetch import FetchedPartition, FetchPartition, decode_fetch, encode_fetch
-from mirrorlake.kafka.fetch_by_id import FETCH_BY_ID_VERSION, decode_fetch_by_id, encode_fetch_by_id
-from mirrorlake.kafka.frame import Frame
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.control.descriptions import parse_topic_id
+from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
+from mirrorlake.kafka.wire.fetch import FetchedPartition, FetchPartition, decode_fetch, encode_fetch
+from mirrorlake.kafka.wire.fetch_by_id import FETCH_BY_ID_VERSION, decode_fetch_by_id, encode_fetch_by_id
+from mirrorlake.kafka.wire.frame import Frame
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
 FETCH_BYTES_MAX = 8 << 20

@@ -7,17 +7,17 @@ from mirrorlake.archive.folder import partition_folder
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.archive import ArchiveSink
-from mirrorlake.destinations.archived_tail import ArchivedTailCheck
+from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
+from mirrorlake.destinations.archive.sink import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.kafka_map import MapSink
-from mirrorlake.destinations.kafka_preserve import PreserveSink
-from mirrorlake.destinations.log_start import LogStart
-from mirrorlake.destinations.map_start import find_start
-from mirrorlake.destinations.mapped_tail import MappedTailCheck
-from mirrorlake.destinations.preserve_look import tail_check_of
-from mirrorlake.destinations.snapshot_sink import SnapshotSink
-from mirrorlake.kafka.cluster import LATEST, ClusterClient
+from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
+from mirrorlake.destinations.map.sink import MapSink
+from mirrorlake.destinations.map.start import find_start
+from mirrorlake.destinations.preserve.log_start import LogStart
+from mirrorlake.destinations.preserve.look import tail_check_of
+from mirrorlake.destinations.preserve.sink import PreserveSink
+from mirrorlake.destinations.snapshots.sink import SnapshotSink
+from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
 from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, MapWork, PartitionWork
 from mirrorlake.stores.opening import open_store

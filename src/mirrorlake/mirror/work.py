@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, HandedOn
-from mirrorlake.destinations.map_settings import MapSettings
-from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.map.settings import MapSettings
+from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.settings import StoreSettings

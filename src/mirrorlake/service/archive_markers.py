@@ -20,11 +20,11 @@ from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import ArchiveDestination, Compaction
 from mirrorlake.errors import MirrorlakeError, PermanentError, StoreUnusableError
-from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import Target
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
+from mirrorlake.topics.archive_stores import store_settings
+from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
 

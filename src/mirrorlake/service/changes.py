@@ -13,7 +13,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.mirror.work import KafkaWork, MapWork
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import UNKNOWN_PARTITION, Target
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 Group = tuple[str, str]
 """A mirror, and the label of one of its destinations."""

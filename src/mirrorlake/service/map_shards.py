@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import Cluster, KafkaDestination
-from mirrorlake.destinations.progress_store import ProgressTopics, make_pages_topic
-from mirrorlake.destinations.shard_count import settle_shards
+from mirrorlake.destinations.map.progress_store import ProgressTopics, make_pages_topic
+from mirrorlake.destinations.map.shard_count import settle_shards
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target, cluster_settings
 
 Place = tuple[str, str]
 """A destination cluster, and a mirror."""

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import KafkaDestination, LostTailPolicy
-from mirrorlake.destinations.kafka_map import check_progress
-from mirrorlake.destinations.lost_tail import cut_short, progress_at
-from mirrorlake.destinations.map_progress import MapProgress, ProgressKey
-from mirrorlake.destinations.map_start import find_start
-from mirrorlake.destinations.progress_store import read_progress
+from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
+from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.progress_store import read_progress
+from mirrorlake.destinations.map.sink import check_progress
+from mirrorlake.destinations.map.start import find_start
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.descriptions import LogEnd
+from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target, cluster_settings
 
 Numbered = Sequence[tuple[int, Target]]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import EARLIEST, LATEST, ClusterClient
-from mirrorlake.kafka.descriptions import LogEnd
-from mirrorlake.kafka.fetch import READ_COMMITTED
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.wire.fetch import READ_COMMITTED
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.supervisor import Supervisor

@@ -25,7 +25,7 @@ from mirrorlake.config.resolved import (
     KafkaDestination,
     OnPark,
 )
-from mirrorlake.destinations.owner_states import OwnerState
+from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.engine import Engine, EngineBuilder
@@ -35,26 +35,26 @@ from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.restart import may_restart, restart_process
 from mirrorlake.pipeline.session import SessionSettings, build_session
 from mirrorlake.pipeline.signals import StopSignal
-from mirrorlake.service import live
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
-from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.drift import DriftWatch
-from mirrorlake.service.events import Events
-from mirrorlake.service.health import Part, Phase, Pulse, Verdict, readiness
-from mirrorlake.service.idle_selections import idle_selections
-from mirrorlake.service.listener import Listener, json_app, verdict_app
 from mirrorlake.service.map_shards import with_settled_shards
-from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.observer import observe, observe_once
-from mirrorlake.service.owners import Owners
+from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight import live
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.sight.health import Part, Phase, Pulse, Verdict, readiness
+from mirrorlake.service.sight.listener import Listener, json_app, verdict_app
+from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
 from mirrorlake.service.supervisor import Supervisor, lease_seconds_max, send_seconds_max
-from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
-from mirrorlake.service.topic_creation import create_topics
 from mirrorlake.service.view_keeper import ViewKeeper
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.idle_selections import idle_selections
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, cluster_settings
+from mirrorlake.topics.topic_creation import create_topics
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -82,8 +82,8 @@ LOOK_AGAIN_SECONDS = 1.0
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",
     "mirrorlake.mirror.lease_worker",
-    "mirrorlake.kafka.checksum_kernels",
-    "mirrorlake.kafka.codec:warm",
+    "mirrorlake.kafka.records.checksum_kernels",
+    "mirrorlake.kafka.records.codec:warm",
 )
 
 

@@ -30,9 +30,9 @@ from mirrorlake.config.resolved import (
     TimestampMode,
     TruncationPolicy,
 )
-from mirrorlake.destinations.archive import ArchiveSettings
-from mirrorlake.destinations.map_settings import MapSettings, map_transactional_id
-from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.map.settings import MapSettings, map_transactional_id
+from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.mirror.due import FlushRule
@@ -40,11 +40,11 @@ from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapWork
-from mirrorlake.service.archive_stores import store_settings
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import Target, cluster_settings
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
+from mirrorlake.topics.archive_stores import store_settings
+from mirrorlake.topics.targets import Target, cluster_settings
 
 _log = structlog.get_logger("mirrorlake")
 

@@ -12,15 +12,15 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.idle_selections import IdleSelection, idle_selections
-from mirrorlake.service.live import Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
-from mirrorlake.service.park_names import park_name
 from mirrorlake.service.partition_state import StateName
+from mirrorlake.service.sight.live import Key, LivePartition, LiveService, ask_service
+from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.states import archived_partition, check_end
-from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, cluster_settings
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, cluster_settings
 
 Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
 

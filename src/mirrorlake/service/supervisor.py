@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.preserve_settings import PreserveSettings
+from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
-from mirrorlake.kafka.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.plan_bytes import plan_bytes
@@ -27,10 +27,10 @@ from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
-from mirrorlake.service.events import Events
-from mirrorlake.service.holding import HoldingOf, owned_for_ever
+from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.targets import shard_of
+from mirrorlake.service.sight.events import Events
+from mirrorlake.topics.targets import shard_of
 
 WORK = "mirrorlake.mirror.lease_worker:work"
 

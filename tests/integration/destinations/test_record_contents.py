@@ -8,8 +8,8 @@ import pytest
 from crc32c import crc32c
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.batches import walk
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import walk
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic

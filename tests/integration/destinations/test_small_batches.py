@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.batches import walk
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import walk
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.compaction import append_and_compact, create_compacted, keyed_records

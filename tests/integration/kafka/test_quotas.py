@@ -8,8 +8,8 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError, TransientError
-from mirrorlake.kafka import range_reader
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control import range_reader
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from support.admin import admin_client
 from support.records import settings_of, simple_records

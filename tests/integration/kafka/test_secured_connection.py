@@ -17,14 +17,14 @@ from mirrorlake.errors import (
     UnsupportedError,
     UntrustedBrokerError,
 )
-from mirrorlake.kafka.apis import FETCH_VERSION, PRODUCE_VERSION, Api
-from mirrorlake.kafka.buffers import BufferPool
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.fetch import FetchPartition, decode_fetch, encode_fetch
-from mirrorlake.kafka.frame import Frame
-from mirrorlake.kafka.produce import decode_produce, encode_produce
-from mirrorlake.kafka.settings import ClusterSettings, parse_server
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.wire.apis import FETCH_VERSION, PRODUCE_VERSION, Api
+from mirrorlake.kafka.wire.buffers import BufferPool
+from mirrorlake.kafka.wire.fetch import FetchPartition, decode_fetch, encode_fetch
+from mirrorlake.kafka.wire.frame import Frame
+from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
+from mirrorlake.kafka.wire.settings import ClusterSettings, parse_server
 from mirrorlake.secret import Secret
 from mirrorlake.security import ClientSecurity, SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
 from support.records import Record, build_batch, simple_records

@@ -9,12 +9,12 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.batches import walk
-from mirrorlake.kafka.buffers import BufferPool
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.kafka.connection import Connection
-from mirrorlake.kafka.fetch import FetchedPartition
-from mirrorlake.kafka.settings import ClusterSettings, parse_server
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.connection import Connection
+from mirrorlake.kafka.records.batches import walk
+from mirrorlake.kafka.wire.buffers import BufferPool
+from mirrorlake.kafka.wire.fetch import FetchedPartition
+from mirrorlake.kafka.wire.settings import ClusterSettings, parse_server
 from mirrorlake.mirror.reader import BrokerReader, PinnedAnswer
 from mirrorlake.offsets import TopicPartition
 from support.leases import archive_work, kafka_work, lease_plan, run_lease

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.security import ClientSecurity, SaslMechanism

@@ -11,23 +11,23 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.destinations.owner_states import STATE_TOPIC, OwnerState, read_states
-from mirrorlake.destinations.owner_states import transactional_id as owner_id
-from mirrorlake.destinations.ownership import Ownership
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.transactions.owner_states import STATE_TOPIC, OwnerState, read_states
+from mirrorlake.destinations.transactions.owner_states import transactional_id as owner_id
+from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.verify_worker import work as verify_task
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
-from mirrorlake.service.targets import SHARDS_PER_MIRROR, Target, cluster_settings, shard_of
-from mirrorlake.service.topic_creation import create_topics
-from mirrorlake.service.verification import RecordVerification, Result
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, cluster_settings, shard_of
+from mirrorlake.topics.topic_creation import create_topics
+from mirrorlake.verify.verification import RecordVerification, Result
+from mirrorlake.verify.worker import work as verify_task
 from support.acls import Right, grant_exactly
 from support.copies import assert_same_records, create_topic, source_end
 from support.leases import lease_plan, run_lease
@@ -279,7 +279,7 @@ def mapped(secured_kafka: SecuredKafka) -> Iterator[str]:
 @pytest.fixture
 def one_run_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets every commit fill a page of the offset map."""
-    monkeypatch.setattr("mirrorlake.destinations.offset_map.RUNS_PER_PAGE_MAX", 1)
+    monkeypatch.setattr("mirrorlake.destinations.map.offset_map.RUNS_PER_PAGE_MAX", 1)
 
 
 def test_the_rights_of_a_destination_with_mapped_offsets_are_enough(

@@ -7,9 +7,9 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import RecordTooLargeError
-from mirrorlake.kafka.batches import Codec
+from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.mirror.work import LeaseRow
-from mirrorlake.service.planning import read_plan
+from mirrorlake.service.plan.planning import read_plan
 from mirrorlake.service.states import state_of
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import lease_plan, run_lease

@@ -10,13 +10,13 @@ from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SourceGapError, SourceTruncatedError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
-from mirrorlake.service.topic_creation import create_topics
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.topic_creation import create_topics
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
 from support.records import settings_of, simple_records

@@ -13,15 +13,15 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.verify_worker import work
 from mirrorlake.mirror.work import KafkaWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
-from mirrorlake.service.targets import Target
-from mirrorlake.service.topic_creation import create_topics
-from mirrorlake.service.verification import RecordVerification, Result
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target
+from mirrorlake.topics.topic_creation import create_topics
+from mirrorlake.verify.verification import RecordVerification, Result
+from mirrorlake.verify.worker import work
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
 from support.mirrors import copying

@@ -7,13 +7,13 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.destinations.owner_states import OwnerState, read_states
-from mirrorlake.destinations.ownership import Ownership
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
+from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SupersededError, UnsupportedError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.planning import Action, PlanRow, read_plan
+from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from support.command import without_spark as mirrorlake
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import kafka_work, lease_plan, map_work, run_lease

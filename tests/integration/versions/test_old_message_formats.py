@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.batches import walk
-from mirrorlake.kafka.cluster import ClusterClient
-from mirrorlake.mirror.digest import Block
-from mirrorlake.mirror.verify_worker import DigestTask, KafkaSide, digest_kafka
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import walk
 from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.verify.digest import Block
+from mirrorlake.verify.worker import DigestTask, KafkaSide, digest_kafka
 from support.copies import archived_records, assert_same_records, create_topic, log_end
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import GZIP, LZ4, NONE, SNAPPY, Record, build_batch, consume, every_kind, produce, settings_of

@@ -11,7 +11,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka
 from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.planning import read_plan
+from mirrorlake.service.plan.planning import read_plan
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.mirrors import write_config

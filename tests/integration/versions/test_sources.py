@@ -10,12 +10,12 @@ from conftest import RunAsync
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.topic_creation import create_topics
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.topic_creation import create_topics
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic, source_end
 from support.leases import archive_work, kafka_work, lease_plan, map_work, run_lease
 from support.mirrors import write_config

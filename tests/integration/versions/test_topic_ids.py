@@ -8,15 +8,15 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.destinations.owner_states import OwnerState
+from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.service.discovery import find_targets
-from mirrorlake.service.owners import Owners
-from mirrorlake.service.planning import Action, read_plan
-from mirrorlake.service.targets import Target, cluster_settings
+from mirrorlake.service.owners.owners import Owners
+from mirrorlake.service.plan.planning import Action, read_plan
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target, cluster_settings
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import kafka_work, lease_plan, run_lease
 from support.mirrors import write_config

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.origin import Origin
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 
 Header = tuple[bytes, bytes | None]
 

@@ -19,8 +19,8 @@ from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.archive.sidecar import create_sidecar, sidecar_key
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations import segment as segment_module
-from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.destinations.archive import segment as segment_module
+from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.memory import MemoryStore

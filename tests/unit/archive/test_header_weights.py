@@ -10,11 +10,11 @@ from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.snapshots.changes import Changes
-from mirrorlake.destinations.cut import CutRule
-from mirrorlake.destinations.filling import PART_BYTES_MAX, RecordFilling, decoded
-from mirrorlake.kafka.batches import Batch, walk
-from mirrorlake.kafka.columns import RecordColumns
-from mirrorlake.kafka.decode import decode_batches, decode_parts
+from mirrorlake.destinations.archive.cut import CutRule
+from mirrorlake.destinations.archive.filling import PART_BYTES_MAX, RecordFilling, decoded
+from mirrorlake.kafka.records.batches import Batch, walk
+from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.records.decode import decode_batches, decode_parts
 from support.header_heavy import header_heavy_batch
 from unit.archive.sample_records import Record, columns_of, envelope
 

@@ -13,8 +13,8 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.archive.sidecar import create_sidecar, find_sidecar
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError, UnsupportedError
-from mirrorlake.kafka.batches import Codec, walk
-from mirrorlake.kafka.codec import encode_batch
+from mirrorlake.kafka.records.batches import Codec, walk
+from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.stores.memory import MemoryStore
 from unit.archive.sample_records import Record, columns_of, envelope
 

@@ -21,7 +21,7 @@ from mirrorlake.archive.newest import check_newest, read_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations.segment import OpenSegment
+from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, PositionMovedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.memory import MemoryStore

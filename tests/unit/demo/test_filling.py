@@ -7,8 +7,8 @@ from mirrorlake.demo.compaction import surviving_rows
 from mirrorlake.demo.data import Amounts, Shop
 from mirrorlake.demo.filling import Content, Prepared, prepare
 from mirrorlake.demo.topics import ORDERS, PAYMENTS
-from mirrorlake.kafka.batches import Codec, walk
-from mirrorlake.kafka.codec import RecordColumns, decode_batches
+from mirrorlake.kafka.records.batches import Codec, walk
+from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
 
 AMOUNTS = Amounts(orders=3000, payments=500, customers=600, transactions=5)
 

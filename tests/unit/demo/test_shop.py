@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.demo.data import FULL, MORE, Amounts, Shop, scaled
-from mirrorlake.kafka.codec import RecordColumns
+from mirrorlake.kafka.records.codec import RecordColumns
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.append_channel import Append, answers_by_append
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.produce import ProducedPartition
+from mirrorlake.kafka.wire.produce import ProducedPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from mirrorlake.destinations.neighbours import (
 )
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
-from mirrorlake.kafka.aborted import AbortedTransactions
-from mirrorlake.kafka.batches import (
+from mirrorlake.kafka.records.aborted import AbortedTransactions
+from mirrorlake.kafka.records.batches import (
     LOG_APPEND_TIME,
     Batch,
     BatchHeader,
@@ -29,10 +29,10 @@ from mirrorlake.kafka.batches import (
     verify_crc,
     walk,
 )
-from mirrorlake.kafka.codec import decode_batches, encode_batch
-from mirrorlake.kafka.rewrite import open_batches
+from mirrorlake.kafka.records.codec import decode_batches, encode_batch
+from mirrorlake.kafka.records.rewrite import open_batches
 from mirrorlake.offsets import OffsetRange
-from unit.kafka.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
+from unit.kafka.records.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
 
 MEBIBYTE = 1 << 20
 HEADERS = ((b"\xff\xfe", b"1"), (b"again", None), (b"again", b""))

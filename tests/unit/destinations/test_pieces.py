@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
 from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
-from mirrorlake.kafka.batches import Batch, BatchHeader, Codec, Path, prepare_for_append, verify_crc, walk
-from mirrorlake.kafka.codec import decode_batches, encode_batch
+from mirrorlake.kafka.records.batches import Batch, BatchHeader, Codec, Path, prepare_for_append, verify_crc, walk
+from mirrorlake.kafka.records.codec import decode_batches, encode_batch
 from mirrorlake.offsets import OffsetRange
-from unit.kafka.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
-from unit.kafka.written_by_kafka import WRITTEN_BY_KAFKA
+from unit.kafka.records.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
+from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
 NO_END = 2**62
 MEBIBYTE = 1 << 20

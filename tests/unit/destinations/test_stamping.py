@@ -10,7 +10,7 @@ from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import Neighbours, neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
 from mirrorlake.destinations.stamping import stamped
-from mirrorlake.kafka.batches import (
+from mirrorlake.kafka.records.batches import (
     COMPACTED,
     CONTROL,
     DENSE,
@@ -21,9 +21,9 @@ from mirrorlake.kafka.batches import (
     Codec,
     walk,
 )
-from mirrorlake.kafka.codec import decode_batches, encode_batch
-from unit.kafka.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
-from unit.kafka.written_by_kafka import WRITTEN_BY_KAFKA
+from mirrorlake.kafka.records.codec import decode_batches, encode_batch
+from unit.kafka.records.record_samples import Sample, any_keys, columns_of, only_batch, sample_lists, samples_of
+from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
 NOW_MS = 1_790_000_000_123
 NO_END = 2**62

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.destinations.tail_check import Tail, first_difference
-from mirrorlake.kafka.codec import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.codec import HEADERS_TYPE, RecordColumns
 from mirrorlake.offsets import OffsetRange
 
 

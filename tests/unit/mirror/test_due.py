@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 
 RULE = FlushRule(bytes_max=1_000, records_max=100, time_seconds_max=60.0)

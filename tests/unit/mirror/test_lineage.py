@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrorlake.kafka.descriptions import LogEnd
+from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.offsets import TopicPartition
 

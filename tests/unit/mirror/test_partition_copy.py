@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.destinations.cutting_sink import CuttingSink, Published
+from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.interface import Delivery, Flush, Progress
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -19,13 +19,13 @@ from mirrorlake.errors import (
     RemoteTierError,
     StoreUnusableError,
 )
-from mirrorlake.kafka.fetch import FetchedPartition
+from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from support.records import build_batch, simple_records
-from unit.kafka.old_messages import GZIP, Message, message, wrapper
+from unit.kafka.records.old_messages import GZIP, Message, message, wrapper
 
 SOURCE = TopicPartition("orders", 0)
 

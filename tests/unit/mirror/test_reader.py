@@ -7,8 +7,8 @@ import pytest
 
 from mirrorlake.destinations.interface import PinnedFrame
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.fetch import FetchedPartition
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.wire.fetch import FetchedPartition
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.reader import (
     ANSWER_BYTES_MIN,
     FETCH_BYTES_MAX,

@@ -16,7 +16,7 @@ import sys, time
 from pathlib import Path
 import structlog
 from mirrorlake.pipeline.signals import StopSignal
-from mirrorlake.service.logs import configure_logs
+from mirrorlake.service.sight.logs import configure_logs
 
 notes = Path(sys.argv[1])
 configure_logs(level="info", as_json=False)

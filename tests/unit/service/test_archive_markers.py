@@ -9,14 +9,14 @@ from mirrorlake.archive.topic_record import read_topic_record
 from mirrorlake.clock import ManualClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.errors import StoreUnusableError, UnsupportedError
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import read_archive_positions, state_of
-from mirrorlake.service.targets import Target
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.settings import FilesystemSettings
+from mirrorlake.topics.targets import Target
 from support.archives import mark_archive
 
 CONFIGURATION = """

@@ -20,7 +20,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import state_of
-from mirrorlake.service.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
 
 CONFIG = """
 clusters: {east: {bootstrap-servers: "east:9092"}, west: {bootstrap-servers: "west:9092"}}

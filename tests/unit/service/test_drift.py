@@ -11,7 +11,7 @@ from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
 from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition

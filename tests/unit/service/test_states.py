@@ -9,12 +9,12 @@ from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.errors import OtherSourceError
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of
-from mirrorlake.service.targets import Target
 from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.topics.targets import Target
 
 MIRROR_V3 = """
 destination: {{type: filesystem, root: "{root}", flush: {{max-time-ms: 1000, max-bytes: 1000, max-offsets: 10}}}}

@@ -12,11 +12,11 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations.adoption import CLAIM_LOOKS_MAX
-from mirrorlake.destinations.archive import ArchiveSettings
+from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Flush, HandedOn
-from mirrorlake.destinations.preserve_settings import PreserveSettings
-from mirrorlake.destinations.triggers import Trigger
+from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.errors import (
     BrokerUnreachableError,
     ChainBrokenError,
@@ -28,8 +28,8 @@ from mirrorlake.errors import (
     StoreUnavailableError,
     SupersededError,
 )
-from mirrorlake.kafka.descriptions import ProducerIdentity
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.lineage import SourceMark
@@ -38,10 +38,10 @@ from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.recalls import Recalls
-from mirrorlake.service.events import Events
-from mirrorlake.service.holding import Holding
-from mirrorlake.service.metrics import Metrics
+from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.partition_state import PartitionState, StateName
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.stores.settings import FilesystemSettings
 

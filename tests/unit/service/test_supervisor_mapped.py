@@ -5,17 +5,17 @@ from dataclasses import replace
 
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.map_settings import MapSettings
-from mirrorlake.destinations.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
-from mirrorlake.kafka.descriptions import ProducerIdentity
-from mirrorlake.kafka.settings import ClusterSettings
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, MapWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
-from mirrorlake.service.events import Events
-from mirrorlake.service.metrics import Metrics
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))

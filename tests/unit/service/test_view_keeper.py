@@ -15,8 +15,8 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.view_keeper import ViewKeeper
 from support.snapshots import names, snapshots
-from unit.destinations.test_snapshot_sink import Bench as Views
-from unit.destinations.test_snapshot_sink import record
+from unit.destinations.snapshots.test_sink import Bench as Views
+from unit.destinations.snapshots.test_sink import record
 from unit.service.test_supervisor import Bench, archive_state
 
 

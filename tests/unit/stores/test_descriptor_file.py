@@ -10,7 +10,7 @@ import pytest
 
 from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.descriptor_file import DescriptorFile
 
 ENVELOPE = SegmentEnvelope(

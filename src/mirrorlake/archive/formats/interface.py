@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
 
 

@@ -6,7 +6,7 @@ short forms where there are any; what need not be escaped is not.
 
 import numpy as np
 
-from mirrorlake.kafka.kernels import (
+from mirrorlake.kafka.records.kernels import (
     HEADER_KEY,
     HEADER_VALUE,
     KEY,

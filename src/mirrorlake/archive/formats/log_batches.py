@@ -2,17 +2,17 @@
 
 from typing import NamedTuple
 
-from mirrorlake.kafka.batch_header import (
+from mirrorlake.kafka.records.batch_header import (
     LOG_APPEND_TIME_BIT,
     PREFIX_BYTES,
     Batch,
     read_header,
     write_header,
 )
-from mirrorlake.kafka.codec import encode_batch
-from mirrorlake.kafka.columns import LOG_APPEND_TIME, NO_TIMESTAMP
-from mirrorlake.kafka.decode import decode_batches
-from mirrorlake.kafka.old_formats import as_v2
+from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, NO_TIMESTAMP
+from mirrorlake.kafka.records.decode import decode_batches
+from mirrorlake.kafka.records.old_formats import as_v2
 
 
 class LogBatch(NamedTuple):

@@ -10,9 +10,9 @@ from mirrorlake.archive.formats.record_order import check_order
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
 from mirrorlake.archive.names import LAST_OFFSET_MAX
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError
-from mirrorlake.kafka.batches import Batch, verify_crc, walk
-from mirrorlake.kafka.columns import RecordColumns
-from mirrorlake.kafka.decode import decode_parts
+from mirrorlake.kafka.records.batches import Batch, verify_crc, walk
+from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.records.decode import decode_parts
 from mirrorlake.offsets import OffsetRange
 
 PART_BYTES_MAX = 16 << 20

@@ -16,8 +16,14 @@ from mirrorlake.archive.formats.parquet_schema import TIMESTAMP_TYPES, as_java_s
 from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.formats.summing_file import SummingFile
 from mirrorlake.archive.gaps import GapFinder
-from mirrorlake.kafka.addresses import column_table, kernel_input
-from mirrorlake.kafka.columns import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE, RecordColumns
+from mirrorlake.kafka.records.addresses import column_table, kernel_input
+from mirrorlake.kafka.records.columns import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    NO_TIMESTAMP_TYPE,
+    RecordColumns,
+)
 from mirrorlake.offsets import Gap
 
 PIECE_BYTES_MAX = 4 << 20

@@ -16,7 +16,7 @@ from mirrorlake.archive.formats.parquet_schema import records_of, timestamp_type
 from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 
 _TEXTS = pa.list_(pa.field("item", pa.string()))

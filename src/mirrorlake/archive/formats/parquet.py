@@ -6,7 +6,7 @@ from typing import BinaryIO
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.parquet_rows import ParquetRows
 from mirrorlake.archive.gaps import GapFinder
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap
 from mirrorlake.page_compression import Compression
 

@@ -15,7 +15,7 @@ from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
 from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.archive.seal import flaw_of_file
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 
 ROWS_MAX = 1 << 16

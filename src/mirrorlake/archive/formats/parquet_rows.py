@@ -17,7 +17,7 @@ from mirrorlake.archive.formats.parquet_schema import (
 from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.gaps import GapReport
 from mirrorlake.archive.seal import OPEN_SEAL, SealingFile
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.page_compression import Compression
 
 ROW_GROUP_BYTES_MAX = 16 << 20

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorlake.kafka.columns import (
+from mirrorlake.kafka.records.columns import (
     CREATE_TIME,
     HEADER_TYPE,
     HEADERS_TYPE,

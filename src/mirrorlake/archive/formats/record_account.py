@@ -3,7 +3,7 @@
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import FileSum, SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.gaps import GapReport
-from mirrorlake.kafka.columns import NO_TIMESTAMP, RecordColumns
+from mirrorlake.kafka.records.columns import NO_TIMESTAMP, RecordColumns
 
 
 class RecordAccount:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from mirrorlake.archive.snapshots.latest import latest_per_key, merge_runs
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.os_errors import os_errors_as_ours
 
 CHANGES_BYTES_MAX = 32 << 20

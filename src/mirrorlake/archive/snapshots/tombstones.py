@@ -17,7 +17,7 @@ have the reasoning, and what it does not cover.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mirrorlake.kafka.batch_header import BatchHeader
+from mirrorlake.kafka.records.batch_header import BatchHeader
 
 PATIENCE_SHARE = 0.5
 """How much of ``delete.retention.ms`` may have passed. The rest is for reading on, and for clocks that differ."""

@@ -12,7 +12,7 @@ from mirrorlake.archive.names import ClaimName
 from mirrorlake.archive.snapshots.latest import is_run, last_key
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.stores.object_store import ObjectStore
 
 

@@ -13,14 +13,14 @@ from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.formats.summing_file import READ_BYTES
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.batch_header import LOG_APPEND_TIME_BIT, write_header
-from mirrorlake.kafka.batches import Batch, Codec, walk
-from mirrorlake.kafka.codec import decode_batches, encode_batch
+from mirrorlake.kafka.records.batch_header import LOG_APPEND_TIME_BIT, write_header
+from mirrorlake.kafka.records.batches import Batch, Codec, walk
+from mirrorlake.kafka.records.codec import decode_batches, encode_batch
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.stores.memory import MemoryStore
 from support.records import CODECS, build_batch, every_kind
 from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope, records_in
-from unit.kafka.old_messages import GZIP, Message, message, wrapper
+from unit.kafka.records.old_messages import GZIP, Message, message, wrapper
 
 KEY = "orders/3/00000000000000000010-00000000000000000020.log"
 

@@ -14,7 +14,7 @@ from mirrorlake.archive.formats.ndjson import PIECE_BYTES_MAX, NdjsonSegmentWrit
 from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope, records_in
 

@@ -11,7 +11,7 @@ from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.snapshots.followed import GRACE_SECONDS, followed_snapshots, remove_followed
 from mirrorlake.errors import ChainBrokenError
 from support.snapshots import names, snapshots, view
-from unit.destinations.test_snapshot_sink import Bench, record
+from unit.destinations.snapshots.test_sink import Bench, record
 
 ORIGIN = Origin(cluster_id="cluster", topic="users", topic_id="topic", partition=0)
 

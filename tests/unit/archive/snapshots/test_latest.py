@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.archive.snapshots.changes import Changes
 from mirrorlake.archive.snapshots.latest import is_run, latest_per_key, merge_runs, without_tombstones
-from mirrorlake.kafka.columns import RecordColumns
+from mirrorlake.kafka.records.columns import RecordColumns
 from unit.archive.sample_records import Record, columns_of, records_in
 
 # Bytes that sort differently as signed numbers, as text, or by length; and prefixes of one another.

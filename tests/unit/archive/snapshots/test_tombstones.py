@@ -9,7 +9,7 @@ from mirrorlake.archive.snapshots.tombstones import (
     may_miss_tombstones,
     snapshot_rule,
 )
-from mirrorlake.kafka.batch_header import BatchHeader
+from mirrorlake.kafka.records.batch_header import BatchHeader
 
 DAY = 86_400.0
 

@@ -1,0 +1,1 @@
+"""Archives: segments of one range each, published by create-if-absent."""

@@ -1,0 +1,98 @@
+"""The tail check of an archive: at a take-over, what its newest file ends with must be what the source has there.
+
+Whose records a file holds is told by its description, and a log that was cut and written anew by leader epochs. Neither
+tells a source that was put back from a backup: the same topic id, the same epochs, other records from some offset on.
+So the newest records are compared, as those of a Kafka destination are (see ``tail_check``).
+
+The newest file is read only where its end is cheap to read: of Parquet that is its last row group, of other formats the
+whole file, up to ``WHOLE_FILE_BYTES_MAX``. Files of mirror-v3 are not compared: they do not hold all of a record.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.destinations.tail_check import TAIL_OFFSETS, Tail, first_difference, read_tail
+from mirrorlake.errors import SourceDivergedError
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.records.codec import RecordColumns
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+WHOLE_FILE_BYTES_MAX = 16 << 20
+"""Of formats without row groups. A larger newest file is not compared: reading it would hold up the start."""
+
+PARQUET = "parquet"
+
+InThread = Callable[[Callable[[], RecordColumns | None]], Awaitable[RecordColumns | None]]
+
+
+class ArchivedTailCheck:
+    """Compares the end of one archived partition with its source.
+
+    Args:
+        source_client: of the source cluster.
+        source: the source partition.
+        archived: its archive.
+        source_is_compacted: the source topic may lose records to the cleaner.
+        in_thread: runs a look at the store.
+    """
+
+    def __init__(
+        self,
+        source_client: ClusterClient,
+        source: TopicPartition,
+        archived: ArchivedPartition,
+        *,
+        source_is_compacted: bool,
+        in_thread: InThread,
+    ) -> None:
+        self._client = source_client
+        self._source = source
+        self._archived = archived
+        self._source_is_compacted = source_is_compacted
+        self._in_thread = in_thread
+
+    async def check(self, tail: Segment) -> None:
+        """Compares the last records of the newest file with the source's; returns where they are equal. Reads only.
+
+        Where the source has deleted all of them, or the file is too large or mirror-v3's, nothing is compared. A source
+        that ends below them is told by who reads on.
+
+        Raises:
+            SourceDivergedError: they differ; the text names the first differing offset.
+            ChainBrokenError: the file cannot be read.
+            MirrorlakeError: a side could not be read; nothing is concluded.
+        """
+        if tail.name.extension != PARQUET and tail.size_bytes > WHOLE_FILE_BYTES_MAX:
+            return
+        end = tail.name.end_offset
+        start = max(tail.name.from_offset, end - TAIL_OFFSETS, await self._client.offset_at(self._source, EARLIEST))
+        log_end = (await self._client.log_ends([self._source]))[self._source]
+        if start >= end or (isinstance(log_end, LogEnd) and log_end.end_offset < end):
+            return
+        offsets = OffsetRange(start_offset=start, end_offset=end)
+        held = await self._in_thread(lambda: self._read(tail, offsets))
+        if held is None:
+            return
+        expected = await read_tail(self._client, self._source, offsets, whose="source")
+        difference = first_difference(expected, Tail(records=held), source_is_compacted=self._source_is_compacted)
+        if difference is not None:
+            raise self._diverged(tail, difference)
+
+    def _read(self, tail: Segment, offsets: OffsetRange) -> RecordColumns | None:
+        with open_segment(self._archived.store, f"{self._archived.prefix}/{tail.name}") as segment:
+            if segment.footer is None:
+                return None
+            return RecordColumns.concat(list(segment.records(within=offsets)))
+
+    def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
+        return SourceDivergedError(
+            f"what {self._archived.prefix}/{tail.name} holds at offset {offset} is not what source {self._source} has "
+            "there: its log was cut and written anew after it was archived",
+            hint="a source that was put back from a backup, or an unclean election, does this; to hold what it holds "
+            "now, archive to another folder. `verify` shows what differs",
+            position=tail.name.end_offset,
+            differing_offset=offset,
+        )

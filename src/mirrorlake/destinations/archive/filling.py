@@ -1,0 +1,182 @@
+"""How the batches of deliveries become the content of segments: decoded, or as they are."""
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats.interface import RecordWriter, SegmentWriter
+from mirrorlake.archive.formats.log import LogSegmentWriter
+from mirrorlake.archive.formats.log_batches import LogBatch, clipped, log_batch
+from mirrorlake.archive.formats.registry import LOG, record_writer
+from mirrorlake.destinations.archive.cut import Cut, CutRule, find_batch_cut, find_cut
+from mirrorlake.kafka.records.batches import Batch
+from mirrorlake.kafka.records.codec import decode_parts
+from mirrorlake.kafka.records.columns import RecordColumns
+
+PART_BYTES_MAX = 16 << 20
+"""What is decoded of a delivery at a time: it may come to many times its size."""
+
+
+def decoded(batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[tuple[RecordColumns, int]]:
+    """Yields the records of a delivery from ``start_offset`` on, in parts of bounded memory, each with its end.
+
+    The end is the position after the part, exclusive; the last one's is ``covered_end``, and it may have no record.
+
+    Raises:
+        CorruptBatchError: a batch is not what it claims to be; the parts before it have been yielded.
+    """
+    position = start_offset
+    for part in decode_parts(batches, start_offset=start_offset, part_bytes_max=PART_BYTES_MAX):
+        position = int(part.offsets[-1]) + 1
+        yield part, position
+    if position < covered_end:
+        yield RecordColumns.empty(), covered_end
+
+
+class Filling(Protocol):
+    """Fills segments: of each part that ``take`` yields, ``find_cut`` and ``write`` until it is used up."""
+
+    def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
+        """Returns the writer of the next segment, which ``write`` writes to from now on."""
+        ...
+
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+        """Takes the data batches of a delivery, whose checksums were verified, part by part; yields each part's end.
+
+        What lies below ``start_offset`` is left out. The last end is ``covered_end``.
+
+        Raises:
+            CorruptBatchError: a batch is not what it claims to be; the parts before it have been taken.
+        """
+        ...
+
+    def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
+        """Returns where the segment ends in what was taken, None where it goes on after all of it."""
+        ...
+
+    def write(self, cut: Cut | None) -> None:
+        """Writes what lies before the cut, or everything; the rest waits for the next segment.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Lets go of what was taken and not written."""
+        ...
+
+
+def filling_for(extension: str, *, compression: str) -> Filling:
+    """Returns what fills segments of a format; ``compression`` is that of Parquet's pages."""
+    return BatchFilling() if extension == LOG else RecordFilling(extension, compression=compression)
+
+
+class RecordFilling:
+    """Fills segments with decoded records.
+
+    Args:
+        extension: the format's.
+        compression: of the pages, where it has any.
+    """
+
+    def __init__(self, extension: str, *, compression: str) -> None:
+        self._extension = extension
+        self._compression = compression
+        self._writer: RecordWriter | None = None
+        self._columns = RecordColumns.empty()
+        self._held_bytes = 0
+
+    def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
+        """See `Filling`."""
+        self._held_bytes = 0
+        self._writer = record_writer(self._extension, file, envelope, compression=self._compression)
+        return self._writer
+
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+        """See `Filling`."""
+        for self._columns, end in decoded(batches, start_offset=start_offset, covered_end=covered_end):
+            yield end
+
+    def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
+        """See `Filling`."""
+        assert self._writer is not None, "a segment is begun before it is cut"
+        return find_cut(
+            rule,
+            records=self._writer.records,
+            raw_bytes=self._held_bytes,
+            offsets=self._columns.offsets,
+            sizes=self._columns.weights(),
+            covered_end=covered_end,
+        )
+
+    def write(self, cut: Cut | None) -> None:
+        """See `Filling`."""
+        assert self._writer is not None, "a segment is begun before it is written"
+        stop = len(self._columns) if cut is None else cut.stop_row
+        taken = self._columns.slice(0, stop)
+        self._writer.write(taken)
+        self._held_bytes += int(taken.weights().sum())
+        self._columns = self._columns.slice(stop, len(self._columns))
+
+    def forget(self) -> None:
+        """See `Filling`."""
+        self._columns = RecordColumns.empty()
+
+
+class BatchFilling:
+    """Fills segments with the source's batches; only one that reaches over an edge of a range is decoded."""
+
+    def __init__(self) -> None:
+        self._writer: LogSegmentWriter | None = None
+        self._batches: list[LogBatch] = []
+
+    def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
+        """See `Filling`."""
+        self._writer = LogSegmentWriter(file, envelope)
+        return self._writer
+
+    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+        """See `Filling`."""
+        known = (log_batch(batch) for batch in batches)
+        parts = (clipped(batch, start_offset=start_offset, end_offset=batch.next_offset) for batch in known)
+        self._batches = [part for part in parts if part is not None]
+        yield covered_end
+
+    def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
+        """See `Filling`."""
+        assert self._writer is not None, "a segment is begun before it is cut"
+        numbers = [(each.first_offset, each.next_offset, each.records, each.size_bytes) for each in self._batches]
+        starts, ends, counts, sizes = np.array(numbers, np.int64).reshape(-1, 4).T
+        return find_batch_cut(
+            rule,
+            records=self._writer.records,
+            raw_bytes=self._writer.raw_bytes,
+            starts=starts,
+            ends=ends,
+            counts=counts,
+            sizes=sizes,
+            covered_end=covered_end,
+        )
+
+    def write(self, cut: Cut | None) -> None:
+        """See `Filling`."""
+        assert self._writer is not None, "a segment is begun before it is written"
+        if cut is None:
+            taken, rest = self._batches, []
+        else:
+            taken, rest = self._batches[: cut.stop_row], self._batches[cut.stop_row :]
+            if rest and rest[0].first_offset < cut.end_offset:
+                split = rest.pop(0)
+                before = clipped(split, start_offset=split.first_offset, end_offset=cut.end_offset)
+                after = clipped(split, start_offset=cut.end_offset, end_offset=split.next_offset)
+                taken = [*taken, *([before] if before else [])]
+                rest = [*([after] if after else []), *rest]
+        self._writer.write(taken)
+        self._batches = rest
+
+    def forget(self) -> None:
+        """See `Filling`."""
+        self._batches = []

@@ -1,0 +1,1 @@
+"""Kafka destinations with `offsets: map`: data, progress and offset map in one transaction."""

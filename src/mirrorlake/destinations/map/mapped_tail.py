@@ -1,0 +1,96 @@
+"""The tail check of a copy with mapped offsets: its newest records must be what the source has where they came from.
+
+As ``tail_check`` does for equal offsets, so that a source that was put back from a backup, or cut in a way that leader
+epochs do not show, is not copied on behind records it has lost. The newest run of the offset map says which records
+those are. Times are not compared: their topic may have a clock of its own.
+"""
+
+from mirrorlake.destinations.map.offset_map import MappedRun, OffsetMap, decode_runs
+from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.tail_check import TAIL_OFFSETS, Tail, first_difference, read_tail
+from mirrorlake.errors import SourceDivergedError
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+
+def newest_run(progress: MapProgress) -> MappedRun | None:
+    """Returns the newest records that the open page of an offset map knows of, at most ``TAIL_OFFSETS``. Pure.
+
+    None where the page is empty, as right after one was full.
+    """
+    runs = list(decode_runs(progress.page.start_offset, progress.page.encoded))
+    if not runs:
+        return None
+    last = runs[-1]
+    skipped = max(0, last.length - TAIL_OFFSETS)
+    return MappedRun(
+        start_offset=last.start_offset + skipped,
+        length=last.length - skipped,
+        destination_offset=last.destination_offset + skipped,
+    )
+
+
+class MappedTailCheck:
+    """Compares one source partition with its copy elsewhere.
+
+    Args:
+        source_client: of the source cluster.
+        destination_client: of the destination cluster.
+        source_is_compacted: the source topic may lose records to the cleaner.
+    """
+
+    def __init__(
+        self, source_client: ClusterClient, destination_client: ClusterClient, *, source_is_compacted: bool
+    ) -> None:
+        self._source_client = source_client
+        self._destination_client = destination_client
+        self._source_is_compacted = source_is_compacted
+
+    async def check(self, key: ProgressKey, progress: MapProgress) -> None:
+        """Compares the newest records of a copy with the source's; returns where they are equal. Reads only.
+
+        Where either side has deleted them there is nothing to compare; a source that ends below them is told by who
+        reads on.
+
+        Raises:
+            SourceDivergedError: they differ; the text names the first differing source offset.
+            MirrorlakeError: a side could not be read; nothing is concluded.
+        """
+        run = newest_run(progress)
+        if run is None:
+            return
+        where = TopicPartition(key.destination_topic, progress.destination_partition)
+        start = max(run.start_offset, await self._source_client.offset_at(key.source, EARLIEST))
+        moved = run.destination_offset - run.start_offset
+        start = max(start, await self._destination_client.offset_at(where, EARLIEST) - moved)
+        end = (await self._source_client.log_ends([key.source]))[key.source]
+        if start >= run.end_offset or (isinstance(end, LogEnd) and end.end_offset < run.end_offset):
+            return
+        offsets = OffsetRange(start_offset=start, end_offset=run.end_offset)
+        there = OffsetRange(start_offset=start + moved, end_offset=run.destination_end)
+        expected = await read_tail(self._source_client, key.source, offsets, whose="source")
+        held = (await read_tail(self._destination_client, where, there, whose="destination")).records
+        sources = OffsetMap(offsets, [run]).sources_of(held.offsets)
+        rows = (sources >= 0).nonzero()[0]
+        difference = first_difference(
+            expected,
+            Tail(records=held.relocated(rows, sources[rows])),
+            source_is_compacted=self._source_is_compacted,
+            destination_is_compacted=True,  # what is missing there is for `verify`, and for the look at its end
+            compares_timestamps=False,
+        )
+        if difference is not None:
+            raise self._diverged(key, where, progress, difference)
+
+    def _diverged(
+        self, key: ProgressKey, where: TopicPartition, progress: MapProgress, offset: int
+    ) -> SourceDivergedError:
+        return SourceDivergedError(
+            f"what {where} holds of offset {offset} of source {key.source} is not what the source has there: its log "
+            "was cut and written anew after it was copied",
+            hint="a source that was put back from a backup, or an unclean election, does this; to hold what it holds "
+            "now, copy under another mirror name to another topic. `verify` shows what differs",
+            position=progress.position,
+            differing_offset=offset,
+        )

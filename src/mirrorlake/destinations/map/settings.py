@@ -1,0 +1,87 @@
+"""What a sink with ``offsets: map`` is told, and the steps between which its shard may die."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.offsets import StartKind, TopicPartition
+
+
+class Step(StrEnum):
+    """The steps between which a writer may die; the crash point is called with the next one before it happens."""
+
+    FENCE = "fence"
+    READ_PROGRESS = "read progress"
+    ADD_PARTITIONS = "add partitions"
+    SEND_BATCH = "send batch in transaction"
+    TAKE_ANSWER = "take answer in transaction"
+    SEND_PROGRESS = "send progress"
+    COMMIT = "commit"
+    TAKE_COMMIT = "take commit"
+    LOOK_CLOSED = "look closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapStart:
+    """Where a partition begins that has no progress yet.
+
+    ``timestamp_ms`` is set for ``TIMESTAMP`` only, ``offset`` for ``OFFSETS`` only; None there stands for the log
+    start.
+    """
+
+    kind: StartKind = StartKind.EARLIEST
+    timestamp_ms: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSettings:
+    """One partition of one mirror, and where it goes.
+
+    ``destination`` is where a partition without progress goes; one that has progress stays where it began.
+    ``topics`` and ``shard`` say where its progress is. ``transactional_id`` is the shard's for this mode.
+    ``source_cluster_id`` and ``source_topic_id`` are those its progress must name; empty where the source knows none.
+    ``batch_bytes_max`` is the destination topic's ``max.message.bytes``. ``handed_on`` is what the shard's last lease
+    left, None unless that one ended cleanly.
+
+    ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
+    ``restarts_recreated`` allows to begin anew where the source topic was made again; what was copied of the one
+    before stays where it is. ``copies_lost_again`` allows to copy once more what the destination has lost.
+    ``own_producer_ids`` are those the mirror's mapped shards wrote under, as far as they are remembered.
+    ``last_position`` is the last one this process has seen committed, None where it has seen none.
+    ``keeps_log_append_time`` False where the destination's brokers stamp their own time, or, with ``stamps_times``, the
+    copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
+    """
+
+    source: TopicPartition
+    destination: TopicPartition
+    topics: ProgressTopics
+    shard: int
+    transactional_id: str
+    source_cluster_id: str
+    source_topic_id: str
+    batch_bytes_max: int
+    start: MapStart = field(default_factory=MapStart)
+    skips_truncated: bool = False
+    restarts_recreated: bool = False
+    copies_lost_again: bool = False
+    own_producer_ids: frozenset[int] = frozenset()
+    last_position: int | None = None
+    keeps_log_append_time: bool = True
+    stamps_times: bool = False
+    source_is_compacted: bool = False
+    handed_on: HandedOn | None = None
+
+    @property
+    def keeps_source_time(self) -> bool | None:
+        """What the answers to appends must tell of the topic's clock, see `record_clock.is_expected`."""
+        return None if self.stamps_times else self.keeps_log_append_time
+
+
+def map_transactional_id(mirror: str, shard: int) -> str:
+    """Returns the transactional id of a shard's transactions.
+
+    No other id of a mirror can be equal: a shard's for equal offsets ends in a number, the owner's in ``.owner``.
+    """
+    return f"mirrorlake.{mirror}.{shard}.map"

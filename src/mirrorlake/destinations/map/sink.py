@@ -1,0 +1,430 @@
+"""Kafka destination, ``offsets: map``: records take the offsets the destination gives, and a map says which.
+
+A sink hands its batches to the transactions of its shard (``shard_transaction``), which write data, progress and offset
+map at once. The destination may have other writers, markers and several sources, so there is nothing to align and no
+tail to compare: the position is what the newest committed progress says.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame, Progress
+from mirrorlake.destinations.map.offset_map import OpenPage
+from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.settings import MapSettings
+from mirrorlake.destinations.map.shard_transaction import ShardTransaction
+from mirrorlake.destinations.map.transaction_seats import MapAppend, Seat
+from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, Neighbours, goes_untouched, neighbours_joined
+from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
+from mirrorlake.destinations.stamping import stamped
+from mirrorlake.errors import (
+    DestinationForeignError,
+    LostProgressError,
+    MirrorlakeError,
+    OutcomeUnknownError,
+    TopicMissingError,
+    TopicRecreatedError,
+)
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import Batch, Path
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+
+QUEUE_BYTES_MAX = 4 << 20
+"""What one partition may hold back before the reader leaves it out."""
+
+QUEUE_APPENDS_MAX = 512
+"""The same in batches: a queue of small ones must be sent within the half second a lease has at its end."""
+
+
+class MapSink:
+    """Copies one source partition inside the transactions of its shard.
+
+    Args:
+        settings: what goes where.
+        shard: the transactions.
+        client: of the destination cluster.
+        find_start: asks the source where a partition without progress begins.
+        check_tail: compares the newest records of a copy with the source's; raises where they differ.
+        clock: the wall clock tells how old a batch is.
+        changed: called whenever ``has_room`` or ``failure`` changed.
+    """
+
+    def __init__(
+        self,
+        settings: MapSettings,
+        *,
+        shard: ShardTransaction,
+        client: ClusterClient,
+        find_start: Callable[[], Awaitable[int]],
+        check_tail: Callable[[ProgressKey, MapProgress], Awaitable[None]],
+        clock: Clock,
+        changed: Callable[[], None],
+    ) -> None:
+        self.progress = Progress()
+        self.failure: MirrorlakeError | None = None
+        self._settings = settings
+        self._shard = shard
+        self._client = client
+        self._find_start = find_start
+        self._check_tail = check_tail
+        self._clock = clock
+        self._changed = changed
+        self._seat: Seat | None = None
+        self._next_offset = 0
+        self._leader_epoch = -1
+        self._queued_bytes = 0
+        self._queued = 0
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at."""
+        return self._next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """False while the queue holds its maximum of bytes or batches."""
+        return self._queued_bytes < QUEUE_BYTES_MAX and self._queued < QUEUE_APPENDS_MAX
+
+    @property
+    def is_endless(self) -> bool:
+        """Always: a live destination takes whatever comes."""
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Never by itself: a live destination takes whatever comes until the lease ends."""
+        return False
+
+    async def open(self) -> None:
+        """Takes a seat in the shard's transactions and reads the position from the progress.
+
+        Where there is no progress the start is decided, and written in a transaction before anything is copied: a
+        crash does not decide it again.
+
+        Raises:
+            DestinationForeignError: the progress is that of another source cluster or destination topic.
+            TopicRecreatedError: it is that of an earlier source topic of the same name.
+            LostTailError: the destination no longer holds what the progress says.
+            LostProgressError: the progress is older than the copy, or than what was seen of it.
+            SourceDivergedError: the newest records are not what the source has where they came from.
+            MirrorlakeError: the destination or the source could not be asked.
+        """
+        topic = self._settings.destination.topic
+        found = (await self._client.metadata([topic], refresh=True)).topics.get(topic)
+        if found is None:
+            raise TopicMissingError(f"destination topic {topic} does not exist", topic=topic)
+        start: int | None = None
+
+        def make_seat(progress: MapProgress | None) -> Seat:
+            former = None
+            if progress is not None and self._begins_anew(progress):
+                former, progress = progress, None
+            if progress is not None:
+                self._check(progress, found.topic_id)
+            return self._make_seat(progress, found.topic_id, start, former)
+
+        key = ProgressKey(destination_topic=topic, source=self._settings.source)
+        known = await self._shard.progress_of(key, self._settings.handed_on)
+        self._check_not_older(known)
+        if known is None or self._begins_anew(known):
+            start = await self._find_start()
+        seat = await self._shard.join(
+            key,
+            make_seat=make_seat,
+            handed_on=self._settings.handed_on,
+            own_producer_ids=self._settings.own_producer_ids,
+            copies_lost_again=self._settings.copies_lost_again,
+        )
+        self._seat = seat
+        if self._settings.handed_on is None and known is not None and known.position == seat.taken_end:
+            await self._check_tail(key, known)
+        # Only now: an open that is cut short leaves the failure that asked for it.
+        self.failure = None
+        self._next_offset = self.progress.position = seat.taken_end
+        if not self.progress.claims:
+            self.progress.start_offset = seat.taken_end
+        self.progress.claims += 1
+        await self._shard.flush(seat)
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Queues the delivery's batches, and notes what of it holds no record.
+
+        Raises:
+            RecordTooLargeError: a record is larger than the destination takes; what came before it stays queued.
+            MirrorlakeError: the shard's transaction was given up.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self._seat is not None:
+            self._seat.is_behind = delivery.covered.end_offset < delivery.end_offset
+        if self._settings.stamps_times:
+            stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
+            delivery = replace(delivery, batches=stamps)
+        untouched = self._take_untouched(delivery)
+        for item in neighbours_joined(
+            join_messages(delivery.batches[untouched:]),
+            batch_bytes_max=self._settings.batch_bytes_max,
+            packs=True,
+            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+        ):
+            self._take(item, delivery)
+        self._pass_over(delivery.covered.end_offset)
+
+    async def starts_at(self, log_start: int) -> bool:
+        """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
+        if not self._settings.skips_truncated or self._seat is None or self.failure is not None:
+            return False
+        lost = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
+        self.progress.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
+        self._next_offset = log_start
+        self._shard.advance(self._seat, log_start)
+        return True
+
+    async def finish(self) -> None:
+        """Waits until everything delivered is committed.
+
+        Raises:
+            MirrorlakeError: the shard's transaction was given up; ``progress.position`` is what is safe.
+        """
+        if self._seat is not None and self.failure is None:
+            await self._shard.flush(self._seat)
+        if self.failure is not None:
+            raise self.failure
+
+    def drop_unsent(self) -> None:
+        """Keeps everything: it is part of the shard's transaction."""
+
+    def abandon(self) -> None:
+        """Drops what was not sent; what is in the open transaction is committed or not with the others'."""
+        if self._seat is not None:
+            self._shard.leave(self._seat)
+
+    # --- taking -------------------------------------------------------------------------------------------
+
+    def _take_untouched(self, delivery: Delivery) -> int:
+        """Queues the batches at the head that go on as they are, and returns how many."""
+        taken = 0
+        for item in delivery.batches:
+            if not goes_untouched(item, self._next_offset, self._settings.batch_bytes_max):
+                break
+            header = item.batch.header
+            if header.leader_epoch >= 0:
+                self._leader_epoch = header.leader_epoch
+            offsets = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
+            self._queue(item.batch, offsets, (offsets,), header.max_timestamp, UNTOUCHED_REASON, delivery.frame)
+            taken += 1
+        return taken
+
+    def _take(self, item: ClassifiedBatch | Neighbours, delivery: Delivery) -> None:
+        last = item.items[-1] if isinstance(item, Neighbours) else item
+        header = last.batch.header
+        if header.leader_epoch >= 0:
+            self._leader_epoch = header.leader_epoch
+        if last.path == Path.SKIP:
+            self._pass_over(header.next_offset)
+            self.progress.batches[f"{last.path}:{last.reason}"] += 1
+            return
+        for piece in pieces_of(
+            item,
+            position=self._next_offset,
+            end_offset=header.next_offset,
+            batch_bytes_max=self._settings.batch_bytes_max,
+            packs=True,
+            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+        ):
+            if isinstance(piece, DataPiece):
+                self._queue_piece(piece, delivery)
+            else:
+                self._pass_over(piece.offsets.end_offset)
+
+    def _queue_piece(self, piece: DataPiece, delivery: Delivery) -> None:
+        frame = delivery.frame if piece.is_in_frame else None
+        reason = f"{piece.path}:{piece.reason}"
+        self._queue(piece.batch, piece.offsets, piece.runs, piece.max_timestamp_ms, reason, frame)
+
+    def _queue(
+        self,
+        batch: Batch,
+        offsets: OffsetRange,
+        runs: tuple[OffsetRange, ...],
+        max_timestamp_ms: int,
+        reason: str,
+        frame: PinnedFrame | None,
+    ) -> None:
+        assert self._seat is not None
+        if frame is not None:
+            frame.pin()
+        records = sum(map(len, runs))
+        size_bytes = len(batch.view)
+        append = MapAppend(
+            header=batch.header,
+            data=batch.view,
+            size_bytes=size_bytes,
+            expected_offset=-1,
+            end_offset=offsets.end_offset,
+            records=records,
+            reason=reason,
+            max_timestamp_ms=max_timestamp_ms,
+            frame=frame,
+            seat=self._seat,
+            start_offset=offsets.start_offset,
+            runs=runs,
+            leader_epoch=self._leader_epoch,
+        )
+        self._note_absent(offsets.end_offset - self._next_offset - records)
+        self._next_offset = offsets.end_offset
+        self._queued_bytes += size_bytes
+        self._queued += 1
+        self.progress.saw_timestamps(batch.header.first_timestamp, max_timestamp_ms)
+        self._seat.leader_epoch = self._leader_epoch
+        self._shard.take(self._seat, append)
+
+    def _pass_over(self, end_offset: int) -> None:
+        """Moves on over offsets without a record."""
+        if end_offset <= self._next_offset or self._seat is None:
+            return
+        self._note_absent(end_offset - self._next_offset)
+        self._next_offset = end_offset
+        self._seat.leader_epoch = self._leader_epoch
+        self._shard.advance(self._seat, end_offset)
+
+    def _note_absent(self, offsets: int) -> None:
+        if offsets:
+            self.progress.gap_offsets[GapKind.ABSENT.value] += offsets
+
+    # --- the shard's side ---------------------------------------------------------------------------------
+
+    def let_go(self, append: MapAppend) -> None:
+        """Makes room for what the append held."""
+        had_room = self.has_room
+        self._queued_bytes -= append.size_bytes
+        self._queued -= 1
+        if self.has_room and not had_room:
+            self._changed()
+
+    def committed(self, position: int, appends: list[MapAppend]) -> None:
+        """Counts what a transaction has made safe."""
+        self.progress.position = position
+        now = self._clock.now_seconds()
+        for append in appends:
+            self.progress.records += append.records
+            self.progress.raw_bytes += append.size_bytes
+            self.progress.batches[append.reason] += 1
+            if not self._settings.stamps_times:  # their age at the source is not among what was sent
+                self.progress.saw_latency(now - append.max_timestamp_ms / 1000)
+
+    def shard_failed(self, error: MirrorlakeError) -> None:
+        """Takes that the open transaction was given up."""
+        if self.failure is None:
+            self.failure = error
+            self._seat = None
+            self._changed()
+
+    # --- the seat -----------------------------------------------------------------------------------------
+
+    def _make_seat(
+        self, progress: MapProgress | None, topic_id: str, start: int | None, former: MapProgress | None
+    ) -> Seat:
+        settings = self._settings
+        destination = settings.destination
+        if progress is None:
+            if start is None:
+                raise OutcomeUnknownError(f"the progress of source {settings.source} vanished while it was looked at")
+            position, page = start, OpenPage.at(start)
+        else:
+            position, page = progress.position, progress.page
+            destination = TopicPartition(destination.topic, progress.destination_partition)
+        return Seat(
+            key=ProgressKey(destination_topic=destination.topic, source=settings.source),
+            member=self,
+            source_cluster_id=settings.source_cluster_id,
+            source_topic_id=settings.source_topic_id,
+            destination_topic_id=topic_id,
+            destination=destination,
+            progress=progress,
+            page=page,
+            taken_end=position,
+            committed_end=position,
+            leader_epoch=progress.leader_epoch if progress else -1,
+            keeps_source_time=settings.keeps_source_time,
+            is_new=progress is None,
+            former=former,
+        )
+
+    def _check_not_older(self, progress: MapProgress | None) -> None:
+        """Checks that the progress is not behind what this process has seen committed.
+
+        Raises:
+            LostProgressError: it is, so it was lost.
+        """
+        settings = self._settings
+        seen, found = settings.last_position, progress.position if progress is not None else None
+        if seen is None or settings.copies_lost_again or (found is not None and found >= seen):
+            return
+        if progress is not None and self._begins_anew(progress):
+            return
+        what = "is not there" if found is None else f"says {found}"
+        raise LostProgressError(
+            f"the progress of source {settings.source} in {settings.topics.progress_of(settings.shard)} {what}, and "
+            f"this process has seen offset {seen} committed: the progress was lost, and to go on would copy twice",
+            hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
+            "`offsets` to copy from",
+            expected=seen,
+            found=found,
+        )
+
+    def _begins_anew(self, progress: MapProgress) -> bool:
+        """Tells whether the progress is that of an earlier topic, and the policy is to start over."""
+        known, now = progress.source_topic_id, self._settings.source_topic_id
+        is_same_cluster = progress.source_cluster_id == self._settings.source_cluster_id
+        return self._settings.restarts_recreated and is_same_cluster and bool(known and now) and known != now
+
+    def _check(self, progress: MapProgress, topic_id: str) -> None:
+        check_progress(
+            progress,
+            source=self._settings.source,
+            destination_topic=self._settings.destination.topic,
+            source_cluster_id=self._settings.source_cluster_id,
+            source_topic_id=self._settings.source_topic_id,
+            destination_topic_id=topic_id,
+        )
+
+
+def check_progress(
+    progress: MapProgress,
+    *,
+    source: TopicPartition,
+    destination_topic: str,
+    source_cluster_id: str,
+    source_topic_id: str,
+    destination_topic_id: str,
+) -> None:
+    """Checks that a progress record speaks of the very topics that are there now. Pure; an empty id is not compared.
+
+    Raises:
+        DestinationForeignError: the source is another cluster, or the destination topic was made anew.
+        TopicRecreatedError: the source topic was made anew.
+    """
+    afresh = "give the mirror another name, or mirror to another topic, to copy from the start again"
+    for found, expected, kind, what in (
+        (progress.source_cluster_id, source_cluster_id, DestinationForeignError, "cluster id"),
+        (progress.source_topic_id, source_topic_id, TopicRecreatedError, "topic id"),
+    ):
+        if found and expected and found != expected:
+            raise kind(
+                f"{destination_topic} was filled up to offset {progress.position} from source {source} of {what} "
+                f"{found}, the source now has {what} {expected}",
+                hint=afresh,
+                expected=found,
+                found=expected,
+            )
+    if progress.destination_topic_id and progress.destination_topic_id != destination_topic_id:
+        raise DestinationForeignError(
+            f"destination topic {destination_topic} was deleted and made again (topic id "
+            f"{progress.destination_topic_id}, now {destination_topic_id}) after source {source} was copied "
+            f"up to offset {progress.position}",
+            hint=afresh,
+            expected=progress.destination_topic_id,
+            found=destination_topic_id,
+        )

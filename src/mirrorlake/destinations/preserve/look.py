@@ -1,0 +1,125 @@
+"""What must hold of a destination with equal offsets before anything is appended to it, or deleted from it.
+
+`plan` looks by the same functions as a lease, so that what one refuses the other refuses too.
+"""
+
+from dataclasses import dataclass, replace
+
+from mirrorlake.destinations.preserve.log_start import LogStart
+from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.tail_check import TailCheck
+from mirrorlake.destinations.transactions.claim import Claim, claim_from
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
+
+_NOBODY = ProducerIdentity(producer_id=-1, producer_epoch=-1)
+"""Stands for a transactional id that nobody has used yet, or that we may not ask about."""
+
+
+def own_ids(settings: PreserveSettings, claim: Claim) -> frozenset[int]:
+    """Returns every producer id under which the shard may have written to the partition. Pure."""
+    return settings.own_producer_ids | {claim.producer_id}
+
+
+def check_writers(settings: PreserveSettings, claim: Claim) -> None:
+    """Checks that the partition's leader remembers no producer but ours. Pure.
+
+    Raises:
+        DestinationForeignError: somebody else writes there, or wrote there not long ago.
+        BrokerNotReadyError: a transaction stands open there.
+    """
+    strangers = [each for each in claim.strangers if each not in settings.own_producer_ids]
+    if strangers:
+        raise DestinationForeignError(
+            f"destination {settings.destination} has another writer: producer id {strangers[0]}, "
+            f"ours is {claim.producer_id}",
+            hint="stop that producer and re-create the topic, or mirror to a topic of its own",
+            position=claim.end_offset,
+        )
+    if claim.open_producer_ids:
+        raise BrokerNotReadyError(
+            f"a transaction stands open on destination partition {settings.destination}",
+            hint="it ends by itself at its time-out; kafka-transactions.sh find-hanging shows whose it is",
+        )
+
+
+def tail_check_of(
+    settings: PreserveSettings, *, source_client: ClusterClient, destination_client: ClusterClient
+) -> TailCheck:
+    """Returns what compares the tails of a partition and its copy."""
+    return TailCheck(
+        source_client,
+        settings.source,
+        destination_client,
+        settings.destination,
+        source_is_compacted=settings.source_is_compacted,
+        destination_is_compacted=settings.destination_is_compacted,
+        compares_timestamps=settings.keeps_log_append_time,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a destination cluster says of a partition and of those who wrote to it.
+
+    ``shard`` is what the coordinator says of the shard's transactional id, None where it was never used; ``former`` of
+    those of other mirrors whose copy goes on under this one. ``state`` is what the partition's leader knows.
+    """
+
+    shard: TransactionState | MirrorlakeError | None
+    former: tuple[TransactionState | MirrorlakeError | None, ...]
+    state: AppendState | MirrorlakeError
+
+
+async def look(
+    settings: PreserveSettings,
+    seen: Seen,
+    *,
+    source_client: ClusterClient,
+    destination_client: ClusterClient,
+    asks_whether_new: bool,
+) -> bool:
+    """Does what a lease does before its first effect, and reads only: writers, then the tails, then the beginning.
+
+    A transaction of ours that stands open belongs to somebody who is filling a gap: what lies below it is looked at.
+    Where this user may not ask for the shard's producer id, and the state record names none, nobody can be called a
+    stranger; the tails are compared all the same.
+
+    Returns:
+        Whether the copy is new: the log is empty, or is being filled up to where the source's begins. Not looked at
+        unless ``asks_whether_new``.
+
+    Raises:
+        DestinationForeignError: somebody else writes there, or wrote there.
+        DestinationAheadError: the source's log ends below the position.
+        MirrorlakeError: a side could not be read; nothing is concluded.
+    """
+    shard, state = seen.shard, seen.state
+    if isinstance(state, MirrorlakeError):
+        raise state
+    if isinstance(shard, MirrorlakeError) and not isinstance(shard, PermissionDeniedError):
+        raise shard
+    claim = claim_from(_identity(shard), state, leader=-1)
+    known = {each.producer_id for each in (shard, *seen.former) if isinstance(each, TransactionState)}
+    settings = replace(settings, own_producer_ids=settings.own_producer_ids | known)
+    own = settings.own_producer_ids
+    if own or not isinstance(shard, PermissionDeniedError):
+        check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)))
+    position = min([claim.end_offset, *_open_from(state, own)])
+    check = tail_check_of(settings, source_client=source_client, destination_client=destination_client)
+    await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
+    if position == 0 or not asks_whether_new:
+        return position == 0
+    return await LogStart(destination_client, settings.destination).holds_only_fillers(position, own)
+
+
+def _identity(found: TransactionState | MirrorlakeError | None) -> ProducerIdentity:
+    if isinstance(found, TransactionState):
+        return ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
+    return _NOBODY
+
+
+def _open_from(state: AppendState, own: frozenset[int]) -> list[int]:
+    starts = [each.transaction_start_offset for each in state.producers if each.producer_id in own]
+    return [start for start in starts if start is not None]

@@ -1,0 +1,621 @@
+"""Kafka destination, ``offsets: preserve``: every record gets the offset it has at the source.
+
+Order of effects for one partition, each step waited for:
+
+1. claim: the producer's last sequence at the leader, then the leader's log end (``claim``); a transaction of
+   ours that stands open is ended first (``gap_filler``);
+2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``); only then, and before
+   the first batch, are fillers deleted with which the log begins, each of them looked at, up to the source's log start
+   (``log_start``);
+3. the first batch alone, until its answer carries the expected base offset;
+4. then up to five batches in flight, one where the partition may have forgotten the producer;
+5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with.
+
+Every answer's base offset is checked. Anything unexpected: the answers still outstanding are read first, then the
+claim starts again from 1. Nothing is ever sent after the lease's deadline.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
+from mirrorlake.destinations.interface import Delivery, PinnedFrame, Progress
+from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, goes_untouched, neighbours_joined
+from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
+from mirrorlake.destinations.preserve.log_start import LogStart
+from mirrorlake.destinations.preserve.look import check_writers, own_ids
+from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
+from mirrorlake.destinations.record_clock import is_expected, times_kept
+from mirrorlake.destinations.stamping import stamped
+from mirrorlake.destinations.transactions.claim import Claim, ClaimReader
+from mirrorlake.destinations.transactions.gap_cost import fill_seconds
+from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
+from mirrorlake.errors import (
+    MirrorlakeError,
+    MisalignedError,
+    NotOwnerError,
+    OutcomeUnknownError,
+    PositionMovedError,
+    RecordTooLargeError,
+    SourceGapError,
+)
+from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
+from mirrorlake.kafka.wire.error_codes import error_for
+from mirrorlake.kafka.wire.produce import ProducedPartition
+from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+
+QUEUE_BYTES_MAX = 8 << 20
+"""What one partition may hold back before the reader leaves it out: a whole answer of the source."""
+
+STATE_AGE_MS_MAX = 12 * 3600 * 1000
+"""Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
+timestamps, so after batches older than this the state may be gone at the next check."""
+
+NO_LIMIT = 1 << 62
+
+
+@dataclass(slots=True)
+class _Fill:
+    """A gap that waits in the queue; grows while further gaps follow it directly."""
+
+    gap: Gap
+    timestamp_ms: int | None = None
+    deletes: bool = False
+
+
+class PreserveSink:
+    """Appends the batches of one source partition at their own offsets, and fills its gaps.
+
+    Args:
+        settings: what goes where.
+        claims: reads claims at the destination cluster.
+        channel_to: gives the produce channel to a broker of the destination cluster.
+        check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
+        filler: fills the gaps of the shard, shared by its partitions.
+        log_start: the beginning of the destination partition.
+        clock: the wall clock tells how old a batch is.
+        fill_from_seconds: reading of ``clock.elapsed_seconds`` before which no gap is filled.
+        changed: called whenever ``has_room`` or ``failure`` changed.
+        crash_point: called before every step; for tests.
+    """
+
+    def __init__(
+        self,
+        settings: PreserveSettings,
+        *,
+        claims: ClaimReader,
+        channel_to: Callable[[int], Awaitable[AppendChannel]],
+        check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
+        filler: GapFiller,
+        log_start: LogStart,
+        clock: Clock,
+        fill_from_seconds: float,
+        changed: Callable[[], None],
+        crash_point: CrashPoint = no_crash,
+    ) -> None:
+        self.progress = Progress()
+        self.failure: MirrorlakeError | None = None
+        self.topic = settings.destination.topic
+        self.partition = settings.destination.partition
+        self._settings = settings
+        self._claims = claims
+        self._channel_to = channel_to
+        self._check_tail = check_tail
+        self._filler = filler
+        self._log_start = log_start
+        self._clock = clock
+        self._fill_from = fill_from_seconds
+        self._changed = changed
+        self._crash_point = crash_point
+        self._needs_tail_check = settings.needs_tail_check
+        self._claim: Claim | None = None
+        self._channel: AppendChannel | None = None
+        self._queue: deque[Append | _Fill] = deque()
+        self._queued_bytes = 0
+        self._fills_queued = 0
+        self._in_flight: deque[Append] = deque()
+        self._filling: asyncio.Task[None] | None = None
+        self._is_proven = False
+        self._is_over = False
+        self._fillers_end = 0
+        self._own_ids: frozenset[int] = frozenset()
+        self._sequence = 0
+        self._next_offset = 0
+        self._last_timestamp_ms: int | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        handed_on = settings.handed_on
+        filler.join(self.progress, handed_on.identity if handed_on is not None else None)
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset the next delivery must start at."""
+        return self._next_offset
+
+    @property
+    def has_room(self) -> bool:
+        """False while the queue holds its maximum of bytes."""
+        return self._queued_bytes < QUEUE_BYTES_MAX
+
+    @property
+    def is_endless(self) -> bool:
+        """Always: a live destination takes whatever comes."""
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Where the lease's time ended before all was sent or filled; else a live destination takes whatever comes."""
+        return self._is_over
+
+    async def open(self) -> None:
+        """Claims the partition: reads sequence, then log end, and checks the tail where the owner is new.
+
+        Raises:
+            DestinationForeignError: somebody else writes there, or wrote there.
+            MirrorlakeError: the destination could not be read.
+        """
+        await self._idle.wait()
+        self._is_proven = False
+        claim = await self._read_claim()
+        if claim.has_open_transaction:
+            await self._filler.clean(self._settings.destination)
+            self._needs_tail_check = True
+            claim = await self._read_claim()
+        check_writers(self._settings, claim)
+        self._own_ids = own_ids(self._settings, claim)
+        if self._needs_tail_check or self._has_moved(claim):
+            self._crash_point(Step.CHECK_TAIL)
+            # Who is not the owner does not know under which ids the owners before have written.
+            known = None if self._settings.not_owner_because else self._own_ids
+            await self._check_tail(claim.end_offset, known)
+            # Only now: where the tail is not ours nothing is.
+            self._fillers_end = await self._log_start.fillers_end(claim.end_offset, self._own_ids)
+            self._needs_tail_check = False
+        await self._go_on_with(claim)
+        self._next_offset = claim.end_offset
+        # Only now: an open that is cut short leaves the failure that asked for it.
+        self.failure = None
+        self.progress.position = claim.end_offset
+        if not self.progress.claims:
+            self.progress.start_offset = claim.end_offset
+        self.progress.claims += 1
+
+    def _has_moved(self, claim: Claim) -> bool:
+        """Returns whether the log ends elsewhere than where this process' last lease left it.
+
+        A late batch of its own may have come in after the broker forgot the producer, or a stranger wrote.
+        """
+        last = self._settings.last_position
+        return not self.progress.claims and last is not None and claim.end_offset != last
+
+    async def _read_claim(self) -> Claim:
+        self._crash_point(Step.READ_CLAIM)
+        return await self._claims.read(self._settings.destination, self._settings.transactional_id)
+
+    async def _go_on_with(self, claim: Claim) -> None:
+        self._channel = await self._channel_to(claim.leader)
+        self._claim = claim
+        self._sequence = claim.next_sequence
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Queues the delivery's batches and gaps; they are sent and filled as answers make room.
+
+        Raises:
+            SourceGapError: an offset holds no record, and gaps are refused; what came before it stays queued.
+            RecordTooLargeError: a record is larger than the destination takes.
+            MirrorlakeError: an earlier batch failed.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self._is_over:
+            return
+        if self._fillers_end:
+            # The owner before may have died between filling up to the source's log start and deleting the fillers.
+            await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
+        try:
+            if self._settings.stamps_times:
+                stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
+                delivery = replace(delivery, batches=stamps)
+            untouched = self._take_untouched(delivery)
+            for item in neighbours_joined(
+                join_messages(delivery.batches[untouched:]),
+                batch_bytes_max=self._settings.batch_bytes_max,
+                packs=False,
+                keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+            ):
+                for piece in pieces_of(
+                    item,
+                    position=self._next_offset,
+                    end_offset=NO_LIMIT,
+                    batch_bytes_max=self._settings.batch_bytes_max,
+                    packs=False,
+                    keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+                ):
+                    if isinstance(piece, DataPiece):
+                        self._take_piece(piece, delivery)
+                    else:
+                        self._take_gap(piece)
+            if delivery.covered.end_offset > self._next_offset:
+                rest = OffsetRange(start_offset=self._next_offset, end_offset=delivery.covered.end_offset)
+                self._take_gap(GapPiece(offsets=rest, reason="no batch covers them"))
+        except RecordTooLargeError as error:
+            raise self._too_large(error) from error
+        finally:
+            self._send()  # what came before is right where it is
+
+    def _take_untouched(self, delivery: Delivery) -> int:
+        """Queues the batches at the head that go on as they are, and returns how many."""
+        taken = 0
+        for item in delivery.batches:
+            if not goes_untouched(item, self._next_offset, self._settings.batch_bytes_max):
+                break
+            header = item.batch.header
+            self._take(item.batch, header.next_offset, header.max_timestamp, UNTOUCHED_REASON, delivery.frame)
+            taken += 1
+        return taken
+
+    def _take_piece(self, piece: DataPiece, delivery: Delivery) -> None:
+        frame = delivery.frame if piece.is_in_frame else None
+        reason = f"{piece.path}:{piece.reason}"
+        self._take(piece.batch, piece.offsets.end_offset, piece.max_timestamp_ms, reason, frame)
+
+    def _take(
+        self, batch: Batch, end_offset: int, max_timestamp_ms: int, reason: str, frame: PinnedFrame | None
+    ) -> None:
+        header = batch.header
+        if frame is not None:
+            if self._fills_queued:
+                # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
+                batch, frame = batch._replace(view=memoryview(bytearray(batch.view))), None
+            else:
+                frame.pin()
+        if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
+            gap.timestamp_ms = max_timestamp_ms  # a record's; the header's base may be a delete horizon
+        size_bytes = len(batch.view)
+        self._queue.append(
+            Append(
+                header=header,
+                data=batch.view,
+                size_bytes=size_bytes,
+                expected_offset=self._next_offset,
+                end_offset=end_offset,
+                records=header.record_count,
+                reason=reason,
+                max_timestamp_ms=max_timestamp_ms,
+                frame=frame,
+            )
+        )
+        self._queued_bytes += size_bytes
+        self._next_offset = end_offset
+        self._last_timestamp_ms = max_timestamp_ms
+        self.progress.saw_timestamps(header.first_timestamp, max_timestamp_ms)
+        self._idle.clear()
+
+    def _take_gap(self, piece: GapPiece) -> None:
+        if self._settings.gap_fill is GapFill.REFUSE:
+            raise self._refused(piece)
+        self._queue_fill(_Fill(Gap(offsets=piece.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
+
+    def _queue_fill(self, fill: _Fill) -> None:
+        last = self._queue[-1] if self._queue else None
+        is_in_work = self._filling is not None and len(self._queue) == 1
+        if isinstance(last, _Fill) and last.gap.kind is fill.gap.kind and not is_in_work:
+            joined = OffsetRange(start_offset=last.gap.offsets.start_offset, end_offset=fill.gap.offsets.end_offset)
+            last.gap = Gap(offsets=joined, kind=last.gap.kind)
+        else:
+            self._queue.append(fill)
+            self._fills_queued += 1
+        self._next_offset = fill.gap.offsets.end_offset
+        self._idle.clear()
+
+    async def starts_at(self, log_start: int) -> bool:
+        """Fills ``[next_offset, log_start)``, where the copy is new or the policy says so.
+
+        At the beginning of a copy by fillers that are deleted at once, so that the destination's log begins where
+        the source's does; later as ``gap_fill`` says, recorded as truncated.
+
+        Raises:
+            SourceGapError: that is more than may be filled.
+        """
+        if self._settings.gap_fill is GapFill.REFUSE or self.failure is not None:
+            return False
+        offsets = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
+        is_new = self._next_offset == 0 or await self._log_start.holds_only_fillers(self._next_offset, self._own_ids)
+        if not (is_new or self._settings.skips_truncated):
+            return False
+        if len(offsets) > self._settings.gap_fill_offsets_max:
+            raise self._too_long(offsets)
+        self._fillers_end = 0
+        self._queue_fill(_Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
+        self._send()
+        return True
+
+    async def finish(self) -> None:
+        """Waits until every queued batch is answered and every queued gap filled.
+
+        Raises:
+            MirrorlakeError: an append or a fill failed; ``progress.position`` is what is safe.
+        """
+        await self._idle.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def is_settled(self) -> bool:
+        """True where every append is answered, and no gap is being filled."""
+        return not self._in_flight and self._filling is None
+
+    def drop_unsent(self) -> None:
+        """Forgets the batches and gaps that wait; what is in flight, or being filled, is still waited for."""
+        if self.failure is not None or not self._queue:
+            return
+        in_work = self._queue.popleft() if self._filling is not None else None
+        self._drop_queue()
+        if isinstance(in_work, _Fill):
+            self._queue.append(in_work)
+            self._fills_queued = 1
+        self._is_over = True
+        self._after_answer()
+
+    def abandon(self) -> None:
+        """Drops what is queued; what is in flight is unknown."""
+        if self._in_flight:
+            self._filler.distrust()
+        if self._filling is not None:
+            self._filling.cancel()
+        self._fail(OutcomeUnknownError("the lease ended before every append was answered"))
+
+    # --- gaps ---------------------------------------------------------------------------------------------
+
+    async def _fill(self, fill: _Fill) -> None:
+        """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
+        try:
+            if not await self._may_fill(fill):
+                self._filling = None
+                self._filled(fill, fill.gap.offsets.start_offset)
+                return
+            self._crash_point(Step.FILL_GAP)
+            claim = await self._filler.fill(self._gap_to_fill(fill))
+            if fill.deletes and claim.end_offset == fill.gap.offsets.end_offset:
+                await self._delete_fillers(claim.end_offset)
+            await self._go_on_with(claim)
+        except MirrorlakeError as error:
+            self._filling = None
+            self._fail(error)
+            return
+        self._filling = None
+        self._filled(fill, claim.end_offset)
+
+    async def _may_fill(self, fill: _Fill) -> bool:
+        """Waits until no owner before can still be at work; False where this lease ends before that.
+
+        Raises:
+            NotOwnerError: this process could not take the mirror over.
+        """
+        if reason := self._settings.not_owner_because:
+            raise NotOwnerError(
+                f"source {self._settings.source} has no records at offsets {fill.gap.offsets}, and only the owner "
+                f"of the mirror may fill them in {self._settings.destination}; this process could not become it: "
+                f"{reason}",
+                hint="remove what stands in the way; copying goes on by itself within seconds",
+                position=fill.gap.offsets.start_offset,
+            )
+        if self._fill_from >= self._filler.until_seconds:
+            return False
+        await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))
+        return True
+
+    async def _delete_fillers(self, before: int) -> None:
+        self._crash_point(Step.DELETE_FILLERS)
+        await self._log_start.delete_all(before, self._own_ids)
+        self._fillers_end = 0
+
+    def _filled(self, fill: _Fill, end_offset: int) -> None:
+        self._is_proven = False
+        if self.failure is not None:  # abandoned meanwhile
+            self._after_answer()
+            return
+        self._queue.popleft()
+        self._fills_queued -= 1
+        if end_offset < fill.gap.offsets.end_offset:
+            # The lease's time ended inside the gap. Nothing is in flight: the next lease goes on from there.
+            self._is_over = True
+            self._drop_queue()
+            self._next_offset = end_offset
+            self._changed()
+        self._after_answer()
+
+    def _gap_to_fill(self, fill: _Fill) -> GapToFill:
+        now_ms = int(self._clock.now_seconds() * 1000)
+        return GapToFill(
+            partition=self._settings.destination,
+            offsets=fill.gap.offsets,
+            gap_fill=GapFill.FILLER if fill.deletes else self._settings.gap_fill,
+            batch_bytes_max=self._settings.batch_bytes_max,
+            # No destination takes one that is far ahead of its clock.
+            timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
+            has_key=self._settings.destination_is_compacted,
+            moved=lambda end: self._moved_in_gap(fill.gap.kind, end),
+        )
+
+    def _moved_in_gap(self, kind: GapKind, end_offset: int) -> None:
+        offsets = OffsetRange(start_offset=self.progress.position, end_offset=end_offset)
+        self.progress.add_gap(Gap(offsets=offsets, kind=kind))
+        self.progress.position = end_offset
+
+    # --- the channel's side -------------------------------------------------------------------------------
+
+    def next_append(self) -> Append | None:
+        """Hands the channel the next batch where the claim allows one more in flight, addressed to it."""
+        if not self._queue or self.failure is not None or self._filling is not None:
+            return None
+        head = self._queue[0]
+        if isinstance(head, _Fill) or len(self._in_flight) >= self._in_flight_max(head):
+            return None
+        self._crash_point(Step.SEND_BATCH)
+        self._queue.popleft()
+        assert self._claim is not None
+        # Only now: the epoch and the sequence are those of the claim, which a gap before this batch has changed.
+        prepare_for_append(
+            Batch(head.header, head.data),
+            producer_id=self._claim.producer_id,
+            producer_epoch=self._claim.producer_epoch,
+            base_sequence=self._sequence,
+        )
+        self._sequence = next_sequence(self._sequence, head.records)
+        self._in_flight.append(head)
+        return head
+
+    def _in_flight_max(self, head: Append) -> int:
+        if not self._is_proven:
+            return 1
+        # An old batch is sent alone, so of those in flight the first tells for all.
+        oldest = head.max_timestamp_ms
+        if self._in_flight:
+            oldest = min(oldest, self._in_flight[0].max_timestamp_ms)
+        if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
+            return 1
+        return REQUESTS_IN_FLIGHT_MAX
+
+    def answered(self, append: Append, answer: ProducedPartition) -> None:
+        """Checks the broker's answer: no error, and exactly the offset the records have at the source."""
+        self._crash_point(Step.TAKE_ANSWER)
+        self._let_go(append)
+        if answer.error_code or answer.base_offset != append.expected_offset:
+            self._filler.distrust()
+        if answer.error_code:
+            self._fail(
+                error_for(
+                    answer.error_code,
+                    what=f"append{size_said(append, answer)} to destination {self._settings.destination} at offset "
+                    f"{append.expected_offset}" + (f": {answer.error_message}" if answer.error_message else ""),
+                    topic=self.topic,
+                    partition=self.partition,
+                )
+            )
+        elif answer.base_offset < append.expected_offset:
+            self._fail(
+                PositionMovedError(
+                    f"destination {self._settings.destination} answered offset {answer.base_offset} for "
+                    f"{append.expected_offset}: another writer of this mirror had sent the same sequence"
+                )
+            )
+        elif answer.base_offset > append.expected_offset:
+            self._fail(
+                MisalignedError(
+                    f"destination {self._settings.destination} is misaligned: the records of source offset "
+                    f"{append.expected_offset} landed at {answer.base_offset}, so somebody else wrote there",
+                    hint="stop the other writer, then delete and re-create the destination topic",
+                    expected_offset=append.expected_offset,
+                    found_offset=answer.base_offset,
+                )
+            )
+        elif not is_expected(answer.log_append_time_ms, keeps_source_time=self._settings.keeps_source_time):
+            self._fail(self._other_clock(append))
+        elif self.failure is None:
+            self._accepted(append)
+        self._after_answer()
+
+    def _other_clock(self, append: Append) -> MirrorlakeError:
+        """Returns what it means that the answer speaks of another clock than ``timestamp-mode``."""
+        if not self._settings.keeps_log_append_time:
+            return times_kept(self._settings.destination, append.expected_offset)
+        # That may be the time of a batch the broker knew already: what was stored tells, and the tail check reads it.
+        return OutcomeUnknownError(
+            f"destination {self._settings.destination} may have given the record at offset {append.expected_offset} "
+            "its own time; it is looked at"
+        )
+
+    def answer_lost(self, append: Append, error: MirrorlakeError) -> None:
+        """The batch may be there, or still come: claim again, compare the tail, and fill no gap under this identity."""
+        self._let_go(append)
+        self._filler.distrust()
+        self._fail(error)
+        self._after_answer()
+
+    def _accepted(self, append: Append) -> None:
+        self._is_proven = True
+        self.progress.position = append.end_offset
+        self.progress.records += append.records
+        self.progress.raw_bytes += append.size_bytes
+        self.progress.batches[append.reason] += 1
+        if not self._settings.stamps_times:  # their age at the source is not among what was sent
+            self.progress.saw_latency(self._clock.now_seconds() - append.max_timestamp_ms / 1000)
+        if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
+            self._changed()
+
+    def _let_go(self, append: Append) -> None:
+        self._in_flight.remove(append)
+        self._queued_bytes -= append.size_bytes
+        append.let_go()
+
+    def _after_answer(self) -> None:
+        if not self._in_flight and not self._queue and self._filling is None:
+            self._idle.set()
+        elif self.failure is None:
+            self._send()
+
+    def _send(self) -> None:
+        """Lets the channel send, or begins to fill where a gap is next and nothing is in flight."""
+        if not self._queue or self._channel is None or self.failure is not None or self._filling is not None:
+            return
+        head = self._queue[0]
+        if not isinstance(head, _Fill):
+            self._channel.notify(self)
+        elif not self._in_flight:
+            self._filling = asyncio.create_task(self._fill(head))
+
+    def _fail(self, error: MirrorlakeError) -> None:
+        """Keeps the first failure, drops what was not sent; the answers still outstanding are waited for."""
+        if self.failure is None:
+            self.failure = error
+        self._needs_tail_check = True
+        self._drop_queue()
+        if not self._in_flight:
+            self._idle.set()
+        self._changed()
+
+    def _drop_queue(self) -> None:
+        for item in self._queue:
+            if isinstance(item, Append):
+                self._queued_bytes -= item.size_bytes
+                item.let_go()
+        self._queue.clear()
+        self._fills_queued = 0
+
+    # --- refusals -----------------------------------------------------------------------------------------
+
+    def _refused(self, piece: GapPiece) -> MirrorlakeError:
+        start, end = piece.offsets.start_offset, piece.offsets.end_offset
+        return SourceGapError(
+            f"source {self._settings.source} has no record at offsets {start}…{end - 1} ({piece.reason}), so "
+            f"destination {self._settings.destination} cannot get equal offsets past {start}",
+            hint="use `gap-fill: markers`, `gap-fill: filler` or `offsets: map`, or send this topic to an archive "
+            "destination, which records gaps",
+            position=start,
+            gap_end=end,
+        )
+
+    def _too_long(self, offsets: OffsetRange) -> MirrorlakeError:
+        minutes = fill_seconds(len(offsets), GapFill.FILLER) / 60
+        return SourceGapError(
+            f"source {self._settings.source} starts at offset {offsets.end_offset}: destination "
+            f"{self._settings.destination} would have to be filled by {len(offsets)} offsets from "
+            f"{offsets.start_offset} on, about {minutes:.0f} minutes",
+            hint="raise `gap-fill-max-offsets` of the destination, or use `offsets: map`",
+            position=offsets.start_offset,
+            log_start=offsets.end_offset,
+        )
+
+    def _too_large(self, error: RecordTooLargeError) -> MirrorlakeError:
+        return RecordTooLargeError(
+            f"source {self._settings.source}: {error.message}; destination topic {self.topic} takes "
+            f"{self._settings.batch_bytes_max} bytes",
+            hint=f"raise max.message.bytes of {self.topic} to at least {error.facts['bytes']}, and segment.bytes where "
+            "that is lower",
+            **error.facts,
+        )

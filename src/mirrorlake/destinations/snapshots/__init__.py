@@ -1,0 +1,1 @@
+"""Snapshots: the latest value of every key up to an offset."""

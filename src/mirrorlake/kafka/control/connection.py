@@ -1,0 +1,645 @@
+"""One connection to one broker: requests go out in order, answers come back in order, the loop never blocks.
+
+Our own non-blocking socket on the event loop instead of asyncio's streams, because a mirror lives from not
+copying: frames are received straight into pooled buffers and batches are sent straight out of them.
+"""
+
+import asyncio
+import socket
+import ssl
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Final, Protocol
+
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    CorruptBatchError,
+    MirrorlakeError,
+    NotKafkaError,
+    RequestTimeoutError,
+    TokenUnavailableError,
+    UnsupportedError,
+)
+from mirrorlake.kafka.control.dial import dial
+from mirrorlake.kafka.security.sasl import authenticate
+from mirrorlake.kafka.security.tls import TlsSocket, open_tls
+from mirrorlake.kafka.security.tls_context import tls_context
+from mirrorlake.kafka.security.tls_errors import tls_error
+from mirrorlake.kafka.wire.apis import FLEXIBLE_SINCE, OLDEST_KAFKA, SINCE, VERSION_CAPS, VERSION_FLOORS, Api, lacks
+from mirrorlake.kafka.wire.buffers import BufferPool
+from mirrorlake.kafka.wire.frame import Frame
+from mirrorlake.kafka.wire.frame_reader import FrameReader
+from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_stranger, hint_about_stranger
+from mirrorlake.kafka.wire.settings import ClusterSettings, format_server
+
+RECEIVE_BYTES_PER_TURN: Final = 1 << 20
+"""How much one connection reads before the others have their turn."""
+WAKE_BYTES_MAX: Final = 512 << 10
+"""How much of a large frame may gather in the kernel before we are woken for it; it comes in many small pieces."""
+WAKE_BYTES_MIN: Final = 64 << 10
+"""For less than this we are woken at the first byte: to say otherwise costs a system call, and one to take it back."""
+LOOP_STOOD_STILL_SECONDS: Final = 0.5
+"""A timer later than this means that the loop was kept busy (a kernel being compiled) or the machine slept."""
+PARTS_PER_SEND: Final = 1024
+"""IOV_MAX of Linux: how many pieces one sendmsg takes."""
+REAUTHENTICATE_FACTOR: Final = 0.85
+"""Of a session's lifetime: when credentials are shown again (KIP-368; Kafka's client takes 0.85 to 0.95)."""
+REAUTHENTICATE_SECONDS_MIN: Final = 1.1
+"""Brokers take one login per second on a connection (``KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
+TOKEN_RETRY_SECONDS: Final = 1.0
+"""Pause before another try to re-authenticate where no token could be had and the session has not ended yet."""
+
+_HEADER = struct.Struct(">ihhih")
+_CORRELATION_ID_MAX = 0x7FFF_FFFF
+_LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
+
+Buffer = bytes | bytearray | memoryview
+
+
+class _Answer(Protocol):
+    """Where an answer goes: a future, or what takes it at once."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Frame, /) -> None: ...
+
+    def set_exception(self, exception: MirrorlakeError, /) -> None: ...
+
+
+class _TakenAtOnce:
+    """Hands an answer on in the moment it comes; a failure one turn of the loop later, as a future would."""
+
+    __slots__ = ("_is_done", "_loop", "_lost", "_taken")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, taken: Callable[[Frame], None], lost: Callable[[MirrorlakeError], None]
+    ) -> None:
+        self._loop = loop
+        self._taken = taken
+        self._lost = lost
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: Frame, /) -> None:
+        self._is_done = True
+        try:
+            self._taken(result)
+        except Exception as error:  # noqa: BLE001 - a bug of its taker must not leave the next answers half read
+            self._loop.call_exception_handler({"message": "an answer could not be taken", "exception": error})
+
+    def set_exception(self, exception: MirrorlakeError, /) -> None:
+        self._is_done = True
+        # Later, because a connection may break while its user is in the middle of sending.
+        self._loop.call_soon(self._lost, exception)
+
+
+class _Pending:
+    """A request without its answer."""
+
+    __slots__ = ("answer", "api", "correlation_id", "deadline", "is_flexible")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        api: int,
+        is_flexible: bool,
+        deadline: float,
+        answer: _Answer,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.api = api
+        self.is_flexible = is_flexible
+        self.deadline = deadline
+        self.answer = answer
+
+
+class Connection:
+    """An open connection to a broker; made by `open`, used from one event loop only.
+
+    Brokers handle the requests of one connection one after the other, so a fetch that waits for data holds up
+    everything behind it: control requests belong on another connection.
+
+    Attributes:
+        host: the broker's name or address, as it was asked for.
+        port: its port.
+        versions: lowest and highest version the broker knows, by API key.
+        logins: how often the broker has been shown credentials with success.
+        login_due: reading of the loop's clock from which the next request shows them again; infinite without a limit.
+    """
+
+    def __init__(
+        self, sock: socket.socket | TlsSocket, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.versions: Mapping[int, tuple[int, int]] = {Api.API_VERSIONS: (0, 0)}
+        self.logins = 0
+        self._client_id = settings.client_id.encode("ascii")
+        self._frame_bytes_max = buffers.frame_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._tls = sock if isinstance(sock, TlsSocket) else None
+        self._settings = settings
+        self.login_due = float("inf")
+        self._session_ends = float("inf")
+        self._reauthentication: asyncio.Task[None] | None = None
+        self._held: deque[tuple[_Pending, list[Buffer], int]] | None = None  # requests, while re-authenticating
+        self._is_greeted = False  # whether the peer has shown that it speaks Kafka
+        self._close_reason: MirrorlakeError | None = None
+        self._correlation_id = 0
+        self._pending: deque[_Pending] = deque()
+        self._unsent: deque[Buffer] = deque()
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._armed_for = 0.0
+        self._reader = FrameReader(buffers, deliver=self._deliver, refuse=self._refuse_frame, resume=self._resume)
+        self._paused_at = 0.0
+        self._wakes_at_bytes = 1
+        self._loop.add_reader(sock, self._on_readable)
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(cls, host: str, port: int, *, settings: ClusterSettings, buffers: BufferPool) -> "Connection":
+        """Connects, with TLS where it is set, asks the peer which APIs it knows, and logs in where SASL is set.
+
+        Raises:
+            BrokerUnreachableError: no address, no connection, or closed before an answer.
+            RequestTimeoutError: connected, but silent.
+            NotKafkaError: something else answered.
+            UnsupportedError: the peer does not know ApiVersions, has no TLS version in common, or wants no SASL.
+            UntrustedBrokerError: its certificate is not one to trust.
+            AuthenticationFailedError: it refuses the credentials.
+            TokenUnavailableError: the token endpoint does not answer.
+            ConfigurationError: a file with a certificate, key or secret cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + settings.connect_timeout_seconds
+        sock = await dial(host, port, timeout_seconds=settings.connect_timeout_seconds)
+        secured = await _secured(sock, host, port, settings, timeout_seconds=max(0.1, ends - loop.time()))
+        connection = cls(secured, host, port, settings=settings, buffers=buffers)
+        try:
+            left = max(0.1, ends - loop.time())
+            with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=left) as frame:
+                connection.versions = decode_api_versions(frame.view, peer=connection.address)
+                connection._is_greeted = True
+            if settings.security.sasl is not None:
+                await connection._authenticate(timeout_seconds=max(0.1, ends - loop.time()))
+        except BaseException as error:
+            connection.close("the handshake failed")
+            if isinstance(error, RequestTimeoutError):
+                raise RequestTimeoutError(
+                    f"{connection.address} accepted the connection and stayed silent for "
+                    f"{settings.connect_timeout_seconds:g} s",
+                    hint="the broker hangs, or the port belongs to something that waits to be spoken to",
+                    address=connection.address,
+                ) from None
+            raise
+        return connection
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        return format_server(self.host, self.port)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._close_reason is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests without an answer."""
+        return len(self._pending) + len(self._held or ())
+
+    def close(self, reason: str) -> None:
+        """Closes at once. Idempotent. Every request without an answer fails with BrokerUnreachableError."""
+        self._fail(BrokerUnreachableError(f"connection to {self.address} closed: {reason}", address=self.address))
+
+    def version(self, api: Api) -> int:
+        """Returns the highest version of an API that both sides know and that is not above our cap.
+
+        Raises:
+            UnsupportedError: the broker lacks the API, or every version that carries what is needed.
+        """
+        if lacks(self.versions, api):
+            raise self.unsupported(api)
+        return min(self.versions[api][1], VERSION_CAPS[api])
+
+    def knows(self, api: Api, version: int) -> bool:
+        """Tells whether the broker knows a version of an API; one above our cap is for who has a reason to send it."""
+        lowest, highest = self.versions.get(api, (0, -1))
+        return lowest <= version <= highest
+
+    def unsupported(self, api: Api) -> UnsupportedError:
+        """Returns the error that says which versions of an API are needed, and what the broker knows instead."""
+        floor, cap = VERSION_FLOORS[api], VERSION_CAPS[api]
+        return self._unsupported(api, f"{floor} to {cap}" if floor < cap else str(cap))
+
+    def _unsupported(self, api: int, wanted: str) -> UnsupportedError:
+        title = Api(api).title if api in FLEXIBLE_SINCE else f"API {api}"
+        known = self.versions.get(api)
+        has = f"only knows versions {known[0]} to {known[1]}" if known else "does not know it"
+        return UnsupportedError(
+            f"{title} version {wanted} is needed, and the broker at {self.address} {has}",
+            hint=f"Apache Kafka {SINCE.get(api, OLDEST_KAFKA)} or newer is needed",
+            address=self.address,
+            api=title,
+        )
+
+    # -- sending --------------------------------------------------------------------------------------------
+
+    async def request(self, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float) -> Frame:
+        """Sends a request and waits for its answer.
+
+        See `send`. Cancelling gives the answer up, not the connection.
+
+        Raises:
+            BrokerUnreachableError: the connection is closed, or broke before the answer.
+            RequestTimeoutError: no answer in time; the connection is closed then, as answers come in order.
+            UnsupportedError: the broker does not know this version.
+        """
+        return await self.send(api_key, api_version, body, timeout_seconds=timeout_seconds)
+
+    def send(
+        self, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
+    ) -> "asyncio.Future[Frame]":
+        """Queues a request behind those before it and returns the future of its answer.
+
+        The order of calls is the order on the wire. The parts of the body are not copied: they must not
+        change until the answer is there (or the connection closed).
+
+        Args:
+            api_key: see `Api`.
+            api_version: must lie in what the broker knows.
+            body: contiguous pieces of bytes, sent one after the other.
+            timeout_seconds: time for sending and answering. Time in which we ourselves had no buffer for an
+                answer is not counted, nor is time in which the event loop stood still.
+
+        Raises:
+            BrokerUnreachableError: the connection is closed already; nothing was sent.
+            UnsupportedError: the broker does not know this version; nothing was sent.
+        """
+        answer: asyncio.Future[Frame] = self._loop.create_future()
+        self._queue(answer, api_key, api_version, body, timeout_seconds=timeout_seconds)
+        return answer
+
+    def send_for(
+        self,
+        api_key: int,
+        api_version: int,
+        body: Sequence[Buffer],
+        *,
+        timeout_seconds: float,
+        taken: Callable[[Frame], None],
+        lost: Callable[[MirrorlakeError], None],
+    ) -> None:
+        """Queues a request as `send` does; one of ``taken`` and ``lost`` is called, once, when its outcome is known.
+
+        For who sends many: a future costs a turn of the loop for each answer.
+
+        Args:
+            api_key: see `send`.
+            api_version: see `send`.
+            body: see `send`.
+            timeout_seconds: see `send`.
+            taken: gets the answer, which it must release, while the connection is being read: it may send, must be
+                quick, and must not raise.
+            lost: gets the error that a future would have had, never from inside a call of this connection.
+
+        Raises:
+            BrokerUnreachableError: see `send`; neither is called then.
+            UnsupportedError: see `send`; neither is called then.
+        """
+        answer = _TakenAtOnce(self._loop, taken, lost)
+        self._queue(answer, api_key, api_version, body, timeout_seconds=timeout_seconds)
+
+    def _queue(
+        self, answer: _Answer, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
+    ) -> None:
+        if self._close_reason is not None:
+            raise BrokerUnreachableError(f"not sent: {self._close_reason.message}", address=self.address)
+        lowest, highest = self.versions.get(api_key, (0, -1))
+        if not lowest <= api_version <= highest:
+            raise self._unsupported(api_key, str(api_version))
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
+        is_flexible = api_version >= FLEXIBLE_SINCE[api_key]
+        client_id = self._client_id + b"\0" if is_flexible else self._client_id
+        size = 10 + len(client_id) + sum(map(len, body))
+        header = _HEADER.pack(size, api_key, api_version, correlation_id, len(self._client_id)) + client_id
+        now = self._loop.time()
+        if now >= self.login_due:
+            self._begin_reauthentication()
+        pending = _Pending(correlation_id, api_key, is_flexible, now + timeout_seconds, answer)
+        if self._held is not None and api_key not in _LOGIN_APIS:
+            self._held.append((pending, [header, *body], size + 4))
+        else:
+            self._put(pending, [header, *body], size + 4)
+
+    def _put(self, pending: _Pending, parts: list[Buffer], size: int) -> None:
+        self._pending.append(pending)
+        self._arm_deadline(pending.deadline)
+        self._write(parts, size)
+
+    def _write(self, parts: list[Buffer], size: int) -> None:
+        if self._unsent:
+            self._unsent.extend(parts)
+            return
+        sent = self._send_some(parts[:PARTS_PER_SEND])
+        if sent < 0 or (sent == size and not (self._tls is not None and self._tls.holds_unsent)):
+            return
+        self._unsent.extend(parts)
+        self._drop_sent(sent)
+        self._loop.add_writer(self._sock, self._on_writable)
+
+    def _on_writable(self) -> None:
+        parts = [self._unsent[i] for i in range(min(PARTS_PER_SEND, len(self._unsent)))]
+        sent = self._send_some(parts)
+        if sent < 0:
+            return
+        self._drop_sent(sent)
+        if not self._unsent and not (self._tls is not None and self._tls.holds_unsent):
+            self._loop.remove_writer(self._sock)
+
+    def _send_some(self, parts: list[Buffer]) -> int:
+        try:
+            return self._sock.sendmsg(parts)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._broken(error)
+            return -1
+
+    def _drop_sent(self, sent: int) -> None:
+        unsent = self._unsent
+        while unsent and sent >= len(unsent[0]):
+            sent -= len(unsent.popleft())
+        if sent:
+            unsent[0] = memoryview(unsent[0])[sent:]
+
+    # -- receiving ------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        budget = RECEIVE_BYTES_PER_TURN
+        reader = self._reader
+        try:
+            while budget > 0 and self._close_reason is None:
+                room = reader.room()
+                wanted = len(room)
+                got = self._sock.recv_into(room)
+                if not got:
+                    self._broken(None)
+                    return
+                is_drained = got < wanted
+                reader.received(got)
+                if reader.is_waiting:
+                    # Back-pressure: what the broker sends stays in the kernel, then in the broker, until a buffer
+                    # is released.
+                    self._paused_at = self._loop.time()
+                    self._loop.remove_reader(self._sock)
+                    return
+                if is_drained:
+                    break  # the socket is empty; asking again would cost a system call to hear so
+                budget -= got
+            else:
+                self._go_on_soon()
+            self._wake_for(reader.missing_bytes)
+        except (BlockingIOError, InterruptedError):
+            self._wake_for(reader.missing_bytes)
+        except OSError as error:
+            self._broken(error)
+
+    def _wake_for(self, missing_bytes: int) -> None:
+        """Asks the kernel to wake us not before so much is there, at most ``WAKE_BYTES_MAX``, of a frame under way.
+
+        Linux wakes us earlier where its buffers cannot hold that much (``tcp_epollin_ready`` in net/tcp.h), at an error
+        and at the end; of other systems we do not know. With TLS it is not known how much is missing on the wire.
+        """
+        bytes_min = min(missing_bytes, WAKE_BYTES_MAX) if missing_bytes >= WAKE_BYTES_MIN else 1
+        if bytes_min == self._wakes_at_bytes or self._close_reason is not None:
+            return
+        if sys.platform != "linux" or isinstance(self._sock, TlsSocket):
+            return
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, bytes_min)
+        self._wakes_at_bytes = bytes_min
+
+    def _resume(self) -> None:
+        paused_seconds = self._loop.time() - self._paused_at
+        for pending in self._pending:
+            pending.deadline += paused_seconds
+        self._wake_for(self._reader.missing_bytes)
+        self._loop.add_reader(self._sock, self._on_readable)
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        """Comes back for what TLS holds already: no event of the socket will tell of it."""
+        if self._tls is not None and self._close_reason is None and self._tls.holds_received:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._close_reason is None and not self._reader.is_waiting:
+            self._on_readable()
+
+    def _deliver(self, correlation_id: int, frame: Frame) -> None:
+        pending = self._pending.popleft() if self._pending else None
+        if pending is None or pending.correlation_id != correlation_id:
+            expected = f"number {pending.correlation_id}" if pending else "none"
+            if pending is not None:
+                self._pending.appendleft(pending)
+            start = bytes(frame.view[:64])
+            frame.release()
+            self._garbled(f"answer number {correlation_id} came, expected was {expected}", start)
+        elif pending.answer.done():  # given up by whoever asked
+            frame.release()
+        elif pending.is_flexible and not frame.skip_tagged_fields():
+            frame.release()
+            self._pending.appendleft(pending)
+            self._garbled("the header of an answer is cut", b"")
+        else:
+            pending.answer.set_result(frame)
+
+    # -- endings --------------------------------------------------------------------------------------------
+
+    def _refuse_frame(self, size: int, start: bytes) -> None:
+        largest = self._frame_bytes_max
+        self._garbled(f"a frame of {size} bytes was announced (accepted are 4 to {largest})", start)
+
+    def _garbled(self, what: str, start: bytes) -> None:
+        """Ends a connection of senseless bytes: a stranger before the handshake, corruption after it."""
+        if not self._is_greeted:
+            self._fail(
+                NotKafkaError(
+                    f"{self.address} does not speak the Kafka protocol: {describe_stranger(start)}",
+                    hint=hint_about_stranger(start),
+                    address=self.address,
+                )
+            )
+            return
+        self._fail(
+            CorruptBatchError(
+                f"the bytes of {self.address} could not be understood: {what}",
+                hint="a proxy in between, or a batch above the largest frame accepted",
+                address=self.address,
+            )
+        )
+
+    def _broken(self, error: OSError | None) -> None:
+        if isinstance(error, ssl.SSLError):
+            self._fail(tls_error(error, cluster=self._settings.name, address=self.address))
+            return
+        hint = ""
+        if error is not None:
+            what = error.strerror or type(error).__name__
+        elif not self._is_greeted:
+            what = "closed by the peer before it answered, as a stopping broker or a TLS listener does"
+        else:
+            what = "closed by the peer"
+        if not self._is_greeted:
+            protocol = self._settings.security.protocol
+            hint = f"security.protocol is {protocol}: compare it with the broker's listeners" + (
+                "; one that wants a client certificate may do so too: see ssl.keystore.location" if self._tls else ""
+            )
+        elif self._settings.security.sasl is None and self._pending and self._pending[0].correlation_id == 2:
+            # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
+            what += " at the first request, as a listener that wants SASL does"
+            hint = "compare security.protocol and sasl.mechanism with the broker's listeners"
+        self._fail(
+            BrokerUnreachableError(
+                f"connection to {self.address} of cluster {self._settings.name!r} lost: {what}",
+                hint=hint,
+                cluster=self._settings.name,
+                address=self.address,
+            )
+        )
+
+    # -- logging in -----------------------------------------------------------------------------------------
+
+    async def _authenticate(self, *, timeout_seconds: float) -> None:
+        async def exchange(api: Api, version: int, body: Sequence[bytes]) -> Frame:
+            return await self.send(api, version, body, timeout_seconds=timeout_seconds)
+
+        session_seconds = await authenticate(
+            exchange,
+            self._settings.security,
+            cluster=self._settings.name,
+            address=self.address,
+            timeout_seconds=timeout_seconds,
+        )
+        self.logins += 1
+        if session_seconds is not None:
+            now = self._loop.time()
+            self._session_ends = now + session_seconds
+            self.login_due = now + max(REAUTHENTICATE_SECONDS_MIN, REAUTHENTICATE_FACTOR * session_seconds)
+
+    def _begin_reauthentication(self) -> None:
+        """Holds requests back and shows the credentials again (KIP-368); those on their way are answered before.
+
+        Only ever begun by a request: a broker closes a connection not when its session ends, but at the first request
+        after that, unless that one is SaslHandshake.
+        """
+        self.login_due = float("inf")
+        self._held = deque()
+        self._reauthentication = self._loop.create_task(self._reauthenticate())
+
+    async def _reauthenticate(self) -> None:
+        try:
+            await self._authenticate(timeout_seconds=self._settings.request_timeout_seconds)
+        except TokenUnavailableError as error:
+            now = self._loop.time()
+            if now >= self._session_ends:
+                self._fail(error)
+                return
+            self.login_due = now + TOKEN_RETRY_SECONDS  # nothing was sent: the session goes on
+        except MirrorlakeError as error:
+            self._fail(error)
+            return
+        held, self._held = self._held, None
+        for pending, parts, size in held or ():
+            if self._close_reason is None:
+                self._put(pending, parts, size)
+            else:
+                _fail_answer(pending.answer, copy(self._close_reason))
+
+    def _arm_deadline(self, deadline: float) -> None:
+        # One timer for all requests, set to the earliest deadline and looked at again when it fires: a timer
+        # per request would cost more than the request.
+        timer = self._deadline_timer
+        if timer is not None:
+            if self._armed_for <= deadline:
+                return
+            timer.cancel()
+        self._armed_for = deadline  # uvloop's handle of a time that has come does not tell it
+        self._deadline_timer = self._loop.call_at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        now = self._loop.time()
+        timer, self._deadline_timer = self._deadline_timer, None
+        late_seconds = now - self._armed_for if timer is not None else 0.0
+        if not self._pending:
+            return
+        if self._reader.is_waiting:  # we keep the peer waiting, not the other way round
+            self._arm_deadline(now + 1.0)
+            return
+        if late_seconds > LOOP_STOOD_STILL_SECONDS:  # as long as we did not listen, no answer could be heard
+            for pending in self._pending:
+                pending.deadline += late_seconds
+        earliest = min(pending.deadline for pending in self._pending)
+        if earliest > now:
+            self._arm_deadline(earliest)
+            return
+        for pending in self._pending:
+            if pending.deadline <= now:
+                title = Api(pending.api).title
+                error = RequestTimeoutError(f"{self.address} did not answer {title} in time", address=self.address)
+                _fail_answer(pending.answer, error)
+        self.close("an earlier request was not answered in time")
+
+    def _fail(self, error: MirrorlakeError) -> None:
+        if self._close_reason is not None:
+            return
+        self._close_reason = error
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._unsent.clear()
+        self._reader.close()
+        if self._reauthentication is not None:
+            self._reauthentication.cancel()
+        while self._held:
+            _fail_answer(self._held.popleft()[0].answer, copy(error))
+        while self._pending:
+            # A copy each: an exception collects the frames it passes through, and those hold on to buffers.
+            _fail_answer(self._pending.popleft().answer, copy(error))
+
+
+async def _secured(
+    sock: socket.socket, host: str, port: int, settings: ClusterSettings, *, timeout_seconds: float
+) -> socket.socket | TlsSocket:
+    """Returns the socket, with TLS on it where the settings want that; closes it where that fails."""
+    if not settings.security.protocol.is_encrypted:
+        return sock
+    try:
+        return await open_tls(
+            sock,
+            host,
+            context=tls_context(settings.name, settings.security.tls),
+            cluster=settings.name,
+            address=format_server(host, port),
+            timeout_seconds=timeout_seconds,
+        )
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _fail_answer(answer: _Answer, error: MirrorlakeError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        if isinstance(answer, asyncio.Future):
+            answer.exception()  # marks it as seen: who pipelines stops at the first failure and drops the rest

@@ -1,0 +1,1 @@
+"""Record batches and their records: walking, decoding, encoding, hashing, compiled loops."""

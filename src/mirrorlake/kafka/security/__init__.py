@@ -1,0 +1,1 @@
+"""Who is at the other end: TLS, SASL and where tokens come from."""

@@ -1,0 +1,1 @@
+"""What `mirrorlake archive` lists and checks."""

@@ -1,0 +1,117 @@
+"""What is not in an archive and should be, as its markers say: topics, partitions, and their ends."""
+
+from collections.abc import Iterator, Sequence
+
+import structlog
+
+from mirrorlake.archive.root_marker import ROOT_MARKER, read_root_marker
+from mirrorlake.archive.topic_record import (
+    TOPICS_FOLDER,
+    TopicRecord,
+    lost_partition,
+    lost_topic,
+    read_topic_record,
+    recorded_topics,
+)
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError
+from mirrorlake.service.archives.places import Finding, Survey
+from mirrorlake.service.archives.reports import PartitionReport
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
+
+_log = structlog.get_logger("mirrorlake")
+
+
+def find_missing(survey: Survey, reports: Sequence[PartitionReport]) -> list[Finding]:
+    """Returns what should be there and is not; what is wrong with a partition that is there becomes its own problem.
+
+    Warns of an archive without markers, of which nobody can say what is missing.
+    """
+    found = [finding for store in survey.owners for finding in _missing_in(store, survey, reports)]
+    if not reports and not found and not any(not finding.is_odd_name for finding in survey.findings):
+        return [_nothing_checked(store, survey) for store in survey.owners]
+    return found + list(_not_there(survey, reports, [*found, *survey.findings]))
+
+
+def _not_there(survey: Survey, reports: Sequence[PartitionReport], findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yields what was asked for by name, and of which there was nothing to check and nothing was found."""
+    stores = list(survey.owners)
+    where = " and ".join(store.where("") for store in stores)
+    names = {report.place.name for report in reports} | {finding.name for finding in findings}
+    for name in sorted(survey.filters.names - names):
+        error = ChainBrokenError(
+            f"nothing was checked of {name}: {where} holds no folder of that name",
+            hint="correct the name of the folder, or put it back",
+        )
+        yield Finding(store=stores[0], name=name, error=error)
+    numbers = {report.place.partition for report in reports} | {finding.partition for finding in findings}
+    for number in sorted(survey.filters.partitions - numbers):
+        error = ChainBrokenError(
+            f"nothing was checked of partition {number}: {where} holds none of that number",
+            hint="correct the number, or put the partition's folder back",
+        )
+        yield Finding(store=stores[0], partition=number, error=error)
+
+
+def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[PartitionReport]) -> Iterator[Finding]:
+    here = [report for report in reports if report.place.store == store]
+    opened = open_store(store)
+    try:
+        marker = read_root_marker(opened)
+        names = {report.place.name for report in here} | recorded_topics(opened)
+    except MirrorlakeError as error:
+        yield Finding(store=store, error=error)
+        return
+    if marker is None and here:
+        _log.warning(
+            f"{store.where(ROOT_MARKER)} is not there: partitions and topics that are missing cannot be told",
+            hint="mirror-v3 or an earlier version wrote this archive; the next run adds what is missing",
+        )
+    for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+        in_topic = {report.place.partition: report for report in here if report.place.name == name}
+        try:
+            record = read_topic_record(opened, name)
+        except MirrorlakeError as error:
+            yield Finding(store=store, name=name, error=error)
+            continue
+        if record is not None:
+            yield from _missing_in_topic(store, name, record, survey, in_topic)
+        elif not in_topic:
+            gone = lost_topic(name, where=store.where(name), register=store.where(TOPICS_FOLDER))
+            yield Finding(store=store, name=name, error=gone)
+        elif marker is not None:
+            _log.warning(
+                f"{store.where(name)} has no _topic.json: partitions that are missing cannot be told",
+                hint="the next run adds it",
+            )
+
+
+def _missing_in_topic(
+    store: StoreSettings, name: str, record: TopicRecord, survey: Survey, there: dict[int, PartitionReport]
+) -> Iterator[Finding]:
+    wanted = survey.filters.partitions
+    for partition, reached in record.reached.items():
+        if wanted and partition not in wanted:
+            continue
+        report = there.get(partition)
+        position = report.names.position if report is not None else 0
+        if position >= reached:
+            continue
+        error = lost_partition(open_store(store), name, partition, reached=reached, position=position)
+        if report is None:
+            yield Finding(store=store, name=name, partition=partition, error=error)
+        elif not report.names.problems:
+            report.names.problems.append(error)
+
+
+def _nothing_checked(store: StoreSettings, survey: Survey) -> Finding:
+    filters = survey.filters
+    is_narrow = bool(filters.names or filters.partitions or filters.mirrors or survey.owners[store])
+    hint = "is this the root of an archive, and is its file system mounted?"
+    return Finding(
+        store=store,
+        error=ChainBrokenError(
+            f"nothing was checked: {store.where('')} holds no partition" + (" that was asked for" if is_narrow else ""),
+            hint=hint,
+        ),
+    )

@@ -1,0 +1,236 @@
+"""What `mirrorlake archive ls` and `archive check` find out, in parallel, as rows for people and programs."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.folder import PartitionFolder
+from mirrorlake.archive.inspection import (
+    NamesReport,
+    all_segments,
+    check_segment,
+    footer_of,
+    inspect_names,
+    key_of,
+)
+from mirrorlake.archive.succession import Succession
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.service.archives.places import ArchivePlace, Finding
+
+Cell = str | int | None
+Progressed = Callable[[int], None]
+"""Called with the number of bytes of archive that have been dealt with."""
+
+READS_AT_ONCE = 8
+"""Files looked at side by side: enough to hide an object store's latency; each holds one row group in memory."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """One archived partition. ``contents`` are the footers' sums; None where footers were not read.
+
+    ``bare`` is how many of the files that were read whole say nothing of themselves, so were compared with nothing.
+    """
+
+    place: ArchivePlace
+    archived: PartitionFolder | None = None
+    names: NamesReport = field(default_factory=NamesReport)
+    contents: "Contents | None" = None
+    bare: int = 0
+
+    def fields(self) -> dict[str, Cell]:
+        """Returns what every row of a report begins with."""
+        archived, names = self.archived, self.names
+        return {
+            "name": self.place.name,
+            "partition": self.place.partition,
+            "store": self.place.store.where(""),
+            "mirror": self.place.mirror,
+            "format": archived.extension if archived is not None and names.segments else None,
+            "segments": names.segments,
+            "start": names.start_offset,
+            "position": names.position,
+            "bytes": names.size_bytes,
+            "claims": names.claims,
+        }
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the footers of a partition add up to.
+
+    ``records``, ``gap_offsets`` and times leave out the files without a footer, which are counted in ``unknown``.
+    """
+
+    records: int = 0
+    gap_offsets: int = 0
+    first_time_ms: int | None = None
+    last_time_ms: int | None = None
+    unknown: int = 0
+
+    def take(self, footer: SegmentFooter | None) -> None:
+        """Adds a file's footer."""
+        if footer is None:
+            self.unknown += 1
+            return
+        self.records += footer.records
+        self.gap_offsets += sum(footer.gap_offsets.values())
+        low, high = footer.timestamp_ms_min, footer.timestamp_ms_max
+        if low is not None:
+            self.first_time_ms = low if self.first_time_ms is None else min(low, self.first_time_ms)
+        if high is not None:
+            self.last_time_ms = high if self.last_time_ms is None else max(high, self.last_time_ms)
+
+    def as_json(self) -> dict[str, Cell]:
+        """Returns the fields; counts are null where a file does not say."""
+        is_known = not self.unknown
+        return {
+            "records": self.records if is_known else None,
+            "gaps": self.gap_offsets if is_known else None,
+            "first_time": _time(self.first_time_ms),
+            "last_time": _time(self.last_time_ms),
+        }
+
+
+def finding_row(finding: Finding) -> dict[str, Cell]:
+    """Returns the row of what is no partition folder, or none that is there: the same fields, as far as known."""
+    return {
+        "name": finding.name,
+        "partition": finding.partition,
+        "store": finding.store.where(""),
+        "mirror": None,
+        "format": None,
+        "segments": 0,
+        "start": 0,
+        "position": 0,
+        "bytes": 0,
+        "claims": 0,
+    }
+
+
+def read_names(places: Sequence[ArchivePlace]) -> list[PartitionReport]:
+    """Reads the names of every partition; a store that does not answer is a problem of its partition."""
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="archive-names") as pool:
+        return list(pool.map(_read_names, places))
+
+
+def read_footers(
+    reports: Sequence[PartitionReport],
+    *,
+    progressed: Progressed,
+    each: Callable[[PartitionReport, Segment, SegmentFooter | None], None],
+) -> None:
+    """Reads every file's footer into its report's ``contents``, calling ``each`` in the order of the chains."""
+
+    def read(pair: tuple[PartitionReport, Segment]) -> SegmentFooter | MirrorlakeError | None:
+        report, segment = pair
+        assert report.archived is not None
+        try:
+            return footer_of(report.archived, segment)
+        except MirrorlakeError as error:
+            return error
+
+    for report in reports:
+        report.contents = Contents()
+    for (report, segment), footer in _in_order(read, _files(reports)):
+        assert report.contents is not None
+        if isinstance(footer, MirrorlakeError):
+            report.names.problems.append(footer)
+            footer = None
+        report.contents.take(footer)
+        each(report, segment, footer)
+        progressed(segment.size_bytes)
+
+
+def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed) -> None:
+    """Reads every file whole; whatever is wrong becomes a problem of its report."""
+
+    def check(pair: tuple[PartitionReport, Segment]) -> SegmentFooter | MirrorlakeError | None:
+        report, segment = pair
+        assert report.archived is not None
+        try:
+            return check_segment(report.archived, segment)
+        except MirrorlakeError as error:
+            return error
+
+    successions = {id(report): Succession() for report in reports}
+    for (report, segment), found in _in_order(check, _files(reports)):
+        assert report.archived is not None
+        succession = successions[id(report)]
+        if isinstance(found, MirrorlakeError):
+            report.names.problems.append(found)
+            succession.pass_over()
+        else:
+            report.names.problems += succession.follow(key_of(report.archived, segment), found)
+            report.bare += found is None
+        progressed(segment.size_bytes)
+    for report in reports:
+        report.names.problems += successions[id(report)].end()
+
+
+def segment_row(report: PartitionReport, segment: Segment, footer: SegmentFooter | None) -> dict[str, Cell]:
+    """Returns the row of one file in `archive ls --segments`; what only its footer says is null without one."""
+    contents = Contents()
+    contents.take(footer)
+    return {
+        "name": report.place.name,
+        "partition": report.place.partition,
+        "store": report.place.store.where(""),
+        "mirror": report.place.mirror,
+        "file": str(segment.name),
+        "start": segment.name.from_offset,
+        "end": segment.name.end_offset,
+        "bytes": segment.size_bytes,
+        **contents.as_json(),
+    }
+
+
+def _read_names(place: ArchivePlace) -> PartitionReport:
+    report = PartitionReport(place=place)
+    try:
+        report.archived = place.open()
+        report.names = inspect_names(report.archived)
+    except MirrorlakeError as error:
+        report.names.problems.append(error)
+    return report
+
+
+def _files(reports: Iterable[PartitionReport]) -> Iterator[tuple[PartitionReport, Segment]]:
+    for report in reports:
+        if report.archived is not None:
+            try:
+                for segment in all_segments(report.archived):
+                    yield report, segment
+            except MirrorlakeError as error:
+                report.names.problems.append(error)
+
+
+def _in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
+    """Yields every item with what ``work`` made of it in a thread; never more than a few items at once."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="archive-files") as pool:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) >= 2 * READS_AT_ONCE:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)  # a producer may write any number
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,93 @@
+"""Under which producer ids a mirror's shards wrote, and those of mirrors whose copies it goes on with.
+
+A partition remembers its writers by producer id only; who is not known here is a stranger there. Transactional ids
+expire after a week without a transaction and stand for another producer id then, so what was known once is kept.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, UnsupportedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import TransactionState
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.topics.handover import States, predecessors
+from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, shard_of, transactional_id_of
+
+Shard = tuple[str, int]
+"""A mirror, and the number of one of its shards."""
+
+
+async def find_producer_ids(client: ClusterClient, mirror: str, known: OwnerState | None) -> dict[int, tuple[int, ...]]:
+    """Returns every producer id the mirror's shards wrote under: those known, and those they stand for now.
+
+    Raises:
+        MirrorlakeError: the coordinators could not be asked.
+    """
+    found = await _ids_now(client, [(mirror, shard) for shard in range(SHARDS_PER_MIRROR)])
+    return _with_ids(known.producer_ids if known else {}, found)
+
+
+async def find_map_producer_ids(
+    client: ClusterClient, mirror: str, known: OwnerState | None, *, shards: int
+) -> dict[int, tuple[int, ...]]:
+    """Returns the same of the mirror's shards with mapped offsets, of which there are ``shards``.
+
+    Raises:
+        MirrorlakeError: the coordinators could not be asked.
+    """
+    found = await _ids_now(client, [(mirror, shard) for shard in range(shards)], named=map_transactional_id)
+    return _with_ids(known.map_producer_ids if known else {}, found)
+
+
+def _with_ids(known: Mapping[int, tuple[int, ...]], now: Mapping[Shard, int]) -> dict[int, tuple[int, ...]]:
+    ids = {shard: set(held) for shard, held in known.items()}
+    for (_, shard), producer_id in now.items():
+        ids.setdefault(shard, set()).add(producer_id)
+    return {shard: tuple(sorted(held)) for shard, held in sorted(ids.items())}
+
+
+async def find_former_ids(
+    client: ClusterClient, targets: Iterable[Target], states: States
+) -> dict[TopicPartition, set[int]]:
+    """Returns the producer ids of mirrors whose copies go on under other ones, by destination partition.
+
+    Those that the records know, and those that the mirrors' shards stand for now, as a mirror may have ended before it
+    remembered its last one.
+
+    Raises:
+        MirrorlakeError: the coordinators could not be asked.
+    """
+    before = [(target, state) for target in targets for state in predecessors(target, states)]
+    wanted = sorted({(state.mirror, shard_of(target.source)) for target, state in before})
+    try:
+        now = await _ids_now(client, wanted)
+    except PermissionDeniedError:  # rights may be for one mirror's name only; the records say what they knew
+        now = {}
+    former: dict[TopicPartition, set[int]] = {}
+    for target, state in before:
+        where, shard = target.destination_partition, shard_of(target.source)
+        ids = former.setdefault(where, set())
+        ids.update(state.producer_ids.get(shard, ()), state.former_ids.get(where.topic, {}).get(where.partition, ()))
+        if (state.mirror, shard) in now:
+            ids.add(now[state.mirror, shard])
+    return former
+
+
+async def _ids_now(
+    client: ClusterClient, shards: Sequence[Shard], *, named: Callable[[str, int], str] = transactional_id_of
+) -> dict[Shard, int]:
+    """Returns the producer ids that shards' transactional ids stand for now, where they stand for one."""
+    names = {named(mirror, shard): (mirror, shard) for mirror, shard in shards}
+    found = await client.describe_transactions(list(names)) if names else {}
+    ids: dict[Shard, int] = {}
+    for name, where in names.items():
+        state = found.get(name)
+        if isinstance(state, UnsupportedError):
+            continue  # before Kafka 3.0, where `offsets: preserve`, which needs them, is refused
+        if isinstance(state, MirrorlakeError):
+            raise state
+        if isinstance(state, TransactionState):
+            ids[where] = state.producer_id
+    return ids

@@ -1,0 +1,1 @@
+"""`plan`: what `run` would do now, read and never changed."""

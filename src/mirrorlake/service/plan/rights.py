@@ -1,0 +1,138 @@
+"""Whether this user may do what ``run`` will do, found out before it does it, and without changing anything.
+
+Reading is tried by a fetch of one byte, as nothing else proves it. What is needed at a destination is asked for.
+Rights on transactional ids cannot be asked for without becoming a writer; a run finds them out.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, SourceTruncatedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.topic_rights import Rights
+from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.status import StatusRow
+from mirrorlake.topics.targets import Target, cluster_settings
+
+PROBES_AT_ONCE = 8
+
+WRITING = ("READ", "WRITE")
+DELETING = "DELETE"
+GROWING = "ALTER"
+
+
+async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> list[MirrorlakeError | None]:
+    """Returns for each row what its source or destination will refuse, or why that could not be found out; or None.
+
+    Rows with an error have one already, and get none here.
+    """
+    unread, rights = await asyncio.gather(_unreadable_sources(rows, clients), _rights(rows, clients))
+    return [
+        None if row.error is not None else unread.get(_source_topic(row)) or _missing(row, rights.get(_place(row), {}))
+        for row in rows
+    ]
+
+
+# --- sources ----------------------------------------------------------------------------------------------
+
+
+def _source_topic(row: StatusRow) -> tuple[str, str]:
+    return row.target.source_cluster.name, row.target.source.topic
+
+
+async def _unreadable_sources(
+    rows: Sequence[StatusRow], clients: WorkerCache
+) -> Mapping[tuple[str, str], MirrorlakeError]:
+    """Tries to read each source topic, at the end of its first partition, and returns those that refuse."""
+    limit = asyncio.Semaphore(PROBES_AT_ONCE)
+    chosen = {_source_topic(row): row for row in reversed(rows) if row.error is None and row.source_end is not None}
+
+    async def probe(row: StatusRow) -> MirrorlakeError | None:
+        async with limit:
+            client = clients.client(row.target.source_cluster)
+            return await _probe(client, row.target.source, row.source_end or 0)
+
+    errors = await asyncio.gather(*(probe(row) for row in chosen.values()))
+    return {topic: error for topic, error in zip(chosen, errors, strict=True) if error is not None}
+
+
+async def _probe(client: ClusterClient, source: TopicPartition, end: int) -> MirrorlakeError | None:
+    try:
+        frame, _ = await client.fetch_once(source, end, max_bytes=1, isolation_level=READ_UNCOMMITTED)
+        frame.release()
+    except SourceTruncatedError:
+        return None  # its log moved meanwhile: it was read
+    except MirrorlakeError as error:
+        return error
+    return None
+
+
+# --- destinations -----------------------------------------------------------------------------------------
+
+
+def _place(row: StatusRow) -> str:
+    destination = row.target.destination
+    return destination.cluster.name if isinstance(destination, KafkaDestination) else ""
+
+
+async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[str, Rights | MirrorlakeError]:
+    """Asks each destination cluster for the rights on all topics that would be written."""
+    topics: dict[str, set[str]] = {}
+    settings = {}
+    for row in rows:
+        destination = row.target.destination
+        if row.error is None and isinstance(destination, KafkaDestination):
+            settings[destination.cluster.name] = cluster_settings(destination.cluster)
+            topics.setdefault(destination.cluster.name, set()).update(_needed(row))
+
+    async def ask(cluster: str) -> Rights | MirrorlakeError:
+        try:
+            return await clients.client(settings[cluster]).topic_rights(sorted(topics[cluster]))
+        except MirrorlakeError as error:
+            return error
+
+    return dict(zip(topics, await asyncio.gather(*(ask(cluster) for cluster in topics)), strict=True))
+
+
+def _needed(row: StatusRow) -> Mapping[str, tuple[str, ...]]:
+    """Returns the operations that will be needed at the destination, by topic."""
+    target = row.target
+    needed = [*WRITING]
+    if target.replaces or _deletes_fillers(row):
+        needed.append(DELETING)
+    if target.growth is not None and target.is_to_be_made:
+        needed.append(GROWING)
+    found = {target.destination_topic: tuple(needed)}
+    if target.is_mapped:
+        found |= {target.progress_topics.progress: WRITING, target.progress_topics.pages: WRITING}
+    return found
+
+
+def _deletes_fillers(row: StatusRow) -> bool:
+    """True where the copy of a log that does not begin at 0 begins, whose fillers are deleted."""
+    return not row.target.is_mapped and row.position == 0 and bool(row.source_start)
+
+
+def _missing(row: StatusRow, rights: Rights | MirrorlakeError) -> MirrorlakeError | None:
+    if isinstance(rights, MirrorlakeError):
+        return rights
+    if not isinstance(row.target.destination, KafkaDestination):
+        return None
+    for topic, operations in _needed(row).items():
+        # A topic that is not there has no rights; whether it may be made is asked with its settings.
+        lacking = [operation for operation in operations if topic in rights and operation not in rights[topic]]
+        if lacking:
+            return _denied(row.target, topic, lacking[0])
+    return None
+
+
+def _denied(target: Target, topic: str, operation: str) -> PermissionDeniedError:
+    assert isinstance(target.destination, KafkaDestination)
+    return PermissionDeniedError(
+        f"this user may not {operation} topic {topic} on cluster {target.destination.cluster.name}",
+        hint=f"grant {operation} on topic {topic} to this user",
+        topic=topic,
+    )

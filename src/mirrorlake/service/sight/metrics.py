@@ -1,0 +1,189 @@
+"""The metrics of a running service, one method per event; how partitions stand is made when asked (`state_series`).
+
+Base units are in the names. The ``mirror_v3_*`` series keep the names and labels (``topic``, ``partition``) of
+mirror-v3, so that its dashboards go on; they speak of a mirror's first destination, and are there in its form only.
+All else is ``mirrorlake_*``, and ``process_*`` for the driver's process.
+"""
+
+import threading
+from collections import Counter as Counts
+from collections.abc import Iterator
+from math import isinf
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from mirrorlake import __version__
+from mirrorlake.clock import Clock, SystemClock
+from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
+from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.state_series import COPY, STREAM, StateSeries, copy_of, stream_of
+from mirrorlake.topics.targets import UNKNOWN_PARTITION
+
+
+class LatencyHistogram(Collector):
+    """``mirrorlake_latency_seconds``: how old a batch's newest record was when it became durable.
+
+    Tasks count for themselves and bring sums; the library's own histogram takes single observations only.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, ...], Counts[float]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, copy: tuple[str, ...], row: LeaseRow) -> None:
+        """Adds what one lease counted."""
+        with self._lock:
+            self._counts.setdefault(copy, Counts()).update(row.latencies)
+            self._sums[copy] = self._sums.get(copy, 0.0) + row.latency_seconds_sum
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Yields the series, one per mirror, partition and destination."""
+        family = HistogramMetricFamily(
+            "mirrorlake_latency_seconds", "Age of the newest record of a batch when it became durable", labels=COPY
+        )
+        with self._lock:
+            for copy, counts in self._counts.items():
+                buckets, total = [], 0
+                for bound in LATENCY_BOUNDS_SECONDS:
+                    total += counts[bound]
+                    buckets.append(("+Inf" if isinf(bound) else str(bound), float(total)))
+                family.add_metric(copy, buckets, sum_value=self._sums[copy])
+        yield family
+
+
+class Metrics:
+    """Every series, on a registry of its own.
+
+    Args:
+        registry: where they are registered; tests pass their own.
+        clock: that partitions' states are noted by.
+        has_v3: whether the series of mirror-v3 are there, for its form.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, clock: Clock | None = None, has_v3: bool = True
+    ) -> None:
+        # The library's default: one more series of each counter, with the time of its first count.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = registry or CollectorRegistry()
+        self._states = StateSeries(clock or SystemClock(), has_v3=has_v3)
+        self.registry.register(self._states)
+        ProcessCollector(registry=self.registry)
+        # What nobody scrapes costs nothing: without that form its counters stand on a registry of their own.
+        self._v3_series(self.registry if has_v3 else CollectorRegistry())
+        self._own_series()
+
+    def _v3_series(self, r: CollectorRegistry) -> None:
+        self._v3_records = Counter(
+            "mirror_v3_destination_records", "Records made durable since the process started", STREAM, registry=r
+        )
+        self._last_flush = Gauge(
+            "mirror_v3_destination_last_flush_timestamp_seconds",
+            "Unix time of the last published segment",
+            STREAM,
+            registry=r,
+        )
+        self._v3_bytes = Counter(
+            "mirror_v3_destination_bytes", "Encoded bytes of published segments", STREAM, registry=r
+        )
+        self._v3_flushes = Counter("mirror_v3_destination_flushes", "Published segments", STREAM, registry=r)
+        self._gap_records = Counter(
+            "mirror_v3_source_offset_gap_records",
+            "With compaction: log, records that did not lie right behind the one before at the source",
+            STREAM,
+            registry=r,
+        )
+        self._compaction_keys = Gauge(
+            "mirror_v3_destination_compaction_keys",
+            "With compaction: log, keys in the newest snapshot",
+            STREAM,
+            registry=r,
+        )
+
+    def _own_series(self) -> None:
+        r = self.registry
+        self._records = Counter("mirrorlake_records", "Records made durable", COPY, registry=r)
+        self._bytes = Counter("mirrorlake_bytes", "Bytes made durable, as read", COPY, registry=r)
+        self._batches = Counter(
+            "mirrorlake_batches", "Record batches by the path they took and why", (*COPY, "path", "reason"), registry=r
+        )
+        self._gaps = Counter("mirrorlake_gap_offsets", "Offsets without a record, by kind", (*COPY, "kind"), registry=r)
+        self._flushes = Counter(
+            "mirrorlake_flushes", "Published segments, by what cut them", (*COPY, "trigger"), registry=r
+        )
+        self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
+        self._latencies = LatencyHistogram()
+        r.register(self._latencies)
+        self._leases = Histogram(
+            "mirrorlake_lease_seconds",
+            "Wall time of leases",
+            ("lane",),
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60, 120),
+            registry=r,
+        )
+        self._flush_seconds = Histogram(
+            "mirrorlake_flush_seconds",
+            "Time from the first byte of a segment to its publication",
+            buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=r,
+        )
+        Gauge("mirrorlake_build_info", "Always 1", ("version",), registry=r).labels(__version__).set(1)
+
+    def began(self, state: PartitionState, *, is_first: bool) -> None:
+        """A partition joins the service; an archive that is up to date may not see a lease for hours."""
+        self._states.began(state, is_first=is_first)
+        if is_first and state.has_view and state.source.partition != UNKNOWN_PARTITION:
+            self._gap_records.labels(*stream_of(state)).inc(0)
+            if state.view_records is not None:
+                self._compaction_keys.labels(*stream_of(state)).set(state.view_records)
+
+    def retired(self, state: PartitionState) -> None:
+        """A partition begins anew, or is gone."""
+        self._states.retired(state)
+
+    def looked(self) -> None:
+        """Everything was looked at once."""
+        self._states.looked()
+
+    def lease_ended(self, state: PartitionState, row: LeaseRow | None, *, is_first: bool, now_seconds: float) -> None:
+        """Takes what one lease did for one partition at one destination."""
+        copy, stream = copy_of(state), stream_of(state)
+        if row is None:
+            return
+        self._records.labels(*copy).inc(row.records)
+        self._bytes.labels(*copy).inc(row.raw_bytes)
+        if is_first:
+            self._v3_records.labels(*stream).inc(row.records)
+        self._latencies.add(copy, row)
+        for name, count in row.batches.items():
+            path, _, reason = name.partition(":")
+            self._batches.labels(*copy, path, reason).inc(count)
+        for kind, count in row.gap_offsets.items():
+            self._gaps.labels(*copy, kind).inc(count)
+        if row.error is not None:
+            self._errors.labels(*copy, type(row.error).__name__).inc()
+        for flush in row.flushes:
+            self._flush_seconds.observe(flush.elapsed_ms / 1000)
+            self._flushes.labels(*copy, flush.trigger).inc()
+            if is_first:
+                self._v3_flushes.labels(*stream).inc()
+                self._v3_bytes.labels(*stream).inc(flush.file_bytes)
+                self._last_flush.labels(*stream).set(now_seconds)
+                if flush.view_records is not None:
+                    self._gap_records.labels(*stream).inc(flush.gap_records)
+                    self._compaction_keys.labels(*stream).set(flush.view_records)
+
+    def lease_took(self, lane: int, seconds: float) -> None:
+        """Takes the wall time of one lease."""
+        self._leases.labels(str(lane)).observe(seconds)

@@ -1,0 +1,1 @@
+"""Which source partition goes where: selection, discovery, naming, collisions, circles, creation."""

@@ -1,0 +1,271 @@
+"""What a configuration means on real clusters: which source partition goes where, and what stands against it.
+
+A target is a value; nothing is created or changed while targets are found, so ``plan`` and ``status`` use the
+same code as ``run``.
+"""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    Cluster,
+    Destination,
+    KafkaDestination,
+    Mirror,
+    OffsetMode,
+)
+from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.settings import MapStart
+from mirrorlake.destinations.map.shard_count import SHARDS_UNWRITTEN
+from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.mirror.flush_clock import Retention
+from mirrorlake.offsets import StartKind, TopicPartition
+
+SHARDS_PER_MIRROR = 16
+"""Writer identities per mirror with equal offsets; mapped ones have their own number, see ``shard_count``.
+
+Fixed: a partition with another identity would meet its own old one as a stranger.
+"""
+
+NO_LIMIT = -1
+TIME_LIMIT_MAX = (1 << 63) - 1
+
+UNKNOWN_PARTITION = -1
+"""Stands for the partitions of a topic that could not be asked for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreation:
+    """A destination topic that has to be made before the first record. ``replication_factor`` −1 is the cluster's."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGrowth:
+    """Partitions a destination topic has, and those it needs, as the source has them."""
+
+    topic: str
+    partitions_before: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where records of a topic were before: a cluster's id, a topic there, and the mirror that copied them from it.
+
+    ``is_held`` is False where that mirror has let go of the copy.
+    """
+
+    cluster_id: str
+    topic: str
+    mirror: str
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One source partition at one destination.
+
+    ``destination_topic`` is a topic or an archive's folder name. ``creation`` is set where the topic is missing
+    and may be made. ``error`` is why nothing can be copied; the partition is then parked, or tried again if it is
+    transient. ``batch_bytes_max`` is what the destination topic takes. ``source_configs`` and
+    ``destination_configs`` are the topics' settings as they hold now, defaults included; empty where they were not
+    read, or there is no such topic. ``destination_topic_id`` is empty for an archive and for a topic not yet made;
+    ``destination_partitions`` is how many partitions it has or will have, ``source_partitions`` how many the source
+    topic has; 0 where that is not known.
+
+    ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
+    empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
+    ``map_shards`` is how many shards the mirror has at a destination with mapped offsets.
+
+    ``destination_cluster_id`` is empty for an archive. ``owner`` is the mirror's state record at the destination, None
+    where there is none, as at an archive. ``origins`` say of what the source topic is a copy; where that could not
+    be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
+    mirror with mapped offsets, empty where they are not there.
+    """
+
+    mirror: Mirror
+    destination: Destination
+    source_cluster: ClusterSettings
+    source: TopicPartition
+    source_cluster_id: str = ""
+    topic_id: str = ""
+    destination_topic: str = ""
+    destination_topic_id: str = ""
+    destination_partitions: int = 0
+    destination_cluster_id: str = ""
+    owner: OwnerState | None = field(default=None, repr=False)
+    origins: tuple[Origin, ...] = ()
+    origins_unread: MirrorlakeError | None = None
+    progress_topic_id: str = ""
+    pages_topic_id: str = ""
+    source_partitions: int = 0
+    replaces: str = ""
+    growth: TopicGrowth | None = None
+    map_shards: int = SHARDS_UNWRITTEN
+    batch_bytes_max: int = 0
+    source_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
+    destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
+    creation: TopicCreation | None = None
+    error: MirrorlakeError | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """True where the mirror's state record names the destination topic with this source topic."""
+        return self.owner is not None and self.owner.destinations.get(self.destination_topic) == self.source.topic
+
+    @property
+    def is_archive(self) -> bool:
+        """True for an archive destination."""
+        return isinstance(self.destination, ArchiveDestination)
+
+    @property
+    def is_mapped(self) -> bool:
+        """True for a Kafka destination with ``offsets: map``."""
+        return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
+
+    @property
+    def own_producer_ids(self) -> frozenset[int]:
+        """The producer ids that the mirror's mapped shards wrote under, as far as its state record knows."""
+        held = self.owner.map_producer_ids.values() if self.owner is not None else ()
+        return frozenset(each for ids in held for each in ids)
+
+    @property
+    def progress_topics(self) -> ProgressTopics:
+        """Where the mirror keeps progress and offset maps, if its offsets are mapped."""
+        return ProgressTopics(
+            mirror=self.mirror.name,
+            shards=self.map_shards,
+            progress_id=self.progress_topic_id,
+            pages_id=self.pages_topic_id,
+        )
+
+    @property
+    def map_shard(self) -> int:
+        """The shard the partition belongs to, if its offsets are mapped."""
+        return shard_of(self.source, self.map_shards)
+
+    @property
+    def map_start(self) -> MapStart:
+        """Where the partition begins while it has no progress, if its offsets are mapped."""
+        start = self.mirror.source.start
+        offset = start.offsets.get(self.source.topic, {}).get(self.source.partition)
+        return MapStart(
+            kind=start.kind,
+            timestamp_ms=start.timestamp_ms,
+            offset=offset if start.kind is StartKind.OFFSETS else None,
+        )
+
+    @property
+    def base_topic(self) -> str:
+        """The destination topic or folder as configured; another one where the source topic was made again."""
+        return self.destination.name_for(self.source.topic)
+
+    @property
+    def source_is_compacted(self) -> bool:
+        """True where records of the source may vanish at any time, so that gaps can appear below a position."""
+        return is_compacted(self.source_configs)
+
+    @property
+    def source_retention(self) -> Retention:
+        """What the source keeps of each partition; without bounds where that was not read."""
+        if not self.source_configs or not is_deleting(self.source_configs):
+            return Retention()
+        milliseconds = limit_of(self.source_configs, "retention.ms")
+        return Retention(
+            seconds=None if milliseconds is None else milliseconds / 1000,
+            bytes_max=limit_of(self.source_configs, "retention.bytes"),
+        )
+
+    @property
+    def destination_is_compacted(self) -> bool:
+        """True where the destination takes no record without a key."""
+        return is_compacted(self.destination_configs)
+
+    @property
+    def is_to_be_made(self) -> bool:
+        """True where the destination partition is not there yet, or will be empty: the copy begins at 0."""
+        if self.creation is not None:
+            return True
+        return self.growth is not None and self.source.partition >= self.growth.partitions_before
+
+    @property
+    def destination_partition(self) -> TopicPartition:
+        """The destination topic with the source's partition number; mapped ones wrap where there are fewer."""
+        number = self.source.partition
+        if self.is_mapped and self.destination_partitions:
+            number %= self.destination_partitions
+        return TopicPartition(self.destination_topic, number)
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the fields every row of a report begins with; ``partition`` is null where it is unknown."""
+        return {
+            "name": self.mirror.name,
+            "topic": self.source.topic,
+            "partition": None if self.source.partition == UNKNOWN_PARTITION else self.source.partition,
+            "destination": self.destination.label,
+        }
+
+    @property
+    def shard(self) -> str:
+        """The unit of scheduling: partitions of one shard are served by one lane and write under one identity."""
+        return f"{self.mirror.name}.{self.map_shard if self.is_mapped else shard_of(self.source)}"
+
+    @property
+    def transactional_id(self) -> str:
+        """The writer identity of the shard at a Kafka destination with equal offsets."""
+        return transactional_id_of(self.mirror.name, shard_of(self.source))
+
+
+def is_compacted(configs: Mapping[str, str | None]) -> bool:
+    """Tells whether a topic of these settings is cleaned by key, alone or beside its retention."""
+    return "compact" in (configs.get("cleanup.policy") or "")
+
+
+def is_deleting(configs: Mapping[str, str | None]) -> bool:
+    """Tells whether a topic of these settings is cleaned by age or size, alone or beside its compaction.
+
+    One whose policy is not known is taken to be; one whose policy is empty keeps everything (from Kafka 4.2 on).
+    """
+    policy = configs.get("cleanup.policy")
+    return policy is None or "delete" in policy
+
+
+def limit_of(configs: Mapping[str, str | None], key: str) -> int | None:
+    """Returns a setting that limits something; None where it is not set, or says that there is no limit."""
+    value = int(configs.get(key) or NO_LIMIT)
+    return None if value in (NO_LIMIT, TIME_LIMIT_MAX) else value
+
+
+def transactional_id_of(mirror: str, shard: int) -> str:
+    """Returns the writer identity of one of a mirror's shards, ``0`` to ``SHARDS_PER_MIRROR`` exclusive."""
+    return f"mirrorlake.{mirror}.{shard}"
+
+
+def shard_of(partition: TopicPartition, shards: int = SHARDS_PER_MIRROR) -> int:
+    """Returns the shard of a source partition: neighbours fall into different shards, the same one always into one."""
+    return (zlib.crc32(partition.topic.encode()) + partition.partition) % shards
+
+
+def cluster_settings(cluster: Cluster) -> ClusterSettings:
+    """Returns the wire client's settings of a configured cluster."""
+    return ClusterSettings(
+        name=cluster.name,
+        bootstrap_servers=cluster.bootstrap_servers,
+        client_id=cluster.client_id,
+        request_timeout_seconds=cluster.request_timeout_seconds,
+        connect_timeout_seconds=cluster.connect_timeout_seconds,
+        fetch_bytes_max=cluster.fetch_bytes_max,
+        fetch_partition_bytes_max=cluster.fetch_partition_bytes_max,
+        fetch_bytes_min=cluster.fetch_bytes_min,
+        fetch_wait_seconds_max=cluster.fetch_wait_seconds_max,
+        security=cluster.security,
+    )

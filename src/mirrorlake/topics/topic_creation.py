@@ -1,0 +1,161 @@
+"""Makes the destination topics and partitions that targets lack, and says before what would come of it."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.map.progress_store import ensure_topics
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, PermissionDeniedError, UnsupportedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.topics.targets import Target, TopicCreation, TopicGrowth, cluster_settings
+
+_log = structlog.get_logger("mirrorlake")
+
+
+async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> list[Target]:
+    """Returns the targets with the settings that topics yet to be made would have; makes none.
+
+    Targets of a topic that the cluster would not make so get the reason as their error. Where it does not say, they
+    stay as they are.
+    """
+    found: dict[tuple[str, str], dict[str, str | None]] = {}
+    refused: dict[tuple[str, str], MirrorlakeError] = {}
+    for target in targets:
+        creation, destination = target.creation, target.destination
+        if creation is None or target.error is not None or not isinstance(destination, KafkaDestination):
+            continue
+        key = (destination.cluster.name, creation.topic)
+        if key not in found and not target.replaces:
+            found[key] = {}
+            client = clients.client(cluster_settings(destination.cluster))
+            try:
+                found[key] = await _new_configs(creation, creation.configs, client)
+            except UnsupportedError as error:
+                refused[key] = await _named(error, creation, client)
+            except PermissionDeniedError as error:
+                refused[key] = error
+            except MirrorlakeError:
+                continue
+    return [_with_configs(target, found, refused) for target in targets]
+
+
+def _with_configs(
+    target: Target,
+    found: Mapping[tuple[str, str], Mapping[str, str | None]],
+    refused: Mapping[tuple[str, str], MirrorlakeError],
+) -> Target:
+    if target.creation is None or target.error is not None or not isinstance(target.destination, KafkaDestination):
+        return target
+    key = (target.destination.cluster.name, target.creation.topic)
+    if key in refused:
+        return replace(target, error=refused[key])
+    return replace(target, destination_configs=found[key]) if found.get(key) else target
+
+
+async def _new_configs(
+    creation: TopicCreation, configs: Mapping[str, str], client: ClusterClient
+) -> dict[str, str | None]:
+    return await client.new_topic_configs(
+        creation.topic,
+        partitions=creation.partitions,
+        replication_factor=creation.replication_factor,
+        configs=configs,
+    )
+
+
+async def _named(error: UnsupportedError, creation: TopicCreation, client: ClusterClient) -> MirrorlakeError:
+    """Returns why a topic cannot be made as the source is; names all settings its brokers lack, which say one only."""
+    with contextlib.suppress(MirrorlakeError):
+        known = await _new_configs(creation, {}, client)
+        lacking = sorted(creation.configs.keys() - known.keys()) if known else []
+        if lacking:
+            return UnsupportedError(
+                f"destination topic {creation.topic} cannot be made like the source: the brokers of cluster "
+                f"{client.settings.name} do not know {', '.join(lacking)}",
+                hint=f"create {creation.topic} yourself without (kafka-topics.sh --create --topic {creation.topic} "
+                f"--partitions {creation.partitions}), a topic that is there is taken as it is; or upgrade the brokers",
+                topic=creation.topic,
+            )
+    return error
+
+
+async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict[tuple[str, str], MirrorlakeError]:
+    """Makes the destination topics and partitions the targets lack; those to be replaced are deleted first.
+
+    Idempotent: what was made meanwhile is fine.
+
+    Returns:
+        The error of each topic that could not be made, by destination cluster and topic.
+    """
+    wanted: dict[tuple[str, str], Target] = {}
+    for target in targets:
+        if target.error is None and isinstance(target.destination, KafkaDestination):
+            wanted.setdefault((target.destination.cluster.name, target.destination_topic), target)
+    errors: dict[tuple[str, str], MirrorlakeError] = {}
+    for key, target in wanted.items():
+        assert isinstance(target.destination, KafkaDestination)
+        try:
+            await _make_topic(target, clients.client(cluster_settings(target.destination.cluster)))
+        except MirrorlakeError as error:
+            errors[key] = error
+    await _make_progress_topics(targets, clients)
+    return errors
+
+
+async def _make_topic(target: Target, client: ClusterClient) -> None:
+    creation, growth = target.creation, target.growth
+    if target.replaces:
+        await client.delete_topic(target.destination_topic)
+        _log.warning(
+            "destination topic deleted, because the source topic was made again and on-recreate is restart",
+            topic=target.destination_topic,
+            source=target.source.topic,
+            topic_id_before=target.replaces,
+            topic_id=target.topic_id,
+        )
+    if creation is not None:
+        try:
+            is_new = await client.create_topic(
+                creation.topic,
+                partitions=creation.partitions,
+                replication_factor=creation.replication_factor,
+                configs=dict(creation.configs),
+            )
+        except UnsupportedError as error:
+            raise await _named(error, creation, client) from error
+        if target.replaces and not is_new:
+            raise BrokerNotReadyError(
+                f"destination topic {creation.topic} is still being deleted", topic=creation.topic
+            )
+    if growth is not None:
+        await _grow(growth, client)
+
+
+async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
+    there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
+    if there is not None and len(there.partitions) >= growth.partitions:
+        return  # another process was faster
+    await client.create_partitions(growth.topic, partitions=growth.partitions)
+    _log.info(
+        "partitions added to destination topic",
+        topic=growth.topic,
+        partitions_before=growth.partitions_before,
+        partitions=growth.partitions,
+    )
+
+
+async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:
+    """Makes the topics of mirrors with mapped offsets ahead of their leases, which would all try at once."""
+    wanted = {
+        (target.destination.cluster.name, target.mirror.name): (target.destination.cluster, target.progress_topics)
+        for target in targets
+        if isinstance(target.destination, KafkaDestination) and target.is_mapped and target.error is None
+    }
+    for cluster, topics in wanted.values():
+        # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
+        with contextlib.suppress(MirrorlakeError):
+            await ensure_topics(clients.client(cluster_settings(cluster)), topics)

@@ -1,0 +1,1 @@
+"""Proves that copies equal their sources: comparing, hashing, reports."""

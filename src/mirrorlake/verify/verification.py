@@ -1,0 +1,443 @@
+"""``verify``: proves that copies equal their sources, or names the first offset that differs.
+
+Digests are made by Spark tasks next to each side (``verify.worker``); the driver compares them, and asks
+for some blocks in detail where two differ. Where a topic is compacted, what the cleaner took on one side only is no
+difference (``verify.cleaned``).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from mirrorlake.archive.folder import check_folder_content
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, TimestampMode
+from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
+from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.mirror.plan_bytes import plan_bytes
+from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.pipeline.lease_job import LeaseRow
+from mirrorlake.service.states import archived_partition
+from mirrorlake.service.status import StatusRow
+from mirrorlake.topics.archive_stores import store_settings
+from mirrorlake.topics.targets import cluster_settings
+from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained
+from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
+from mirrorlake.verify.unnamed import UnnamedTask
+from mirrorlake.verify.view_verification import compare_view, holds_view
+from mirrorlake.verify.worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide
+
+WORK = "mirrorlake.verify.worker:work"
+
+SLICE_OFFSETS = 256 * BLOCK_OFFSETS
+"""What one task reads: about a million offsets, so that tasks stay short and a progress bar moves."""
+
+BLOCKS_IN_DETAIL = 16
+"""What one task looks at record by record: memory stays small, and a cleaned topic does not take a task a block."""
+
+Side = KafkaSide | MappedSide | ArchiveSide
+
+RunTask = Callable[[str, bytes, str], list[LeaseRow]]
+"""Runs ``work(plan)`` with a description as one Spark task and returns its rows."""
+
+
+class Result(StrEnum):
+    """What a verification says of one partition at one destination."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    EMPTY = "empty"
+    """The source has records and the copy has none: nothing could be compared."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One partition at one destination, compared over ``offsets``.
+
+    ``first_difference`` is the lowest offset at which the two sides differ, and ``difference`` how: ``missing``
+    at the copy, ``extra`` there, or ``different``. ``lag`` is what the source has beyond the compared range.
+    """
+
+    row: StatusRow
+    result: Result
+    offsets: OffsetRange | None = None
+    records: int | None = None
+    first_difference: int | None = None
+    difference: str = ""
+    error: MirrorlakeError | None = None
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the row of ``verify --format json``; ``error`` is present exactly when it could not be compared."""
+        row: dict[str, str | int | None] = {
+            **self.row.target.as_json(),
+            "start": None if self.offsets is None else self.offsets.start_offset,
+            "end": None if self.offsets is None else self.offsets.end_offset,
+            "records": self.records,
+            "lag": self.row.lag,
+            "result": self.result.value,
+            "first_difference": self.first_difference,
+            "difference": self.difference or None,
+        }
+        if self.error is not None:
+            row["error"] = str(self.error)
+        return row
+
+
+@dataclass(slots=True)
+class _Side:
+    """One side of one comparison, as its slices come in."""
+
+    records: int = 0
+    covered: int = 0
+    blocks: dict[int, Block] = field(default_factory=dict)
+    error: MirrorlakeError | None = None
+
+    def take(self, result: DigestResult) -> None:
+        self.records += result.records
+        self.covered += result.covered
+        self.blocks.update(result.blocks or {})
+        self.error = self.error or result.error
+
+
+def verify_names(rows: Sequence[StatusRow]) -> list[Verdict]:
+    """Compares positions only: chains hold together and copies stand within their source. Reads no record."""
+    return [_with_whole_chain(_by_position(row)) for row in rows]
+
+
+def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], None]) -> list[Verdict]:
+    """Compares positions, and checks every archive file's own checksum."""
+    verdicts = []
+    for verdict in verify_names(rows):
+        target = verdict.row.target
+        if verdict.error is None and target.is_archive:
+            try:
+                check_folder_content(archived_partition(target))
+            except MirrorlakeError as error:
+                verdict = Verdict(row=verdict.row, result=Result.DIFFERS, offsets=verdict.offsets, error=error)
+        verdicts.append(verdict)
+        progressed(1)
+    return verdicts
+
+
+class RecordVerification:
+    """Compares every record of every row.
+
+    Args:
+        rows: what ``status`` says; each is compared up to the copy's position.
+        run_task: runs one task.
+        tasks_at_once: how many run side by side.
+        progressed: called with the number of offsets just read on one side.
+        largest_batch_bytes: what one record batch may decompress to.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[StatusRow],
+        *,
+        run_task: RunTask,
+        tasks_at_once: int,
+        progressed: Callable[[int], None] = lambda _: None,
+        largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX,
+    ) -> None:
+        self._rows = rows
+        self._run_task = run_task
+        self._tasks_at_once = tasks_at_once
+        self._progressed = progressed
+        self._largest_batch_bytes = largest_batch_bytes
+
+    @property
+    def offsets_to_read(self) -> int:
+        """Offsets of both sides of all rows together."""
+        return sum(2 * len(offsets) for row in self._rows if (offsets := _range(row)) is not None)
+
+    def run(self) -> list[Verdict]:
+        """Returns one verdict per row."""
+        sides: dict[tuple[int, str], _Side] = {}
+        with ThreadPoolExecutor(self._tasks_at_once, thread_name_prefix="verify") as pool:
+            running: dict[Future[DigestResult], tuple[tuple[int, str], OffsetRange]] = {}
+            for index, row in enumerate(self._rows):
+                offsets = _range(row)
+                if offsets is None or holds_view(row):
+                    continue
+                for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
+                    sides[index, name] = _Side()
+                    for part in _slices(offsets):
+                        task = DigestTask(side=side, offsets=part, compares_timestamps=_keeps_times(row))
+                        running[pool.submit(self._digest, task)] = (index, name), part
+            unnamed = {task: pool.submit(self._digest_unnamed, task) for task in self._unnamed_tasks().values()}
+            for future in as_completed(running):
+                key, part = running[future]
+                sides[key].take(future.result())
+                self._progressed(len(part))
+            verdicts = list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
+        found = {index: unnamed[task].result() for index, task in self._unnamed_tasks().items()}
+        return [_with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
+
+    def _unnamed_tasks(self) -> dict[int, UnnamedTask]:
+        """Returns what to ask about the destination partitions of mapped rows, by row; rows may share a partition."""
+        sides = {n: _copy_side(row) for n, row in enumerate(self._rows) if row.mapped is not None and row.error is None}
+        return {
+            index: UnnamedTask(
+                cluster=side.cluster,
+                partition=side.partition,
+                topics=side.topics,
+                own_producer_ids=self._rows[index].target.own_producer_ids,
+                largest_batch_bytes=self._largest_batch_bytes,
+            )
+            for index, side in sides.items()
+            if isinstance(side, MappedSide) and self._rows[index].target.progress_topic_id
+        }
+
+    def _digest_unnamed(self, task: UnnamedTask) -> DigestResult:
+        return self._run(WORK, plan_bytes(task), f"verify what no offset map names at {task.partition}")
+
+    def _view_verdict(self, row: StatusRow, offsets: OffsetRange) -> Verdict:
+        def latest_past(keys: frozenset[int]) -> dict[int, int]:
+            rest = OffsetRange(start_offset=offsets.end_offset, end_offset=row.source_end or offsets.end_offset)
+            parts = (self._asked(row, _source_side(row), part, latest_of=keys) for part in _slices(rest))
+            return {key: offset for part in parts for key, offset in part.latest.items()}
+
+        try:
+            records, found = compare_view(
+                row,
+                offsets,
+                ask=self._run,
+                latest_past=latest_past,
+                largest_batch_bytes=self._largest_batch_bytes,
+            )
+        except MirrorlakeError as error:
+            return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
+        self._progressed(2 * len(offsets))
+        if found is None and row.error is not None:
+            return _by_position(row)
+        if found is None:
+            is_empty = not len(offsets) and bool(row.lag)
+            return Verdict(row=row, result=Result.EMPTY if is_empty else Result.EQUAL, offsets=offsets, records=records)
+        return Verdict(
+            row=row,
+            result=Result.DIFFERS,
+            offsets=offsets,
+            first_difference=found[0],
+            difference=found[1],
+            error=row.error,
+        )
+
+    def _digest(self, task: DigestTask) -> DigestResult:
+        task = replace(task, largest_batch_bytes=self._largest_batch_bytes)
+        return self._run(WORK, plan_bytes(task), f"verify {task.side.partition} {task.offsets}")
+
+    def _run(self, work: str, plan: bytes, description: str) -> DigestResult:
+        try:
+            rows = self._run_task(work, plan, description)
+        except MirrorlakeError as error:
+            return DigestResult(error=error)
+        found = rows[0].get("result") if rows else None
+        if isinstance(found, DigestResult):
+            return found
+        return DigestResult(error=OutcomeUnknownError(f"a verification task was lost: {rows}"))
+
+    def _verdict(self, index: int, sides: dict[tuple[int, str], _Side]) -> Verdict:
+        row = self._rows[index]
+        offsets = _range(row)
+        if offsets is None:
+            return Verdict(row=row, result=Result.FAILED, error=row.error)
+        if holds_view(row):
+            return self._view_verdict(row, offsets)
+        source, copy = sides[index, "source"], sides[index, "copy"]
+        if error := source.error or copy.error or _unread(row, offsets, source=source.covered, copy=copy.covered):
+            return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
+        blocks = differing_blocks(source.blocks, copy.blocks)
+        try:
+            found = self._difference(row, offsets, blocks)
+        except MirrorlakeError as error:
+            return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
+        if found is None and row.error is not None:
+            return _by_position(row)
+        if found is None and not len(offsets) and row.lag:
+            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
+        if found is None:
+            return Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records)
+        return Verdict(
+            row=row,
+            result=Result.DIFFERS,
+            offsets=offsets,
+            first_difference=found[0],
+            difference=found[1],
+            error=row.error,
+        )
+
+    def _difference(self, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]) -> tuple[int, str] | None:
+        """Returns the first offset that differs and how, None where the log cleaner explains all there is.
+
+        Raises:
+            MirrorlakeError: a side could not be read again.
+        """
+        compacted = Compacted(source=row.target.source_is_compacted, copy=row.target.destination_is_compacted)
+        suspects: list[Suspect] = []
+        found = None
+        for part in _parts(blocks, offsets):
+            source, copy = (self._asked(row, side, part).traces for side in (_source_side(row), _copy_side(row)))
+            found, more = compare(source, copy, compacted)
+            suspects += more
+            if found is not None:
+                break
+        unexplained = self._unexplained(row, offsets, suspects)
+        return (unexplained.offset, unexplained.how) if unexplained is not None else found
+
+    def _unexplained(self, row: StatusRow, offsets: OffsetRange, suspects: Sequence[Suspect]) -> Suspect | None:
+        if not suspects:
+            return None
+        keys = frozenset(suspect.key_hash for suspect in suspects)
+        rest = OffsetRange(start_offset=suspects[0].offset, end_offset=offsets.end_offset)
+        latest: dict[int, int] = {}
+        for side in (_source_side(row), _copy_side(row)):
+            for part in _slices(rest):
+                for key, offset in self._asked(row, side, part, latest_of=keys).latest.items():
+                    latest[key] = max(offset, latest.get(key, -1))
+        return first_unexplained(suspects, latest)
+
+    def _asked(
+        self, row: StatusRow, side: Side, offsets: OffsetRange, *, latest_of: frozenset[int] = frozenset()
+    ) -> DigestResult:
+        """Returns what one task finds in detail; raises its error."""
+        result = self._digest(
+            DigestTask(
+                side=side,
+                offsets=offsets,
+                in_detail=not latest_of,
+                latest_of=latest_of,
+                compares_timestamps=_keeps_times(row),
+            )
+        )
+        if result.error is not None:
+            raise result.error
+        return result
+
+
+def _unread(row: StatusRow, offsets: OffsetRange, *, source: int, copy: int) -> MirrorlakeError | None:
+    """Returns what it means that a side did not read as many offsets as are compared; None where both did."""
+    if source == copy == len(offsets):
+        return None
+    return OutcomeUnknownError(
+        f"offsets {offsets} of source {row.target.source} are {len(offsets)}: {source} were read of it, and {copy} of "
+        f"its copy at {row.target.destination.label}, so nothing is known of the rest"
+    )
+
+
+def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
+    """Returns the verdict on a mapped copy beside which nothing of the mirror's own may stand that no map names."""
+    if verdict.error is not None or (found.error is None and not found.records):
+        return verdict
+    if found.error is not None:
+        return replace(verdict, result=Result.FAILED, error=found.error)
+    target = verdict.row.target
+    return replace(
+        verdict,
+        result=Result.DIFFERS,
+        difference=verdict.difference or "extra",
+        error=DestinationForeignError(
+            f"{found.records} records of mirror {target.mirror.name}'s own producers are at destination "
+            f"{target.destination_topic} that its offset map does not name, the first at destination offset "
+            f"{found.first_unnamed}: copied twice?",
+            hint="its progress was lost once; readers of the topic see these records beside those the map names",
+            records=found.records,
+            first_offset=found.first_unnamed,
+        ),
+    )
+
+
+def _by_position(row: StatusRow) -> Verdict:
+    """Returns what the ends alone say: a copy that goes on where its source ends holds records it should not."""
+    offsets = _range(row)
+    if row.error is None:
+        return Verdict(row=row, result=Result.EQUAL, offsets=offsets)
+    if offsets is None:
+        return Verdict(row=row, result=Result.FAILED, error=row.error)
+    return Verdict(
+        row=row,
+        result=Result.DIFFERS,
+        offsets=offsets,
+        first_difference=offsets.end_offset,
+        difference="extra",
+        error=row.error,
+    )
+
+
+def _with_whole_chain(verdict: Verdict) -> Verdict:
+    """Returns the verdict on an archive only after its chain was read whole; ``status`` may have read its end."""
+    row = verdict.row
+    if not row.target.is_archive or row.error is not None:
+        return verdict
+    try:
+        archived_partition(row.target).read_chain()
+    except MirrorlakeError as error:
+        return Verdict(row=row, result=Result.FAILED, error=error)
+    return verdict
+
+
+def _range(row: StatusRow) -> OffsetRange | None:
+    """Returns what both sides should hold: from the source's log start to the copy's position, or the source's end."""
+    if row.position is None or row.source_start is None or row.source_end is None:
+        return None
+    if row.error is not None and not isinstance(row.error, DestinationAheadError):
+        return None
+    end = min(row.position, row.source_end)
+    start = max(row.source_start, row.mapped.start_offset) if row.mapped else row.source_start
+    return OffsetRange(start_offset=min(start, end), end_offset=end)
+
+
+def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
+    """Cuts a range at multiples of ``SLICE_OFFSETS``, so that no block is split."""
+    start = offsets.start_offset
+    while start < offsets.end_offset:
+        end = min(offsets.end_offset, (start // SLICE_OFFSETS + 1) * SLICE_OFFSETS)
+        yield OffsetRange(start_offset=start, end_offset=end)
+        start = end
+
+
+def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]:
+    """Yields ranges that hold all of ``blocks``, each of a bounded length, within ``offsets``."""
+    first = None
+    for block in blocks:
+        if first is not None and block - first < BLOCKS_IN_DETAIL:
+            continue
+        first = block
+        last = max(each for each in blocks if each - first < BLOCKS_IN_DETAIL)
+        yield OffsetRange(
+            start_offset=max(offsets.start_offset, first * BLOCK_OFFSETS),
+            end_offset=min(offsets.end_offset, (last + 1) * BLOCK_OFFSETS),
+        )
+
+
+def _keeps_times(row: StatusRow) -> bool:
+    """Returns whether records of the copy must have the source's timestamps."""
+    destination = row.target.destination
+    return not isinstance(destination, KafkaDestination) or destination.timestamp_mode is TimestampMode.SOURCE
+
+
+def _source_side(row: StatusRow) -> KafkaSide:
+    return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source)
+
+
+def _copy_side(row: StatusRow) -> Side:
+    destination = row.target.destination
+    if isinstance(destination, KafkaDestination) and row.mapped is not None:
+        return MappedSide(
+            cluster=cluster_settings(destination.cluster),
+            partition=TopicPartition(row.target.destination_topic, row.mapped.destination_partition),
+            source=row.target.source,
+            topics=row.target.progress_topics,
+            shard=row.target.map_shard,
+        )
+    if isinstance(destination, KafkaDestination):
+        where = row.target.destination_partition
+        return KafkaSide(cluster=cluster_settings(destination.cluster), partition=where, is_copy=True)
+    assert isinstance(destination, ArchiveDestination)
+    return ArchiveSide(
+        store=store_settings(destination),
+        destination_name=row.target.destination_topic,
+        partition=row.target.source.partition,
+        extension=extension_of(destination.format.value),
+    )

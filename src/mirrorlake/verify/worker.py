@@ -1,0 +1,211 @@
+"""One task of a verification: digests a range of one side, next to that side; only digests travel."""
+
+import asyncio
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.destinations.map.progress import ProgressKey
+from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
+from mirrorlake.kafka.control.range_reader import read_range
+from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX, allow
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
+from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
+from mirrorlake.verify.digest import Block, BlockDigests
+from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSide:
+    """A partition of a cluster.
+
+    A copy's log may start later than asked for, and has nothing before that: where the source begins with a gap, what
+    filled it was deleted, and retention may have come sooner here. A source has to hold all that is asked for.
+    """
+
+    cluster: ClusterSettings
+    partition: TopicPartition
+    is_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedSide:
+    """A partition of a cluster that holds the records of ``source`` where the committed offset map says."""
+
+    cluster: ClusterSettings
+    partition: TopicPartition
+    source: TopicPartition
+    topics: ProgressTopics
+    shard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSide:
+    """A partition of an archive. ``extension`` is the format's."""
+
+    store: StoreSettings
+    destination_name: str
+    partition: int
+    extension: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestTask:
+    """What one task reads; with ``in_detail`` it returns every record's trace, so the range should be short.
+
+    With ``latest_of`` it returns the highest offset of each of these keys (by hash) instead. ``offsets`` are the
+    source's, on every side. Without ``compares_timestamps`` the records' times do not count. ``largest_batch_bytes`` is
+    what one record batch may decompress to.
+    """
+
+    side: KafkaSide | MappedSide | ArchiveSide
+    offsets: OffsetRange
+    in_detail: bool = False
+    latest_of: frozenset[int] = frozenset()
+    compares_timestamps: bool = True
+    largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestResult:
+    """What one task found. ``traces`` are those of every record, ``latest`` offsets by key, only where asked for.
+
+    ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
+    Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset.
+    """
+
+    records: int = 0
+    covered: int = 0
+    blocks: dict[int, Block] | None = None
+    traces: tuple[Trace, ...] = ()
+    latest: Mapping[int, int] = field(default_factory=dict)
+    first_unnamed: int | None = None
+    error: MirrorlakeError | None = None
+
+
+def work(plan: bytes) -> list[dict[str, object]]:
+    """Runs the pickled task; returns one mapping ``{"kind": "digest", "result": DigestResult}``."""
+    task: DigestTask | UnnamedTask = pickle.loads(plan)
+    allow(task.largest_batch_bytes)
+    try:
+        if isinstance(task, UnnamedTask):
+            found = asyncio.run(find_unnamed(task))
+            result = DigestResult(records=found.records, first_unnamed=found.first_offset)
+        else:
+            result = digest_archive(task) if isinstance(task.side, ArchiveSide) else asyncio.run(digest_kafka(task))
+    except MirrorlakeError as error:
+        result = DigestResult(error=error)
+    return [{"kind": "digest", "result": result}]
+
+
+async def digest_kafka(task: DigestTask) -> DigestResult:
+    """Digests a range of a Kafka partition.
+
+    Raises:
+        MirrorlakeError: see ``range_reader.read_range``.
+    """
+    assert not isinstance(task.side, ArchiveSide)
+    collector = _Collector(task)
+    async with ClusterClient(task.side.cluster) as client:
+        if isinstance(task.side, MappedSide):
+            if not await _digest_mapped(client, task.side, task.offsets, collector):
+                return DigestResult()
+        else:
+            partition, offsets = task.side.partition, task.offsets
+            if task.side.is_copy:
+                offsets = await _what_is_left(client, partition, offsets)
+            whose = "destination" if task.side.is_copy else "source"
+            async for columns in read_range(client, partition, offsets, whose=whose):
+                collector.add(columns)
+    return collector.result()
+
+
+async def _what_is_left(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange) -> OffsetRange:
+    """Returns ``offsets`` without those before the log's start."""
+    log_start = await client.offset_at(partition, EARLIEST)
+    start = min(max(offsets.start_offset, log_start), offsets.end_offset)
+    return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
+
+
+async def _digest_mapped(
+    client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "_Collector"
+) -> bool:
+    """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part.
+
+    Returns False where there is no map, so that nothing was read.
+    """
+    key = ProgressKey(destination_topic=side.partition.topic, source=side.source)
+    whole = await read_offset_map(client, side.topics, side.shard, key)
+    if whole is None:
+        return False
+    part = whole.within(offsets)
+    there = await _what_is_left(client, side.partition, part.destination_range)
+    async for columns in read_range(client, side.partition, there, whose="destination"):
+        sources = part.sources_of(columns.offsets)
+        rows = np.flatnonzero(sources >= 0)
+        collector.add(columns.relocated(rows, sources[rows]))
+    return True
+
+
+def digest_archive(task: DigestTask) -> DigestResult:
+    """Digests a range of an archived partition.
+
+    Raises:
+        ChainBrokenError: the files are not what they should be.
+        MirrorlakeError: the store could not be read.
+    """
+    assert isinstance(task.side, ArchiveSide)
+    archived = ArchivedPartition(
+        open_store(task.side.store),
+        destination_name=task.side.destination_name,
+        partition=task.side.partition,
+        extension=task.side.extension,
+    )
+    collector = _Collector(task)
+    for columns in read_archived_range(archived, task.offsets):
+        collector.add(columns)
+    return collector.result()
+
+
+class _Collector:
+    """Keeps block digests, every record's trace, or the latest offsets of keys, as the task asks."""
+
+    def __init__(self, task: DigestTask) -> None:
+        self._task = task
+        self._digests = BlockDigests()
+        self._traces: list[Trace] = []
+        self._latest: dict[int, int] = {}
+
+    def add(self, columns: RecordColumns) -> None:
+        if not self._task.compares_timestamps:
+            columns = columns.without_timestamps()
+        if self._task.latest_of:
+            hashes = map(key_hash, columns.keys.to_pylist())
+            self._latest |= {
+                each: offset
+                for each, offset in zip(hashes, columns.offsets.tolist(), strict=True)
+                if each in self._task.latest_of
+            }
+        elif self._task.in_detail:
+            self._traces += traces_of(columns)
+        else:
+            self._digests.add(columns)
+
+    def result(self) -> DigestResult:
+        """Returns what was found; call when all of the task's offsets were read."""
+        covered = len(self._task.offsets)
+        if self._task.latest_of:
+            return DigestResult(covered=covered, latest=self._latest)
+        if self._task.in_detail:
+            return DigestResult(records=len(self._traces), covered=covered, traces=tuple(self._traces))
+        return DigestResult(records=self._digests.records, covered=covered, blocks=self._digests.blocks())

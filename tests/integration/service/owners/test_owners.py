@@ -1,0 +1,317 @@
+"""Ownership on a real broker: the newest process owns a mirror, the older one finds out; sources are not mixed up."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from conftest import NewKafka, RunAsync
+from mirrorlake.clock import ManualClock, SystemClock
+from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
+from mirrorlake.destinations.transactions.ownership import Ownership
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import (
+    MirrorlakeError,
+    OtherMirrorError,
+    OtherSourceError,
+    SupersededError,
+    TopicRecreatedError,
+    TransientError,
+)
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.owners.owner_life import CHECK_SECONDS
+from mirrorlake.service.owners.owners import Owners
+from mirrorlake.topics.targets import Target, cluster_settings, shard_of
+from support.mirrors import copying
+from support.records import in_batches, produce, settings_of, simple_records
+
+pytestmark = pytest.mark.kafka
+
+
+def target_of(topic: str, source: EmbeddedKafka, destination: EmbeddedKafka) -> Target:
+    config = copying(source.bootstrap_servers, destination.bootstrap_servers, topic)
+    mirror = config.mirrors[0]
+    return Target(
+        mirror=mirror,
+        destination=mirror.destinations[0],
+        source_cluster=cluster_settings(mirror.source.cluster),
+        source=TopicPartition(topic, 0),
+        source_cluster_id="cluster-of-the-test",
+        topic_id="first-topic-id",
+        destination_topic=topic,
+    )
+
+
+@pytest.fixture
+def target(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> Target:
+    async def create() -> None:
+        async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
+            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+
+    run_async(create())
+    return target_of(topic_name, source_kafka, destination_kafka)
+
+
+def test_the_newest_process_owns_a_mirror_and_the_older_one_finds_out(target: Target, run_async: RunAsync) -> None:
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            first = Owners(clients, owner="first", clock=SystemClock())
+            second = Owners(clients, owner="second", clock=SystemClock())
+            assert await first.take([target]) == {}
+            await first.check()
+            assert await second.take([target]) == {}
+            await second.check()
+            with pytest.raises(SupersededError, match=target.mirror.name):
+                await first.check()
+            await second.check()
+            states = await read_states(clients.client(settings_of_destination(target)))
+            assert states[target.mirror.name].owner == "second"
+            assert states[target.mirror.name].topic_ids == {target.source.topic: "first-topic-id"}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def settings_of_destination(target: Target) -> ClusterSettings:
+    assert isinstance(target.destination, KafkaDestination)
+    return cluster_settings(target.destination.cluster)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"topic_id": "second-topic-id"}, TopicRecreatedError),
+        ({"source_cluster_id": "another-cluster"}, OtherSourceError),
+    ],
+    ids=["recreated", "cluster"],
+)
+def test_a_filled_destination_of_another_source_is_refused_by_name(
+    target: Target,
+    destination_kafka: EmbeddedKafka,
+    run_async: RunAsync,
+    change: dict[str, str],
+    kind: type[MirrorlakeError],
+) -> None:
+    batches = list(in_batches(simple_records(3), 3))
+    run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
+
+    async def story() -> dict[int, object]:
+        clients = WorkerCache()
+        try:
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
+            changed = replace(target, **change)  # type: ignore[arg-type]
+            refused = await Owners(clients, owner="second", clock=SystemClock()).take([changed])
+            again = await Owners(clients, owner="third", clock=SystemClock()).take([changed])
+            assert again.keys() == refused.keys(), "being refused does not change what the state says"
+            return dict(refused)
+        finally:
+            await clients.close()
+
+    (error,) = run_async(story()).values()
+    assert isinstance(error, kind)
+    assert next(iter(change.values())) in error.message
+    assert error.hint
+
+
+def test_an_empty_destination_takes_a_topic_that_was_made_anew(target: Target, run_async: RunAsync) -> None:
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
+            changed = replace(target, topic_id="second-topic-id")
+            assert await Owners(clients, owner="second", clock=SystemClock()).take([changed]) == {}
+            states = await read_states(clients.client(settings_of_destination(target)))
+            assert states[target.mirror.name].topic_ids == {target.source.topic: "second-topic-id"}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def test_producer_ids_are_remembered_also_when_a_shard_gets_another_one(target: Target, run_async: RunAsync) -> None:
+    """What expiry does after a week, done by hand: the record names an id that the transactional id stood for once."""
+
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            client = clients.client(settings_of_destination(target))
+            owners = Owners(clients, owner="first", clock=SystemClock())
+            shard = shard_of(target.source)
+            assert await owners.take([target]) == {}
+            assert held_ids(owners, target) == frozenset(), "nobody has written yet"
+            identity = await client.init_producer_id(target.transactional_id, transaction_timeout_ms=10_000)
+            await owners.check()
+            assert held_ids(owners, target) == {identity.producer_id}
+            before = (await read_states(client))[target.mirror.name]
+            assert before.producer_ids == {shard: (identity.producer_id,)}
+
+            forgotten = replace(before, producer_ids={shard: (1, identity.producer_id)})
+            await Ownership(client, mirror=target.mirror.name, owner="by hand", clock=SystemClock()).take(forgotten)
+            second = Owners(clients, owner="second", clock=SystemClock())
+            assert await second.take([target]) == {}
+            assert held_ids(second, target) == {1, identity.producer_id}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def held_ids(owners: Owners, target: Target) -> frozenset[int]:
+    assert isinstance(target.destination, KafkaDestination)
+    holding = owners.holding(
+        target.mirror.name, target.destination.cluster.name, shard_of(target.source), target.destination_partition
+    )
+    return holding.own_producer_ids
+
+
+def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target: Target, run_async: RunAsync) -> None:
+    async def story() -> list[float]:
+        clients = WorkerCache()
+        clock = ManualClock()
+        try:
+            waits = []
+            for hold_seconds, ends_gracefully in ((60.0, False), (5.0, True), (5.0, False)):
+                owners = Owners(clients, owner="one of three", clock=clock, hold_seconds=hold_seconds)
+                await owners.take([target])
+                assert isinstance(target.destination, KafkaDestination)
+                held = owners.holding(
+                    target.mirror.name,
+                    target.destination.cluster.name,
+                    shard_of(target.source),
+                    target.destination_partition,
+                )
+                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+                if ends_gracefully:
+                    await owners.release()
+            return waits
+        finally:
+            await clients.close()
+
+    # The first has nobody before it; the second waits for the first, whose leases are long, and until it may notice.
+    assert run_async(story()) == [0.0, 60.0 + CHECK_SECONDS, 0.0]
+
+
+def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
+    holding = Owners(WorkerCache(), owner="nobody", clock=ManualClock()).holding(
+        "orders", "west", 0, TopicPartition("orders", 0)
+    )
+    assert (holding.own_producer_ids, holding.fills_from_seconds) == (frozenset(), inf)
+
+
+def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    # Its own, and one that a pause does not cost its session: what a broker does after that is another test's.
+    kafka = new_kafka(broker_session_timeout_ms=120_000)
+    target = target_of(topic_name, source_kafka, kafka)
+
+    async def story() -> tuple[MirrorlakeError | None, float, MirrorlakeError | None]:
+        clients = WorkerCache()
+        try:
+            owners = Owners(clients, owner="patient", clock=SystemClock())
+            held = (target.mirror.name, "west", shard_of(target.source), target.destination_partition)
+            kafka.pause()
+            try:
+                await owners.take([target])
+                before = owners.holding(*held)
+            finally:
+                kafka.resume()
+            await owners.check()
+            after = owners.holding(*held)
+            return before.refusal, before.fills_from_seconds, after.refusal
+        finally:
+            await clients.close()
+
+    before, fills_from, after = run_async(story())
+    assert isinstance(before, TransientError)
+    assert fills_from == inf
+    assert after is None
+
+
+def test_what_was_let_through_unasked_is_refused_once_its_records_can_be_read(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    kafka = new_kafka(broker_session_timeout_ms=120_000)
+    target = target_of(topic_name, source_kafka, kafka)
+    other = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}-before"))
+
+    async def story() -> list[tuple[Target, MirrorlakeError]]:
+        clients = WorkerCache()
+        try:
+            await clients.client(settings_of_destination(target)).create_topic(
+                topic_name, partitions=1, replication_factor=1
+            )
+            await produce(kafka.bootstrap_servers, topic_name, 0, list(in_batches(simple_records(3), 3)))
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([other]) == {}
+            owners = Owners(clients, owner="second", clock=SystemClock())
+            kafka.pause()
+            try:
+                assert await owners.take([target]) == {}, "nobody could be asked, and copying is safe"
+            finally:
+                kafka.resume()
+            found = await owners.check()
+            assert await owners.check() == [], "it is said once"
+            return found
+        finally:
+            await clients.close()
+
+    ((refused, error),) = run_async(story())
+    assert refused == target
+    assert isinstance(error, OtherMirrorError)
+    assert error.facts["found"] == other.mirror.name
+
+
+def test_a_topic_that_another_mirror_fills_is_left_alone_until_that_one_has_ended(
+    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    batches = list(in_batches(simple_records(3), 3))
+    run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
+    other = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}-renamed"))
+
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            first = Owners(clients, owner="first", clock=SystemClock())
+            assert await first.take([target]) == {}
+            (error,) = (await Owners(clients, owner="second", clock=SystemClock()).take([other])).values()
+            assert isinstance(error, OtherMirrorError)
+            assert (error.facts["expected"], error.facts["found"]) == (other.mirror.name, target.mirror.name)
+            assert "end that process gracefully" in error.hint
+            await first.release()
+            assert await Owners(clients, owner="third", clock=SystemClock()).take([other]) == {}
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
+def test_where_a_topic_made_again_goes_is_remembered_with_its_id(
+    target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
+) -> None:
+    batches = list(in_batches(simple_records(3), 3))
+    run_async(produce(destination_kafka.bootstrap_servers, target.destination_topic, 0, batches))
+    moved = replace(target, topic_id="second-topic-id", destination_topic=f"{target.source.topic}.2")
+
+    async def story() -> OwnerState:
+        clients = WorkerCache()
+        try:
+            await clients.client(settings_of_destination(target)).create_topic(
+                moved.destination_topic, partitions=1, replication_factor=1
+            )
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
+            assert await Owners(clients, owner="second", clock=SystemClock()).take([moved]) == {}
+            return (await read_states(clients.client(settings_of_destination(target))))[target.mirror.name]
+        finally:
+            await clients.close()
+
+    state = run_async(story())
+    assert state.generations == {target.source.topic: {"second-topic-id": f"{target.source.topic}.2"}}
+    assert state.topic_ids == {target.source.topic: "second-topic-id"}

@@ -1,0 +1,289 @@
+"""A copy goes from one mirror to another: after a rename, or where another mirror gets some of the partitions."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from conftest import RunAsync
+from mirrorlake.clock import SystemClock
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
+from mirrorlake.destinations.transactions.ownership import Ownership
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import MirrorlakeError, OtherMirrorError, TopicRecreatedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.mirror.work import KafkaWork, LeaseRow
+from mirrorlake.service.owners.owners import Owners
+from mirrorlake.service.plan.planning import Action, read_plan
+from mirrorlake.service.states import state_of
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target, cluster_settings, shard_of
+from mirrorlake.topics.topic_creation import create_topics
+from support.copies import assert_equal_in_kafka, log_end
+from support.leases import lease_plan, run_lease
+from support.records import Record, in_batches, produce, settings_of, simple_records
+from support.topics import make_topic
+
+pytestmark = pytest.mark.kafka
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A source topic, and configurations that copy it: mirrors by name, each with what its source and itself says."""
+
+    source: str
+    destination: str
+    topic: str
+
+    def configured(self, *mirrors: tuple[str, str, str], on_recreate: str = "park") -> Configuration:
+        lines = "".join(
+            f"  - {{name: {self.topic}.{name}, source: {{cluster: east, topics: [{self.topic}]{of_source}}}, "
+            f"destinations: [{{type: kafka, cluster: west{of_destination}}}], on-recreate: {on_recreate}}}\n"
+            for name, of_source, of_destination in mirrors
+        )
+        text = (
+            f"clusters: {{east: {{bootstrap-servers: '{self.source}'}}, "
+            f"west: {{bootstrap-servers: '{self.destination}'}}}}\nmirrors:\n{lines}"
+        )
+        return parse_configuration(text.encode(), file="mirror.yaml", environ={})
+
+    @asynccontextmanager
+    async def process(self, *mirrors: tuple[str, str, str], on_recreate: str = "park") -> AsyncIterator["Process"]:
+        """A process of these mirrors that has taken what it could; it dies at the end, unless it was released."""
+        clients = WorkerCache()
+        try:
+            found = await find_targets(self.configured(*mirrors, on_recreate=on_recreate), clients)
+            assert await create_topics(found, clients) == {}
+            owners = Owners(clients, owner=" and ".join(name for name, _, _ in mirrors), clock=SystemClock())
+            taken = await owners.take(found)
+            errors = [taken.get(index) or target.error for index, target in enumerate(found)]
+            yield Process(self.source, owners, found, errors, clients)
+        finally:
+            await clients.close()
+
+
+@dataclass(frozen=True)
+class Process:
+    source: str
+    owners: Owners
+    targets: list[Target]
+    errors: list[MirrorlakeError | None]
+    clients: WorkerCache
+
+    def ids(self, index: int = 0) -> frozenset[int]:
+        target = self.targets[index]
+        return self.owners.holding(
+            target.mirror.name, "west", shard_of(target.source), target.destination_partition
+        ).own_producer_ids
+
+    async def copy(self, end: int) -> list[MirrorlakeError | None]:
+        """Copies every partition up to ``end`` and looks at its ids; errors by partition."""
+        rows = [await asyncio.to_thread(self._lease, index, end) for index in range(len(self.targets))]
+        await self.owners.check()
+        return [row.error for row in rows]
+
+    def _lease(self, index: int, end: int) -> LeaseRow:
+        target = self.targets[index]
+        work = state_of(target, writer="test").work
+        assert isinstance(work, KafkaWork)
+        work = replace(work, settings=replace(work.settings, own_producer_ids=self.ids(index)))
+        (row,) = run_lease(lease_plan(self.source, [(target.source, [work])], end=end)).values()
+        return row
+
+    async def record(self, name: str) -> OwnerState:
+        client = self.clients.client(settings_of_destination(self.targets[0]))
+        return (await read_states(client))[f"{self.targets[0].source.topic}.{name}"]
+
+
+async def append(servers: str, topic: str, partition: int, records: Sequence[Record]) -> None:
+    await produce(servers, topic, partition, list(in_batches(records, 10)))
+
+
+def settings_of_destination(target: Target) -> ClusterSettings:
+    assert isinstance(target.destination, KafkaDestination)
+    return cluster_settings(target.destination.cluster)
+
+
+@pytest.fixture
+def scene(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str) -> Scene:
+    source = source_kafka.bootstrap_servers
+    make_topic(source, topic_name, simple_records(20), simple_records(20))
+    return Scene(source, destination_kafka.bootstrap_servers, topic_name)
+
+
+OLD, NEW = ("old", "", ""), ("new", "", "")
+
+
+def test_a_renamed_mirror_goes_on_with_the_copy_and_the_one_before_does_not_come_back(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    async def story() -> None:
+        async with scene.process(OLD) as old:
+            assert await old.copy(20) == [None, None]
+            ids = [old.ids(0), old.ids(1)]
+            await old.owners.release()
+        for partition in range(2):
+            await append(scene.source, scene.topic, partition, simple_records(5, start=20))
+        async with scene.process(NEW) as new:
+            assert new.errors == [None, None]
+            assert [new.ids(0) & ids[0], new.ids(1) & ids[1]] == ids
+            assert not new.ids(0) & ids[1], "of each partition those that wrote it, no more"
+        # It died before it copied anything: what it had taken it keeps.
+        async with scene.process(OLD) as old:
+            assert [type(error) for error in old.errors] == [OtherMirrorError, OtherMirrorError]
+            assert (await old.record("old")).let_go == {scene.topic: (0, 1)}
+        async with scene.process(NEW) as new:
+            assert await new.copy(25) == [None, None]
+            await new.owners.release()
+        # Both have let go, so that it may be taken back, by name again.
+        async with scene.process(OLD) as old:
+            assert await old.copy(25) == [None, None]
+            assert (await old.record("old")).partitions == {scene.topic: (0, 1)}
+
+    run_async(story())
+    assert assert_equal_in_kafka(scene.source, scene.destination, scene.topic, 2) == 50
+
+
+def test_a_renamed_mirror_is_refused_where_the_one_before_died_until_that_one_has_ended_gracefully(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    async def story() -> None:
+        async with scene.process(OLD) as old:
+            assert await old.copy(20) == [None, None]
+        async with scene.process(NEW) as new:
+            assert [type(error) for error in new.errors] == [OtherMirrorError, OtherMirrorError]
+            assert f"start {scene.topic}.old once more under that name" in str(new.errors[0].hint)  # type: ignore[union-attr]
+        async with scene.process(OLD) as old:
+            assert old.errors == [None, None]
+            await old.owners.release()
+        async with scene.process(NEW) as new:
+            assert await new.copy(20) == [None, None]
+
+    run_async(story())
+
+
+def test_partitions_go_from_a_mirror_to_another_that_runs_beside_it(scene: Scene, run_async: RunAsync) -> None:
+    async def story() -> None:
+        async with scene.process(OLD) as old:
+            assert await old.copy(20) == [None, None]
+            await old.owners.release()
+        for partition in range(2):
+            await append(scene.source, scene.topic, partition, simple_records(5, start=20))
+        first, second = ("old", ", partitions: [0]", ""), ("new", ", partitions: [1]", "")
+        async with scene.process(first) as old:
+            assert await old.copy(25) == [None]
+            assert (await old.record("old")).let_go == {scene.topic: (1,)}
+            async with scene.process(second) as new:
+                assert await new.copy(25) == [None]
+        # Both died: each finds its own.
+        async with scene.process(first, second) as both:
+            assert both.errors == [None, None]
+            assert await both.copy(25) == [None, None]
+
+    run_async(story())
+    assert assert_equal_in_kafka(scene.source, scene.destination, scene.topic, 2) == 50
+
+
+def test_a_topic_that_another_mirror_fills_a_part_of_is_not_replaced_for_one_alone(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    shares = ("zero", ", partitions: [0]", ""), ("one", ", partitions: [1]", "")
+
+    async def story() -> list[MirrorlakeError | None]:
+        async with scene.process(*shares) as both:
+            assert await both.copy(20) == [None, None]
+        async with ClusterClient(settings_of(scene.source)) as client:
+            assert await client.delete_topic(scene.topic)
+            while not await client.create_topic(scene.topic, partitions=2, replication_factor=1):
+                await asyncio.sleep(0.1)
+        async with scene.process(*shares, on_recreate="restart") as both:
+            return both.errors
+
+    errors = run_async(story())
+    assert [type(error) for error in errors] == [TopicRecreatedError, TopicRecreatedError]
+    assert f"mirror {scene.topic}.one fills a part of it" in str(errors[0])
+    assert [log_end(scene.destination, scene.topic, n) for n in range(2)] == [20, 20], "nothing was deleted"
+
+
+def test_of_two_mirrors_that_take_a_copy_at_the_same_moment_one_gives_way_at_least(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    async def story() -> None:
+        async with scene.process(OLD) as old:
+            assert await old.copy(20) == [None, None]
+            await old.owners.release()
+        clients = WorkerCache()
+        try:
+            found = [await find_targets(scene.configured(each), clients) for each in (NEW, ("newer", "", ""))]
+            owners = [Owners(clients, owner=name, clock=SystemClock()) for name in ("new", "newer")]
+            taken = await asyncio.gather(*(o.take(targets) for o, targets in zip(owners, found, strict=True)))
+        finally:
+            await clients.close()
+        assert any(len(errors) == 2 for errors in taken), "none has seen the other one"
+        assert all(isinstance(error, OtherMirrorError) for errors in taken for error in errors.values())
+
+    run_async(story())
+
+
+def test_records_that_say_nothing_of_partitions_are_read_by_the_configuration_of_who_serves_their_mirrors(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    """As versions before left them: one mirror for each partition, whose process died."""
+    shares = [("zero", ", partitions: [0]", ""), ("one", ", partitions: [1]", "")]
+
+    async def story() -> None:
+        async with scene.process(*shares) as both:
+            assert await both.copy(20) == [None, None]
+            records = [await both.record(name) for name, _, _ in shares]
+        async with ClusterClient(settings_of(scene.destination)) as client:
+            for record in records:
+                before = replace(record, partitions={}, let_go={}, mapped_topics=(), former_ids={})
+                await Ownership(client, mirror=record.mirror, owner="before", clock=SystemClock()).take(before)
+        async with scene.process(shares[0]) as alone:
+            assert [type(error) for error in alone.errors] == [OtherMirrorError], "the other may fill all of it"
+        async with scene.process(*shares) as both:
+            assert both.errors == [None, None]
+            assert await both.copy(20) == [None, None]
+
+    run_async(story())
+
+
+def test_a_renamed_mirror_with_mapped_offsets_is_refused_unless_it_says_where_it_begins(
+    scene: Scene, run_async: RunAsync
+) -> None:
+    mapped = ", offsets: map"
+
+    async def story() -> None:
+        async with scene.process(("old", "", mapped)) as old:
+            assert old.errors == [None, None]
+            await append(scene.destination, scene.topic, 0, simple_records(1))  # mapped copies have other writers too
+            await old.owners.release()
+        async with scene.process(("new", "", mapped)) as new:
+            assert [type(error) for error in new.errors] == [OtherMirrorError, OtherMirrorError]
+            error = new.errors[1]
+            assert error is not None
+            assert "would copy it a second time" in error.message
+            assert f"start: {{offsets: {{{scene.topic}: {{1: …}}}}}}" in error.hint
+        begins = f", start: {{offsets: {{{scene.topic}: {{0: 20, 1: 20}}}}}}"
+        async with scene.process(("new", begins, mapped)) as new:
+            assert new.errors == [None, None]
+
+    run_async(story())
+
+
+def test_a_plan_knows_the_writers_of_a_copy_that_goes_on_under_another_name(scene: Scene, run_async: RunAsync) -> None:
+    async def story() -> None:
+        async with scene.process(OLD) as old:
+            assert await old.copy(20) == [None, None]
+            await old.owners.release()
+        await append(scene.source, scene.topic, 0, simple_records(5, start=20))
+        rows = await read_plan(scene.configured(NEW))
+        assert [(row.action, row.error) for row in rows] == [(Action.COPY, None), (Action.NOTHING, None)]
+
+    run_async(story())

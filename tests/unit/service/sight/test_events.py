@@ -1,0 +1,86 @@
+"""What a service says in its log: once for one trouble, and what it did at its end."""
+
+import structlog
+from structlog.testing import capture_logs
+
+from mirrorlake.clock import ManualClock
+from mirrorlake.errors import BrokerUnreachableError, LostTailError
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.sight.logs import _without_empty_hint
+from mirrorlake.service.sight.metrics import Metrics
+from support.leases import kafka_work
+
+
+def state(partition: int) -> PartitionState:
+    source = TopicPartition("orders", partition)
+    return PartitionState(
+        mirror="m", source=source, shard="m.0", work=kafka_work("127.0.0.1:1", source), topic_id="", rule=None
+    )
+
+
+def events(clock: ManualClock) -> Events:
+    structlog.reset_defaults()
+    return Events(Metrics(clock=clock), clock, {"m": "west"})
+
+
+def test_a_broker_that_is_away_is_one_line_for_all_its_partitions() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    states = [state(number) for number in range(18)]
+    with capture_logs() as lines:
+        for each in states:
+            told.began(each)
+        with told.together():
+            for each in states:
+                decision = each.failed(BrokerUnreachableError("no connection to 127.0.0.1:1"), 0.0)
+                told.lease_ended(0, each, None, decision)
+    failed = [line for line in lines if line["event"] == "partition failed, trying again"]
+    assert [(line["partitions"], line["log_level"]) for line in failed] == [(18, "warning")]
+    assert "partition" not in failed[0]
+
+
+def test_what_parks_for_one_reason_is_one_line_and_a_partition_of_its_own_is_named() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    states = [state(number) for number in range(3)]
+    with capture_logs() as lines:
+        with told.together():
+            for each in states[:2]:
+                told.lease_ended(0, each, None, each.failed(LostTailError("cut"), 0.0))
+        told.lease_ended(0, states[2], None, states[2].failed(LostTailError("cut"), 0.0))
+    assert [line.get("partitions") for line in lines] == [2, None]
+    assert [line["reason"] for line in lines] == ["lost-tail"] * 2
+    assert lines[1]["partition"] == 2
+
+
+def test_a_start_whose_position_is_not_known_says_no_offset() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    known = state(1)
+    known.position = 7
+    with capture_logs() as lines:
+        told.began(state(0))
+        told.began(known)
+    assert [line.get("start_offset", "not said") for line in lines] == ["not said", 7]
+
+
+def test_the_end_says_of_each_mirror_what_was_done() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    done = state(0)
+    done.position = done.source_end = 12
+    done.source_seen_seconds = clock.elapsed_seconds()
+    done.records, done.raw_bytes = 12, 600
+    with capture_logs() as lines:
+        told.ended([done])
+    assert [line["event"] for line in lines] == ["caught up", "mirror totals", "mirror task terminated gracefully"]
+    facts = {"partitions": 1, "records": 12, "bytes": 600, "seconds": 0.0, "behind": 0, "parked": 0}
+    assert {name: lines[1][name] for name in facts} == facts
+
+
+def test_a_hint_that_says_nothing_is_left_out() -> None:
+    assert _without_empty_hint(None, "", {"event": "x", "hint": ""}) == {"event": "x"}
+    assert _without_empty_hint(None, "", {"event": "x", "hint": "y"}) == {"event": "x", "hint": "y"}
+    assert _without_empty_hint(None, "", {"event": "x"}) == {"event": "x"}

@@ -1,0 +1,116 @@
+"""The latency histogram adds up what leases bring; snapshots have two series of mirror-v3."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from mirrorlake.archive.snapshots.tombstones import snapshot_rule
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.interface import Flush, Progress
+from mirrorlake.mirror.work import ArchiveWork, LeaseRow
+from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.metrics import LatencyHistogram, Metrics
+from mirrorlake.stores.settings import FilesystemSettings
+
+
+def row(*seconds: float) -> LeaseRow:
+    progress = Progress()
+    for each in seconds:
+        progress.saw_latency(each)
+    return LeaseRow(
+        mirror="m",
+        source=TopicPartition("t", 0),
+        destination="west",
+        start_offset=0,
+        position=1,
+        source_start=0,
+        source_end=1,
+        latencies=dict(progress.latencies),
+        latency_seconds_sum=progress.latency_seconds_sum,
+    )
+
+
+def test_latencies_of_several_leases_add_up_in_cumulative_buckets() -> None:
+    registry = CollectorRegistry()
+    histogram = LatencyHistogram()
+    registry.register(histogram)
+    copy = ("m", "t", "0", "west")
+    histogram.add(copy, row(0.004, 0.005, 0.3))
+    histogram.add(copy, row(3600.0, -0.001))
+    labels = 'destination="west",mirror="m",partition="0",topic="t"'
+    series = dict(
+        line.rsplit(" ", 1)
+        for line in generate_latest(registry).decode().splitlines()
+        if line.startswith("mirrorlake_latency_seconds")
+    )
+
+    def bucket(bound: str) -> float:
+        (value,) = (v for name, v in series.items() if f'le="{bound}"' in name and "_bucket" in name)
+        return float(value)
+
+    assert [bucket(b) for b in ("0.001", "0.005", "0.5", "60.0", "+Inf")] == [1, 3, 4, 4, 5]
+    total = [float(v) for name, v in series.items() if "_sum" in name]
+    assert total == [0.004 + 0.005 + 0.3 + 3600.0]
+    assert any(part in next(iter(series)) for part in labels.split(","))
+
+
+def snapshots(view_records: int | None) -> PartitionState:
+    settings = ArchiveSettings(
+        source=TopicPartition("t", 0),
+        destination_name="t",
+        compression="zstd-1",
+        records_max=10,
+        bytes_max=10,
+        cluster_id="c",
+        topic_id="i",
+        writer="test",
+        snapshots=snapshot_rule("compact", "1000"),
+    )
+    work = ArchiveWork(destination="west", store=FilesystemSettings(root=Path("/lake")), settings=settings)
+    return PartitionState(
+        mirror="m",
+        source=TopicPartition("t", 0),
+        shard="m.0",
+        work=work,
+        topic_id="i",
+        rule=None,
+        view_records=view_records,
+    )
+
+
+def snapshot(view_records: int, gap_records: int) -> Flush:
+    return Flush(
+        key=f"{0:020}-{9:020}.parquet",
+        offsets=OffsetRange(start_offset=0, end_offset=10),
+        records=10,
+        raw_bytes=1,
+        file_bytes=1,
+        trigger="max-time",
+        elapsed_ms=1,
+        view_records=view_records,
+        gap_records=gap_records,
+    )
+
+
+def test_keys_of_the_view_are_known_from_the_start_and_after_each_snapshot() -> None:
+    metrics = Metrics()
+    state = snapshots(view_records=7)
+
+    def shown(name: str) -> float | None:
+        return metrics.registry.get_sample_value(f"mirror_v3_{name}", {"topic": "t", "partition": "0"})
+
+    metrics.began(state, is_first=True)
+    assert (shown("destination_compaction_keys"), shown("source_offset_gap_records_total")) == (7, 0)
+    for view_records, gap_records in ((9, 4), (8, 2)):
+        flushed = replace(row(), flushes=(snapshot(view_records, gap_records),))
+        metrics.lease_ended(state, flushed, is_first=True, now_seconds=1.0)
+    assert (shown("destination_compaction_keys"), shown("source_offset_gap_records_total")) == (8, 6)
+
+
+def test_a_view_of_unknown_size_has_no_number() -> None:
+    metrics = Metrics()
+    metrics.began(snapshots(view_records=None), is_first=True)
+    labels = {"topic": "t", "partition": "0"}
+    assert metrics.registry.get_sample_value("mirror_v3_destination_compaction_keys", labels) is None

@@ -1,0 +1,66 @@
+"""Which differences the log cleaner explains, and which nobody does."""
+
+import pytest
+
+from mirrorlake.verify.cleaned import NULL_KEY, Compacted, Suspect, Trace, compare, first_unexplained
+
+NEITHER = Compacted(source=False, copy=False)
+SOURCE = Compacted(source=True, copy=False)
+COPY = Compacted(source=False, copy=True)
+BOTH = Compacted(source=True, copy=True)
+
+
+def traces(text: str) -> list[Trace]:
+    """One character an offset: a letter is the key, a capital one a tombstone, ``0`` a null key, ``.`` nothing."""
+    return [
+        Trace(
+            offset,
+            record_hash=ord(each) * 1000 + offset,
+            key_hash=NULL_KEY if each == "0" else ord(each.lower()),
+            is_tombstone=each.isupper(),
+        )
+        for offset, each in enumerate(text)
+        if each != "."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "copy", "compacted", "difference"),
+    [
+        ("abc", "abc", NEITHER, None),
+        ("abc", "a.c", NEITHER, (1, "missing")),
+        ("a.c", "abc", NEITHER, (1, "extra")),
+        ("abc", "abd", BOTH, (2, "different")),
+        ("a.c", "abc", COPY, (1, "extra")),
+        ("abc", "a.c", SOURCE, (1, "missing")),
+        ("a0c", "a.c", COPY, (1, "missing")),  # no cleaner takes a record without a key
+        ("aBc", "a.c", COPY, None),  # a tombstone goes when its time is over
+        ("a.c", "aBc", SOURCE, None),
+    ],
+)
+def test_a_difference_no_cleaner_explains_is_found_at_once(
+    source: str, copy: str, compacted: Compacted, difference: tuple[int, str] | None
+) -> None:
+    found, suspects = compare(traces(source), traces(copy), compacted)
+    assert found == difference
+    assert suspects == []
+
+
+def test_a_record_missing_where_the_cleaner_works_is_suspect() -> None:
+    found, suspects = compare(traces("abac"), traces(".b.c"), COPY)
+    assert found is None
+    assert suspects == [Suspect(0, ord("a"), "missing"), Suspect(2, ord("a"), "missing")]
+
+
+def test_suspects_before_a_real_difference_are_returned_with_it() -> None:
+    found, suspects = compare(traces("abx"), traces(".by"), COPY)
+    assert found == (2, "different")
+    assert suspects == [Suspect(0, ord("a"), "missing")]
+
+
+def test_a_suspect_is_cleared_by_a_later_record_of_its_key_only() -> None:
+    suspects = [Suspect(0, 7, "missing"), Suspect(5, 8, "missing"), Suspect(9, 7, "extra")]
+    assert first_unexplained(suspects, {7: 20, 8: 6}) is None
+    assert first_unexplained(suspects, {7: 20, 8: 5}) == suspects[1]
+    assert first_unexplained(suspects, {7: 9, 8: 6}) == suspects[2]
+    assert first_unexplained(suspects, {}) == suspects[0]
