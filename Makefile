@@ -11,7 +11,7 @@ IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in $(PYTHONS); do \
 	$$python -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $$python && break; done)
 
-.PHONY: help setup test lint demo bench soak clean
+.PHONY: help setup test lint docs demo bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
 	@echo "make soak    the long hunt for rare failures; wants Go once, and javac; SOAK='--seed 7 --minutes 20' chooses"
+	@echo "make docs    docs/configuration.md, written anew from the models"
 	@echo "make setup   the virtual environment in $(VENV), and nothing else"
 	@echo "make clean   removes $(VENV) and every cache inside this folder"
 
@@ -55,6 +56,11 @@ TEST_WORKERS ?= 3
 test: lint
 	-@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Into a file of another name first, so that a model that cannot be read leaves the page alone.
+docs: setup
+	$(BIN)/python -m docs.configuration_page >docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
 
 demo: setup
 	$(BIN)/mirrorlake demo

@@ -37,7 +37,6 @@ class StateName(StrEnum):
     RUNNING = "running"
     BEHIND = "behind"
     CAUGHT_UP = "caught-up"
-    PAUSED = "paused"
     PARKED = "parked"
     UNKNOWN = "unknown"
 

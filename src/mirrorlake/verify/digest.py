@@ -61,8 +61,3 @@ class BlockDigests:
 def differing_blocks(source: Mapping[int, Block], copy: Mapping[int, Block]) -> list[int]:
     """Returns the blocks that are not the same on both sides, ascending."""
     return sorted(n for n in source.keys() | copy.keys() if source.get(n) != copy.get(n))
-
-
-def first_differing_block(source: Mapping[int, Block], copy: Mapping[int, Block]) -> int | None:
-    """Returns the lowest block that is not the same on both sides, None where all are."""
-    return next(iter(differing_blocks(source, copy)), None)

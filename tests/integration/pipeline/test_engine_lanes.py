@@ -11,7 +11,6 @@ import pytest
 
 from integration.pipeline.engine_process import PATIENCE_SECONDS, wait_until
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.pipeline.batch import BatchSlots
 from mirrorlake.pipeline.lanes import Lease, LeaseSource, engine_lanes
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.session import EngineSession
@@ -85,7 +84,7 @@ def test_a_killed_worker_costs_its_own_lease_alone(engine: EngineSession, tmp_pa
 
 def test_leases_go_on_beside_a_batch_job_in_its_slot(engine: EngineSession, tmp_path: Path) -> None:
     leases_done = tmp_path / "leases-done"
-    slots = BatchSlots(1)
+    slots = 1  # what the session of these tests keeps beside its lanes
     started, ended = tmp_path / "batch-started", threading.Event()
 
     def slow_task(batches):  # type: ignore[no-untyped-def]
@@ -100,8 +99,7 @@ def test_leases_go_on_beside_a_batch_job_in_its_slot(engine: EngineSession, tmp_
             yield batch
 
     def run_batch() -> None:
-        with slots.claim(4) as granted:
-            engine.spark.range(0, 8, 1, granted).mapInArrow(slow_task, "id long").collect()
+        engine.spark.range(0, 8, 1, slots).mapInArrow(slow_task, "id long").collect()
         ended.set()
 
     batch = threading.Thread(target=run_batch)

@@ -7,8 +7,8 @@ import pytest
 
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka
 from mirrorlake.errors import MirrorlakeError
+from support.zookeeper_kafka import ZooKeeperKafka
 
 HEAP_MB = 256
 

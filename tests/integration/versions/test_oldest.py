@@ -8,7 +8,6 @@ from conftest import RunAsync
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka
 from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import read_plan
@@ -17,6 +16,7 @@ from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.mirrors import write_config
 from support.records import simple_records
 from support.topics import make_topic
+from support.zookeeper_kafka import ZooKeeperKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.soak]
 

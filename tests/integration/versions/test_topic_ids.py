@@ -11,7 +11,6 @@ from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.embedded.zookeeper_kafka import ZooKeeperKafka
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
@@ -23,6 +22,7 @@ from support.mirrors import write_config
 from support.owner_states import state_written_by
 from support.records import simple_records
 from support.topics import append, make_topic
+from support.zookeeper_kafka import ZooKeeperKafka
 
 pytestmark = pytest.mark.kafka
 

@@ -1,6 +1,6 @@
 """Writes docs/configuration.md from the models, so that it cannot say anything but what is true.
 
-``python -m mirrorlake.config.reference`` prints the page.
+``python -m docs.configuration_page`` prints the page; ``make docs`` writes it.
 """
 
 import sys
@@ -71,7 +71,7 @@ V3_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
 
 INTRODUCTION = """# Configuration
 
-*This page is generated: `python -m mirrorlake.config.reference > docs/configuration.md`.*
+*This page is generated: `make docs` writes it.*
 
 A configuration is one YAML file in one of two forms. `mirrorlake validate -c FILE` says everything that
 is wrong with it at once, each with file, line and field. Keys are kebab-case; an unknown or repeated key
