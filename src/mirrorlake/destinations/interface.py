@@ -20,6 +20,10 @@ LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 """Upper bounds of the latency histogram, inclusive: from one round trip to a backlog."""
 
 
+ENDLESS = 1 << 62
+"""The ``wanted_end`` of a sink that takes whatever comes."""
+
+
 class PinnedFrame(Protocol):
     """A fetch answer whose bytes stay put until everyone who holds a pin has let go."""
 
@@ -137,13 +141,33 @@ class PartitionSink(Protocol):
     """Takes the batches of one source partition for one destination, for the length of one lease.
 
     Life: ``open`` once (and again after it asked for it), then ``deliver`` for consecutive deliveries starting
-    at ``position``, then ``finish``. Errors are raised as errors of ``mirrorlake.errors``; the one place that
-    decides what they mean is ``mirror.policy``.
+    at ``next_offset``, then ``finish``, and in any case ``abandon``. Errors are raised as errors of
+    ``mirrorlake.errors``; the one place that decides what they mean is ``mirror.policy``.
+
+    What a lease has to know of a sink it asks here, never what kind of destination it is. There are two ways to live.
+    A sink that ``is_endless`` sends what comes, and what is on its way is waited for by ``finish``. One that has an end
+    makes files: between two of them it may rest, with one on its way (not ``is_settled``), and is read for again from
+    ``next_offset`` where ``settle`` finds that it was not published.
     """
 
     progress: Progress
     failure: MirrorlakeError | None
     """What went wrong with something already taken; ``open`` clears it."""
+
+    @property
+    def is_endless(self) -> bool:
+        """True where the sink takes whatever comes, False where it is done at some point. Never changes."""
+        ...
+
+    @property
+    def needs_encoder(self) -> bool:
+        """True where the task's one encoder must be held while the sink is read for. Never changes."""
+        ...
+
+    @property
+    def reads_alone(self) -> bool:
+        """True where no other sink may share the sink's reads, which take long or begin elsewhere. Never changes."""
+        ...
 
     @property
     def next_offset(self) -> int:
@@ -156,13 +180,24 @@ class PartitionSink(Protocol):
         ...
 
     @property
-    def is_endless(self) -> bool:
-        """True where the sink takes whatever comes, False where it is done at some point."""
+    def wanted_end(self) -> int:
+        """The source offset (exclusive) from which on nothing is wanted, as far as is known now.
+
+        ``ENDLESS`` where the sink takes whatever comes. It may grow or shrink whenever the sink is opened, or cuts.
+        """
         ...
 
     @property
     def is_done(self) -> bool:
-        """True where nothing more is wanted in this lease."""
+        """True where nothing more is wanted in this lease; what was taken may still be on its way."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """True where nothing is on its way: what became of everything that was sent or handed on is known.
+
+        False whenever a destination may hold, or come to hold, what ``progress.position`` does not say (law 7).
+        """
         ...
 
     async def open(self) -> None:
@@ -185,8 +220,23 @@ class PartitionSink(Protocol):
         """Forgets what was taken and not sent yet, where a sink can: the lease is over, the next one reads it again."""
         ...
 
+    async def end_encoding(self) -> None:
+        """Drops what was not cut: the sink holds nothing of the encoder any more. Without effect on what is settled."""
+        ...
+
+    async def settle(self) -> None:
+        """Waits until it ``is_settled``; at once where it is.
+
+        Raises:
+            MirrorlakeError: what was on its way did not become safe; ``failure`` says so too.
+        """
+        ...
+
     async def finish(self) -> None:
-        """Waits until all that was taken is safe, or raises; then lets go of everything."""
+        """Ends encoding, and waits until all that was taken or cut is safe, or raises what went wrong with it.
+
+        Nothing else is delivered then, and the sink ``is_settled``.
+        """
         ...
 
     def abandon(self) -> None:

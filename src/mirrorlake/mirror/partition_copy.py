@@ -5,8 +5,7 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from mirrorlake.destinations.archive.cutting_sink import CuttingSink
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PartitionSink
+from mirrorlake.destinations.interface import ENDLESS, ClassifiedBatch, Delivery, PartitionSink
 from mirrorlake.errors import (
     BatchTooLargeError,
     BrokerNotReadyError,
@@ -145,8 +144,7 @@ class PartitionCopy:
 
     def _wanted_end(self) -> int:
         """What lies further is no sink's: at the log's end such a fetch would hold up what comes behind it."""
-        ends = [sink.wanted_end if isinstance(sink, CuttingSink) else NO_LIMIT for sink in self._sinks]
-        return max(ends, default=NO_LIMIT)
+        return max([sink.wanted_end for sink in self._sinks], default=ENDLESS)
 
     @property
     def is_over(self) -> bool:
@@ -208,8 +206,9 @@ class PartitionCopy:
         await self._settle()
         return any(sink.failure is not None for sink in unsettled) and await turn.take()
 
-    def _unsettled(self) -> list[CuttingSink]:
-        return [sink for sink in self._sinks if isinstance(sink, CuttingSink) and not sink.is_settled]
+    def _unsettled(self) -> list[PartitionSink]:
+        """What rests with something on its way; an endless sink never does, ``finish`` waits for it."""
+        return [sink for sink in self._sinks if not sink.is_endless and not sink.is_settled]
 
     async def _settle(self) -> None:
         self._is_settling = True
@@ -263,8 +262,7 @@ class PartitionCopy:
             await self._hand_over_next()
         if self._turn is not None:
             for sink in self._sinks:
-                if isinstance(sink, CuttingSink):
-                    await sink.end_encoding()
+                await sink.end_encoding()
             self._turn.give_back()
             await self._settle()
         for sink in list(self._sinks):

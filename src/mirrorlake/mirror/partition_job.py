@@ -6,10 +6,7 @@ import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.destinations.archive.sink import ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.preserve.sink import PreserveSink
-from mirrorlake.destinations.snapshots.sink import SnapshotSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST
@@ -27,9 +24,6 @@ if TYPE_CHECKING:
 
 OPEN_TOGETHER_SECONDS = 1.0
 """So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
-
-ENCODING_SINKS = (ArchiveSink, SnapshotSink)
-"""Sinks that take the encoder for what they write."""
 
 Slot = tuple[DestinationWork, PartitionSink]
 
@@ -82,8 +76,7 @@ class PartitionJob:
                 self._errors.setdefault(id(sink), OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         except asyncio.CancelledError:
             for destination, sink in self._slots:
-                is_open_still = not sink.is_done or (isinstance(sink, ENCODING_SINKS) and not sink.is_settled)
-                if is_open_still and id(sink) not in self._served:
+                if not (sink.is_done and sink.is_settled) and id(sink) not in self._served:
                     self._errors.setdefault(id(sink), self._cut_short(destination, sink))
             raise
         finally:
@@ -92,7 +85,7 @@ class PartitionJob:
                 self._errors.update(copy.errors)
             for destination, sink in self._slots:
                 # However it came to this: what has no answer is unknown, and no row may hide it (law 7).
-                if isinstance(sink, PreserveSink) and not sink.is_settled:
+                if not sink.is_settled:
                     self._errors.setdefault(id(sink), self._cut_short(destination, sink))
                 sink.abandon()
 
@@ -142,7 +135,7 @@ class PartitionJob:
         self._served.update(map(id, sinks))
 
     async def _read_for(self, sinks: list[PartitionSink]) -> None:
-        if not any(isinstance(sink, ENCODING_SINKS) for sink in sinks):
+        if not any(sink.needs_encoder for sink in sinks):
             await self._copy(sinks, is_live=True)
             return
         turn = EncoderTurn(self._lease.take_encoder, self._lease.encoder.release)
@@ -300,10 +293,10 @@ def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> lis
     """
     together: list[list[PartitionSink]] = []
     open_groups: dict[int, list[PartitionSink]] = {}
-    for sink in sorted(sinks, key=lambda s: not isinstance(s, ENCODING_SINKS)):
+    for sink in sorted(sinks, key=lambda sink: not sink.needs_encoder):
         if sink.is_done:
             continue
-        if isinstance(sink, SnapshotSink):
+        if sink.reads_alone:
             together.append([sink])
             continue
         group = open_groups.get(sink.next_offset)

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
-from mirrorlake.destinations.interface import Delivery, Flush, Progress
+from mirrorlake.destinations.interface import ENDLESS, Delivery, Flush, Progress
 from mirrorlake.errors import (
     BrokerUnreachableError,
     CorruptBatchError,
@@ -45,6 +45,10 @@ class RacingSink:
 
     is_done = False
     is_endless = True
+    is_settled = True
+    needs_encoder = False
+    reads_alone = False
+    wanted_end = ENDLESS
     has_room = True
 
     def __init__(self, *, open_error: MirrorlakeError | None = None) -> None:
@@ -71,6 +75,10 @@ class RacingSink:
         return False
 
     def drop_unsent(self) -> None: ...
+
+    async def end_encoding(self) -> None: ...
+
+    async def settle(self) -> None: ...
 
     async def finish(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What the archive destinations have in common: files that are cut inside one lease, written in one thread.
+"""What the sinks of archive destinations have in common: files that are cut inside one lease, written in one thread.
 
 A subclass says what a file is and where it ends; here is how a sink lives: filled in the encoder's thread, and given up
 without anything unpublished staying behind. A finished file may be on its way to its store, in another thread, while
@@ -53,6 +53,10 @@ class CuttingSink(ABC):
         changed: called when room, failure or the end changed.
     """
 
+    is_endless = False
+    needs_encoder = True
+    reads_alone = False
+
     _written: ClassVar[str]
     """What is written, for messages."""
 
@@ -79,11 +83,6 @@ class CuttingSink(ABC):
     def has_room(self) -> bool:
         """Always: one delivery is taken in before the next one is."""
         return True
-
-    @property
-    def is_endless(self) -> bool:
-        """Never: what is due has an end."""
-        return False
 
     @property
     @abstractmethod

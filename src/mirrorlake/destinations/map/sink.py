@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame, Progress
+from mirrorlake.destinations.endless_sink import EndlessSink
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings
@@ -37,7 +38,7 @@ QUEUE_APPENDS_MAX = 512
 """The same in batches: a queue of small ones must be sent within the half second a lease has at its end."""
 
 
-class MapSink:
+class MapSink(EndlessSink):
     """Copies one source partition inside the transactions of its shard.
 
     Args:
@@ -61,35 +62,22 @@ class MapSink:
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
-        self.progress = Progress()
-        self.failure: MirrorlakeError | None = None
+        super().__init__(changed=changed)
         self._settings = settings
         self._shard = shard
         self._client = client
         self._find_start = find_start
         self._check_tail = check_tail
         self._clock = clock
-        self._changed = changed
         self._seat: Seat | None = None
-        self._next_offset = 0
         self._leader_epoch = -1
         self._queued_bytes = 0
         self._queued = 0
 
     @property
-    def next_offset(self) -> int:
-        """The source offset the next delivery must start at."""
-        return self._next_offset
-
-    @property
     def has_room(self) -> bool:
         """False while the queue holds its maximum of bytes or batches."""
         return self._queued_bytes < QUEUE_BYTES_MAX and self._queued < QUEUE_APPENDS_MAX
-
-    @property
-    def is_endless(self) -> bool:
-        """Always: a live destination takes whatever comes."""
-        return True
 
     @property
     def is_done(self) -> bool:
@@ -186,6 +174,19 @@ class MapSink:
 
         Raises:
             MirrorlakeError: the shard's transaction was given up; ``progress.position`` is what is safe.
+        """
+        await self.settle()
+
+    @property
+    def is_settled(self) -> bool:
+        """True where all that was taken is committed, or the shard's transaction given up."""
+        return self._seat is None or not self._seat.is_dirty
+
+    async def settle(self) -> None:
+        """Has the shard commit, and waits for it.
+
+        Raises:
+            MirrorlakeError: the shard's transaction was given up.
         """
         if self._seat is not None and self.failure is None:
             await self._shard.flush(self._seat)

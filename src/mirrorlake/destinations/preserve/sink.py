@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
-from mirrorlake.destinations.interface import Delivery, PinnedFrame, Progress
+from mirrorlake.destinations.endless_sink import EndlessSink
+from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, goes_untouched, neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
 from mirrorlake.destinations.preserve.log_start import LogStart
@@ -67,7 +68,7 @@ class _Fill:
     deletes: bool = False
 
 
-class PreserveSink:
+class PreserveSink(EndlessSink):
     """Appends the batches of one source partition at their own offsets, and fills its gaps.
 
     Args:
@@ -97,8 +98,7 @@ class PreserveSink:
         changed: Callable[[], None],
         crash_point: CrashPoint = no_crash,
     ) -> None:
-        self.progress = Progress()
-        self.failure: MirrorlakeError | None = None
+        super().__init__(changed=changed)
         self.topic = settings.destination.topic
         self.partition = settings.destination.partition
         self._settings = settings
@@ -109,7 +109,6 @@ class PreserveSink:
         self._log_start = log_start
         self._clock = clock
         self._fill_from = fill_from_seconds
-        self._changed = changed
         self._crash_point = crash_point
         self._needs_tail_check = settings.needs_tail_check
         self._claim: Claim | None = None
@@ -124,7 +123,6 @@ class PreserveSink:
         self._fillers_end = 0
         self._own_ids: frozenset[int] = frozenset()
         self._sequence = 0
-        self._next_offset = 0
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -132,19 +130,9 @@ class PreserveSink:
         filler.join(self.progress, handed_on.identity if handed_on is not None else None)
 
     @property
-    def next_offset(self) -> int:
-        """The source offset the next delivery must start at."""
-        return self._next_offset
-
-    @property
     def has_room(self) -> bool:
         """False while the queue holds its maximum of bytes."""
         return self._queued_bytes < QUEUE_BYTES_MAX
-
-    @property
-    def is_endless(self) -> bool:
-        """Always: a live destination takes whatever comes."""
-        return True
 
     @property
     def is_done(self) -> bool:
@@ -339,6 +327,14 @@ class PreserveSink:
 
         Raises:
             MirrorlakeError: an append or a fill failed; ``progress.position`` is what is safe.
+        """
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Waits for what is queued too, as it is sent whenever an answer makes room.
+
+        Raises:
+            MirrorlakeError: an append or a fill failed.
         """
         await self._idle.wait()
         if self.failure is not None:

@@ -63,6 +63,9 @@ class SnapshotSink(CuttingSink):
         crash_point: called before every step of a publication; for tests.
     """
 
+    reads_alone = True
+    """Nobody waits until its view is written."""
+
     _written = "snapshot"
 
     def __init__(
