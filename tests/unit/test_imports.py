@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "kafka": {"core"},
     "stores": {"core"},
-    "config": {"core"},
+    "config": {"core", "kafka", "stores"},
     "embedded": {"core"},
     "archive": {"core", "stores", "kafka"},
     "destinations": {"core", "kafka", "stores", "archive"},

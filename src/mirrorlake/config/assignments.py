@@ -16,9 +16,8 @@ from mirrorlake.config.resolved import (
     Mirror,
     OffsetMode,
     Store,
-    StoreAzure,
-    StoreFilesystem,
 )
+from mirrorlake.stores.settings import AzureSettings, FilesystemSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +189,13 @@ def _feeds_own_expressions(step: Assignment) -> bool:
 
 def _folder(store: Store, name: str) -> PurePosixPath:
     """Returns an archive's folder, with the store in front so that different stores never meet."""
-    match store:
-        case StoreFilesystem(root=root):
+    match store.settings:
+        case FilesystemSettings(root=root):
             return PurePosixPath("filesystem") / str(root).lstrip("/") / name
-        case StoreAzure(account=account, container=container, prefix=prefix):
+        case AzureSettings(account=account, container=container, prefix=prefix):
             return PurePosixPath("azure", account, container, prefix, name)
-    return PurePosixPath(store.type_name, getattr(store, "endpoint", None) or "", store.bucket, store.prefix, name)
+        case bucket:
+            return PurePosixPath(store.type_name, bucket.endpoint or "", bucket.bucket, bucket.prefix, name)
 
 
 def _shared_partitions(first: Assignment, second: Assignment) -> frozenset[int] | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import ExpandedText, UnsetText
@@ -13,10 +13,11 @@ from mirrorlake.config.reading import found, suggestion
 from mirrorlake.secret import Secret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tuning:
-    """A numeric property that has an effect: its bounds (inclusive) and what it does."""
+    """A numeric property: which field of ``ClusterSettings`` it sets, its bounds (inclusive), and what it does."""
 
+    field: str
     minimum: int
     maximum: int
     meaning: str
@@ -26,24 +27,22 @@ _INT32_MAX = 2**31 - 1
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 TUNING: Mapping[str, Tuning] = {
     "request.timeout.ms": Tuning(
-        minimum=100, maximum=600_000, meaning="Longest wait for an answer; 30000 where not set."
+        "request_timeout_seconds", 100, 600_000, "Longest wait for an answer; 30000 where not set."
     ),
     "socket.connection.setup.timeout.ms": Tuning(
-        minimum=100, maximum=600_000, meaning="Longest wait for a connection; 10000 where not set."
+        "connect_timeout_seconds", 100, 600_000, "Longest wait for a connection; 10000 where not set."
     ),
     # A connection takes no frame above 128 MiB for Kafka's (kafka/wire/buffers.py);
     # brokers send headers beside the bytes.
     "fetch.max.bytes": Tuning(
-        minimum=1024, maximum=64 << 20, meaning="Bytes of one answer to a fetch; every lane needs memory for one."
+        "fetch_bytes_max", 1024, 64 << 20, "Bytes of one answer to a fetch; every lane needs memory for one."
     ),
     "max.partition.fetch.bytes": Tuning(
-        minimum=1024, maximum=_INT32_MAX, meaning="Bytes of one partition in one answer to a fetch."
+        "fetch_partition_bytes_max", 1024, _INT32_MAX, "Bytes of one partition in one answer to a fetch."
     ),
-    "fetch.min.bytes": Tuning(
-        minimum=1, maximum=_INT32_MAX, meaning="Bytes a broker waits for before it answers a fetch."
-    ),
+    "fetch.min.bytes": Tuning("fetch_bytes_min", 1, _INT32_MAX, "Bytes a broker waits for before it answers a fetch."),
     "fetch.max.wait.ms": Tuning(
-        minimum=0, maximum=60_000, meaning="Longest time a broker waits for `fetch.min.bytes`."
+        "fetch_wait_seconds_max", 0, 60_000, "Longest time a broker waits for `fetch.min.bytes`."
     ),
 }
 """Properties of numbers, by Kafka's name."""
@@ -153,18 +152,6 @@ NOT_YET = frozenset(
 """Properties of Kafka's clients that have no effect here; set, they would be ignored, so they are refused."""
 
 
-class ClusterTuning(TypedDict, total=False):
-    """The fields of ``resolved.Cluster`` that properties fill in."""
-
-    client_id: str
-    request_timeout_seconds: float
-    connect_timeout_seconds: float
-    fetch_bytes_max: int
-    fetch_partition_bytes_max: int
-    fetch_bytes_min: int
-    fetch_wait_seconds_max: float
-
-
 @dataclass(slots=True)
 class PropertiesRead:
     """The properties of one cluster, sorted out; ``given`` has the names of all, those that could not be read too."""
@@ -173,25 +160,14 @@ class PropertiesRead:
     secrets: dict[str, Secret] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
 
-    def tuning(self) -> ClusterTuning:
-        """Returns what the properties set, as fields with units; what is not set is absent."""
-        tuning: ClusterTuning = {}
-        if "client.id" in self.properties:
-            tuning["client_id"] = self.properties["client.id"]
-        numbers = {name: int(text) for name, text in self.properties.items() if name in TUNING}
-        if "request.timeout.ms" in numbers:
-            tuning["request_timeout_seconds"] = numbers["request.timeout.ms"] / 1000
-        if "socket.connection.setup.timeout.ms" in numbers:
-            tuning["connect_timeout_seconds"] = numbers["socket.connection.setup.timeout.ms"] / 1000
-        if "fetch.max.bytes" in numbers:
-            tuning["fetch_bytes_max"] = numbers["fetch.max.bytes"]
-        if "max.partition.fetch.bytes" in numbers:
-            tuning["fetch_partition_bytes_max"] = numbers["max.partition.fetch.bytes"]
-        if "fetch.min.bytes" in numbers:
-            tuning["fetch_bytes_min"] = numbers["fetch.min.bytes"]
-        if "fetch.max.wait.ms" in numbers:
-            tuning["fetch_wait_seconds_max"] = numbers["fetch.max.wait.ms"] / 1000
-        return tuning
+    def tuning(self) -> dict[str, Any]:
+        """Returns what the properties set, as fields of ``ClusterSettings``; what is not set is absent."""
+        tuning: dict[str, Any] = {
+            bounds.field: int(self.properties[name]) / 1000 if name.endswith(".ms") else int(self.properties[name])
+            for name, bounds in TUNING.items()
+            if name in self.properties
+        }
+        return tuning | ({"client_id": self.properties["client.id"]} if "client.id" in self.properties else {})
 
 
 def read_properties(

@@ -136,7 +136,7 @@ def read_template(value: object) -> str:
     return template
 
 
-def read_root(value: object) -> str:
+def read_root(value: object) -> Path:
     """Reads the absolute path of an archive's folder; nothing is looked at on disk."""
     root = read_text(value)
     path = PurePosixPath(root)
@@ -147,15 +147,15 @@ def read_root(value: object) -> str:
         )
     if ".." in path.parts:
         refuse(f"{found(value)} goes through `..`", "write the folder itself")
-    return str(path)
+    return Path(path)
 
 
-def read_ca_file(value: object) -> str:
+def read_ca_file(value: object) -> Path:
     """Reads the absolute path of a file of certificates; nothing is looked at on disk."""
     path = read_text(value)
     if not PurePosixPath(path).is_absolute():
         refuse(f"{found(value)} is a relative path", "write it from the root on, for example /etc/ssl/own-ca.pem")
-    return path
+    return Path(path)
 
 
 def read_prefix(value: object) -> str:

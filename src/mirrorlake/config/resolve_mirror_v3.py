@@ -1,7 +1,6 @@
 """From the mirror-v3 form in the file to the values the program uses."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from mirrorlake.config.checking import check, check_one_of, entries
 from mirrorlake.config.document import Document, Tree
@@ -26,12 +25,12 @@ from mirrorlake.config.resolved import (
     Mirror,
     Source,
     Store,
-    StoreFilesystem,
-    StoreS3,
     TopicSelection,
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.stores.settings import FilesystemSettings, S3Settings, StoreSettings
 
 STORE_NAME = "destination"
 """Name of the one store of this form: the field that describes it."""
@@ -82,19 +81,15 @@ class _MirrorV3:
         return check(V3PoliciesForm, given, (), self._document, self._problems) or V3PoliciesForm()
 
     def _store(self, shared: Section | None, place: Place) -> Store | None:
+        settings: StoreSettings
         match shared:
             case V3FilesystemForm(root=root):
-                return StoreFilesystem(name=STORE_NAME, root=Path(root), makes_root=True, place=place)
-            case V3S3Form() as s3:
-                return StoreS3(
-                    name=STORE_NAME,
-                    bucket=s3.bucket,
-                    prefix=s3.prefix or "",
-                    region=s3.region,
-                    endpoint=s3.endpoint,
-                    place=place,
-                )
-        return None
+                settings = FilesystemSettings(root=root, makes_root=True)
+            case V3S3Form(bucket=bucket, prefix=prefix, region=region, endpoint=endpoint):
+                settings = S3Settings(bucket=bucket, prefix=prefix or "", region=region, endpoint=endpoint)
+            case _:
+                return None
+        return Store(name=STORE_NAME, settings=settings, place=place)
 
     def _mirror(self, tree: Tree, path: FieldPath, shared: Section | None, store: Store | None) -> Mirror | None:
         form = check(V3MirrorForm, tree, path, self._document, self._problems)
@@ -157,8 +152,8 @@ class _MirrorV3:
 
     def _cluster(self, servers: tuple[str, ...], path: FieldPath) -> Cluster:
         if servers not in self._clusters:
-            place = self._document.place(path)
-            self._clusters[servers] = Cluster(name=",".join(servers), bootstrap_servers=servers, place=place)
+            settings = ClusterSettings(name=",".join(servers), bootstrap_servers=servers)
+            self._clusters[servers] = Cluster(settings=settings, place=self._document.place(path))
         return self._clusters[servers]
 
 

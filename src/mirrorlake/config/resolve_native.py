@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic_core import PydanticCustomError
@@ -41,14 +40,22 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     Source,
     Store,
-    StoreAzure,
-    StoreFilesystem,
-    StoreGcs,
-    StoreS3,
     TopicSelection,
 )
+from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GapFill
+from mirrorlake.secret import Secret
+from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
+
+STORE_SETTINGS: Mapping[type[Section], type[StoreSettings]] = {
+    StoreFilesystemForm: FilesystemSettings,
+    StoreS3Form: S3Settings,
+    StoreGcsForm: GcsSettings,
+    StoreAzureForm: AzureSettings,
+}
+"""What each kind of store is to the program; the fields have the same names in both."""
 
 T = TypeVar("T")
 Known = Mapping[str, T | None]
@@ -107,70 +114,24 @@ class _Native:
         security = read_security(read, (*path, "properties"), self._document, self._problems)
         if form is None:
             return None
-        return Cluster(
-            name=name,
-            bootstrap_servers=form.bootstrap_servers,
-            properties=read.properties,
-            secrets=read.secrets,
-            security=security,
-            **read.tuning(),
-            place=self._document.place(path),
+        settings = ClusterSettings(
+            name=name, bootstrap_servers=form.bootstrap_servers, security=security, **read.tuning()
         )
-
-    def _check_bucket(self, form: StoreS3Form | StoreGcsForm | StoreAzureForm, path: FieldPath) -> None:
-        if form.ca_file is not None and form.endpoint is not None and form.endpoint.startswith("http://"):
-            self._note((*path, "ca-file"), "has no meaning over `http://`", "leave it out, or use `https://`")
+        return Cluster(settings=settings, place=self._document.place(path))
 
     def _store(self, name: str, tree: Tree, path: FieldPath) -> Store | None:
-        place = self._document.place(path)
         form = check_one_of(STORE_FORMS, tree, path, self._document, self._problems)
-        if isinstance(form, StoreS3Form | StoreGcsForm | StoreAzureForm):
-            self._check_bucket(form, path)
+        if form is None:
+            return None
         match form:
-            case StoreFilesystemForm(root=root):
-                return StoreFilesystem(name=name, root=Path(root), place=place)
-            case StoreS3Form() as s3:
-                self._check_s3(s3, path)
-                return StoreS3(
-                    name=name,
-                    bucket=s3.bucket,
-                    prefix=s3.prefix,
-                    region=s3.region,
-                    endpoint=s3.endpoint,
-                    ca_file=_file(s3.ca_file),
-                    addressing=s3.addressing,
-                    content_check=s3.content_check,
-                    profile=s3.profile,
-                    access_key_id=s3.access_key_id,
-                    secret_access_key=s3.secret_access_key,
-                    session_token=s3.session_token,
-                    place=place,
-                )
-            case StoreGcsForm() as gcs:
-                return StoreGcs(
-                    name=name,
-                    bucket=gcs.bucket,
-                    prefix=gcs.prefix,
-                    endpoint=gcs.endpoint,
-                    ca_file=_file(gcs.ca_file),
-                    service_account_key=gcs.service_account_key,
-                    place=place,
-                )
-            case StoreAzureForm() as azure:
-                if azure.account_key is not None and azure.sas_token is not None:
-                    self._note((*path, "sas-token"), "has no meaning beside `account-key`", "leave one of them out")
-                return StoreAzure(
-                    name=name,
-                    account=azure.account,
-                    container=azure.container,
-                    prefix=azure.prefix,
-                    endpoint=azure.endpoint,
-                    ca_file=_file(azure.ca_file),
-                    account_key=azure.account_key,
-                    sas_token=azure.sas_token,
-                    place=place,
-                )
-        return None
+            case StoreS3Form():
+                self._check_s3(form, path)
+            case StoreAzureForm(account_key=Secret(), sas_token=Secret()):
+                self._note((*path, "sas-token"), "has no meaning beside `account-key`", "leave one of them out")
+        given = {name: value for name, value in form if name != "type"}
+        if given.get("ca_file") and str(given.get("endpoint")).startswith("http://"):
+            self._note((*path, "ca-file"), "has no meaning over `http://`", "leave it out, or use `https://`")
+        return Store(name=name, settings=STORE_SETTINGS[type(form)](**given), place=self._document.place(path))
 
     def _check_s3(self, form: StoreS3Form, path: FieldPath) -> None:
         if (form.access_key_id is None) is not (form.secret_access_key is None):
@@ -336,10 +297,6 @@ def _parted(entries_written: list[str]) -> tuple[tuple[str, ...], tuple[str, ...
     """Returns names and expressions, the latter without their slashes."""
     names = tuple(entry for entry in entries_written if not entry.startswith("/"))
     return names, tuple(entry[1:-1] for entry in entries_written if entry.startswith("/"))
-
-
-def _file(path: str | None) -> Path | None:
-    return None if path is None else Path(path)
 
 
 def _filled(template: str, mirror_name: str, cluster_name: str) -> str:

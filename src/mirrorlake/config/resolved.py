@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
 from enum import StrEnum
-from pathlib import Path
 
-from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config.problems import Place
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.page_compression import Compression
-from mirrorlake.secret import Secret
-from mirrorlake.security import ClientSecurity
+from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
 
 
 class Form(StrEnum):
@@ -90,96 +88,42 @@ class LostTailPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A Kafka cluster and how to talk to it.
+    """A Kafka cluster: how to talk to it, and where the file says so."""
 
-    ``properties`` are the client properties as given, under Kafka's own names, secrets excepted; the fields
-    below them are the same settings read out with their defaults, None where the reader's own default holds.
-    """
-
-    name: str
-    bootstrap_servers: tuple[str, ...]
-    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
-    secrets: Mapping[str, Secret] = field(default_factory=dict, hash=False)
-    client_id: str = "mirrorlake"
-    request_timeout_seconds: float = 30.0
-    connect_timeout_seconds: float = 10.0
-    fetch_bytes_max: int | None = None
-    fetch_partition_bytes_max: int | None = None
-    fetch_bytes_min: int | None = None
-    fetch_wait_seconds_max: float | None = None
-    security: ClientSecurity = field(default_factory=ClientSecurity)
+    settings: ClusterSettings
     place: Place = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """Returns what the configuration calls it."""
+        return self.settings.name
 
     def is_same_as(self, other: "Cluster") -> bool:
         """Tells whether both definitions share a bootstrap server, so that they reach the same cluster."""
-        return not set(self.bootstrap_servers).isdisjoint(other.bootstrap_servers)
+        return not set(self.settings.bootstrap_servers).isdisjoint(other.settings.bootstrap_servers)
+
+
+STORE_TYPES: Mapping[type[StoreSettings], str] = {
+    FilesystemSettings: "filesystem",
+    S3Settings: "s3",
+    GcsSettings: "gcs",
+    AzureSettings: "azure",
+}
+"""The types of stores as users name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFilesystem:
-    """An archive's store in a folder; ``root`` is absolute and not looked at while loading.
-
-    ``makes_root`` says that a run makes a root that is missing, so that it is an archive without anything (0146).
-    """
+class Store:
+    """A store of archives; nothing of it is looked at while loading."""
 
     name: str
-    root: Path
-    makes_root: bool = False
+    settings: StoreSettings
     place: Place = field(compare=False)
-    type_name: str = field(default="filesystem", init=False)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreS3:
-    """An archive's store in an S3 bucket; ``prefix`` neither starts nor ends with a slash."""
-
-    name: str
-    bucket: str
-    prefix: str
-    region: str
-    endpoint: str | None = None
-    ca_file: Path | None = None
-    addressing: Addressing = Addressing.PATH
-    content_check: ContentCheck | None = None
-    profile: str | None = None
-    access_key_id: Secret | None = None
-    secret_access_key: Secret | None = None
-    session_token: Secret | None = None
-    place: Place = field(compare=False)
-    type_name: str = field(default="s3", init=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreGcs:
-    """An archive's store in a Google Cloud Storage bucket."""
-
-    name: str
-    bucket: str
-    prefix: str
-    endpoint: str | None = None
-    ca_file: Path | None = None
-    service_account_key: Secret | None = None
-    place: Place = field(compare=False)
-    type_name: str = field(default="gcs", init=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreAzure:
-    """An archive's store in an Azure blob container."""
-
-    name: str
-    account: str
-    container: str
-    prefix: str
-    endpoint: str | None = None
-    ca_file: Path | None = None
-    account_key: Secret | None = None
-    sas_token: Secret | None = None
-    place: Place = field(compare=False)
-    type_name: str = field(default="azure", init=False)
-
-
-Store = StoreFilesystem | StoreS3 | StoreGcs | StoreAzure
+    @property
+    def type_name(self) -> str:
+        """Returns the type as users name it."""
+        return STORE_TYPES[type(self.settings)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

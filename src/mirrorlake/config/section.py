@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import time
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
@@ -179,10 +180,10 @@ ServersOrHosts = Annotated[
     tuple[str, ...], by(read_servers_or_hosts), WithJsonSchema({"type": "string"}), Shown("`host[:port],…`")
 ]
 Properties = Annotated[dict[str, object], _PROPERTIES, Shown("client properties")]
-Root = Annotated[str, by(read_root), _text_schema("^/"), Shown("absolute path")]
+Root = Annotated[InstanceOf[Path], by(read_root), _text_schema("^/"), Shown("absolute path")]
 Prefix = Annotated[str, by(read_prefix), WithJsonSchema({"type": "string"}), Shown("text")]
 SecretText = Annotated[InstanceOf[Secret], by(read_secret), _SECRET, Shown("`${NAME}` or `{file: /path}`")]
-CaFile = Annotated[str, by(read_ca_file), _text_schema("^/"), Shown("absolute path")]
+CaFile = Annotated[InstanceOf[Path], by(read_ca_file), _text_schema("^/"), Shown("absolute path")]
 Endpoint = Annotated[str, by(read_endpoint), _text_schema("^https?://"), Shown("address")]
 Listen = Annotated[
     ListenAddress | None, by(read_listen), WithJsonSchema({"type": "string"}), Shown("`host:port` or `off`")

@@ -23,7 +23,6 @@ from mirrorlake.errors import MirrorlakeError, PermanentError, StoreUnusableErro
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
-from mirrorlake.topics.archive_stores import store_settings
 from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
@@ -80,7 +79,7 @@ class ArchiveMarkers:
             for target, state in pairs:
                 if not isinstance(target.destination, ArchiveDestination) or state.error is not None:
                     continue
-                folder = _Folder(store=store_settings(target.destination), name=target.destination_topic)
+                folder = _Folder(store=target.destination.store.settings, name=target.destination_topic)
                 self._followed.setdefault(folder, {})[target.source.partition] = (target, state)
                 self._recorded.pop(folder, None)
 

@@ -11,7 +11,7 @@ from mirrorlake.destinations.map.shard_count import settle_shards
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 Place = tuple[str, str]
 """A destination cluster, and a mirror."""
@@ -40,7 +40,7 @@ async def with_settled_shards(
             wanted[place] = target.destination.cluster
     answers = await asyncio.gather(
         *(
-            _settle(clients.client(cluster_settings(cluster)), mirror, lanes=lanes, clock=clock)
+            _settle(clients.client(cluster.settings), mirror, lanes=lanes, clock=clock)
             for (_, mirror), cluster in wanted.items()
         ),
         return_exceptions=True,

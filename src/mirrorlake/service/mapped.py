@@ -15,7 +15,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 Numbered = Sequence[tuple[int, Target]]
 
@@ -63,7 +63,7 @@ async def _of_mirror(group: Numbered, clients: WorkerCache) -> Found:
 async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, MapProgress]:
     target = group[0][1]
     assert isinstance(target.destination, KafkaDestination)
-    client = clients.client(cluster_settings(target.destination.cluster))
+    client = clients.client(target.destination.cluster.settings)
     topics = target.progress_topics
     if topics.progress not in (await client.metadata([topics.progress], refresh=True)).topics:
         return {}
@@ -81,7 +81,7 @@ async def _ends(
     there = {each.destination_topic for _, each in group if each.destination_topic_id}
     places = {TopicPartition(key.destination_topic, each.destination_partition) for key, each in known.items()}
     wanted = [place for place in sorted(places) if place.topic in there]
-    return await clients.client(cluster_settings(target.destination.cluster)).log_ends(wanted) if wanted else {}
+    return await clients.client(target.destination.cluster.settings).log_ends(wanted) if wanted else {}
 
 
 async def _position(

@@ -53,7 +53,7 @@ from mirrorlake.service.supervisor import Supervisor, lease_seconds_max, send_se
 from mirrorlake.service.view_keeper import ViewKeeper
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import idle_selections
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, cluster_settings
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 from mirrorlake.topics.topic_creation import create_topics
 
 _log = structlog.get_logger("mirrorlake")
@@ -264,7 +264,7 @@ class _Service:
         states = self._states(targets, control)
         return Supervisor(
             states,
-            source_clusters={m.name: cluster_settings(m.source.cluster) for m in self._config.enabled_mirrors},
+            source_clusters={m.name: m.source.cluster.settings for m in self._config.enabled_mirrors},
             lanes=self._config.engine.lanes,
             lease_seconds=self._config.engine.lease_seconds,
             memory_bytes_max=self._config.engine.memory_bytes // 8,

@@ -43,8 +43,7 @@ from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, MapW
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
-from mirrorlake.topics.archive_stores import store_settings
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -84,7 +83,7 @@ def _map_work(target: Target, destination: KafkaDestination) -> MapWork:
     shard = target.map_shard
     return MapWork(
         destination=destination.label,
-        cluster=cluster_settings(destination.cluster),
+        cluster=destination.cluster.settings,
         settings=MapSettings(
             source=target.source,
             destination=target.destination_partition,
@@ -113,7 +112,7 @@ def _work(target: Target, writer: str) -> DestinationWork:
     if isinstance(destination, KafkaDestination):
         return KafkaWork(
             destination=destination.label,
-            cluster=cluster_settings(destination.cluster),
+            cluster=destination.cluster.settings,
             settings=PreserveSettings(
                 source=target.source,
                 destination=target.destination_partition,
@@ -131,7 +130,7 @@ def _work(target: Target, writer: str) -> DestinationWork:
         )
     return ArchiveWork(
         destination=destination.label,
-        store=store_settings(destination),
+        store=destination.store.settings,
         settings=ArchiveSettings(
             source=target.source,
             destination_name=target.destination_topic,
@@ -173,7 +172,7 @@ def archived_partition(target: Target) -> PartitionFolder:
     """Returns the folder of a target, to be listed or checked."""
     assert isinstance(target.destination, ArchiveDestination)
     return partition_folder(
-        open_store(store_settings(target.destination)),
+        open_store(target.destination.store.settings),
         destination_name=target.destination_topic,
         partition=target.source.partition,
         extension=extension_of(target.destination.format.value),
@@ -194,7 +193,7 @@ def read_archive_positions(
         writes: whether stores are probed and leftovers swept; False touches nothing.
         gone: stores that must not be written to, each with the reason.
     """
-    stores = {store_settings(t.destination) for t, _ in states if isinstance(t.destination, ArchiveDestination)}
+    stores = {t.destination.store.settings for t, _ in states if isinstance(t.destination, ArchiveDestination)}
     refused = {**gone, **{store: error for store in stores if (error := _of_later_version(store)) is not None}}
     probed = {store: _probe(store) for store in stores if writes and store not in refused}
     refused |= {store: error for store, error in probed.items() if error is not None}
@@ -264,7 +263,7 @@ def make_roots(targets: Sequence[Target]) -> None:
     for target in targets:
         if not isinstance(target.destination, ArchiveDestination):
             continue
-        store = store_settings(target.destination)
+        store = target.destination.store.settings
         if isinstance(store, FilesystemSettings):
             with contextlib.suppress(OSError):
                 store.root.mkdir(parents=True, exist_ok=True)
@@ -296,7 +295,7 @@ def _read_position(
         return
     try:
         assert isinstance(target.destination, ArchiveDestination)
-        if error := refused.get(store_settings(target.destination)):
+        if error := refused.get(target.destination.store.settings):
             raise error
         archived = archived_partition(target)
         chain = archived.find_end()

@@ -20,7 +20,7 @@ from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.states import archived_partition, check_end
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, cluster_settings
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
 
@@ -209,7 +209,7 @@ async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[
         destination = pairs[0][1].destination
         assert isinstance(destination, KafkaDestination)
         try:
-            ends = await clients.client(cluster_settings(destination.cluster)).log_ends(
+            ends = await clients.client(destination.cluster.settings).log_ends(
                 [t.destination_partition for _, t in pairs]
             )
         except MirrorlakeError as error:

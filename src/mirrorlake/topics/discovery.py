@@ -31,13 +31,12 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder
-from mirrorlake.topics.archive_stores import store_settings
 from mirrorlake.topics.clashes import Way, judged_together, origins_of
 from mirrorlake.topics.destination_versions import check_destination
 from mirrorlake.topics.handover import States, known_of, others_holding, with_configured_partitions
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.provenance import Placement, place, refusal, shared_and_recreated
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth, cluster_settings
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -103,7 +102,7 @@ class _MirrorDiscovery:
         self._mirror = mirror
         self._everyone = everyone
         self._clients = clients
-        self._settings = cluster_settings(mirror.source.cluster)
+        self._settings = mirror.source.cluster.settings
         self._source = clients.client(self._settings)
 
     async def targets(self) -> list[Target]:
@@ -197,7 +196,7 @@ class _MirrorDiscovery:
             cluster_id=metadata.cluster_id or "",
             topic_id=topic.topic_id,
         )
-        folder = find_folder(open_store(store_settings(destination)), archived, policy=self._mirror.on_recreate)
+        folder = find_folder(open_store(destination.store.settings), archived, policy=self._mirror.on_recreate)
         return [
             Target(
                 mirror=self._mirror,
@@ -221,7 +220,7 @@ class _MirrorDiscovery:
         topics: Sequence[TopicMetadata],
         configs: TopicConfigs,
     ) -> list[Target]:
-        client = self._clients.client(cluster_settings(destination.cluster))
+        client = self._clients.client(destination.cluster.settings)
         try:
             await check_destination(client, mode=destination.offsets)
             states = with_configured_partitions(await find_states(client), self._everyone)

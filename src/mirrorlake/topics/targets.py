@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from mirrorlake.config.resolved import (
     ArchiveDestination,
-    Cluster,
     Destination,
     KafkaDestination,
     Mirror,
@@ -253,19 +252,3 @@ def transactional_id_of(mirror: str, shard: int) -> str:
 def shard_of(partition: TopicPartition, shards: int = SHARDS_PER_MIRROR) -> int:
     """Returns the shard of a source partition: neighbours fall into different shards, the same one always into one."""
     return (zlib.crc32(partition.topic.encode()) + partition.partition) % shards
-
-
-def cluster_settings(cluster: Cluster) -> ClusterSettings:
-    """Returns the wire client's settings of a configured cluster."""
-    return ClusterSettings(
-        name=cluster.name,
-        bootstrap_servers=cluster.bootstrap_servers,
-        client_id=cluster.client_id,
-        request_timeout_seconds=cluster.request_timeout_seconds,
-        connect_timeout_seconds=cluster.connect_timeout_seconds,
-        fetch_bytes_max=cluster.fetch_bytes_max,
-        fetch_partition_bytes_max=cluster.fetch_partition_bytes_max,
-        fetch_bytes_min=cluster.fetch_bytes_min,
-        fetch_wait_seconds_max=cluster.fetch_wait_seconds_max,
-        security=cluster.security,
-    )

@@ -11,7 +11,7 @@ from mirrorlake.destinations.map.progress_store import ensure_topics
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.topics.targets import Target, TopicCreation, TopicGrowth, cluster_settings
+from mirrorlake.topics.targets import Target, TopicCreation, TopicGrowth
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -31,7 +31,7 @@ async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> li
         key = (destination.cluster.name, creation.topic)
         if key not in found and not target.replaces:
             found[key] = {}
-            client = clients.client(cluster_settings(destination.cluster))
+            client = clients.client(destination.cluster.settings)
             try:
                 found[key] = await _new_configs(creation, creation.configs, client)
             except UnsupportedError as error:
@@ -99,7 +99,7 @@ async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict
     for key, target in wanted.items():
         assert isinstance(target.destination, KafkaDestination)
         try:
-            await _make_topic(target, clients.client(cluster_settings(target.destination.cluster)))
+            await _make_topic(target, clients.client(target.destination.cluster.settings))
         except MirrorlakeError as error:
             errors[key] = error
     await _make_progress_topics(targets, clients)
@@ -158,4 +158,4 @@ async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache)
     for cluster, topics in wanted.values():
         # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
         with contextlib.suppress(MirrorlakeError):
-            await ensure_topics(clients.client(cluster_settings(cluster)), topics)
+            await ensure_topics(clients.client(cluster.settings), topics)

@@ -20,8 +20,6 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.states import archived_partition
 from mirrorlake.service.status import StatusRow
-from mirrorlake.topics.archive_stores import store_settings
-from mirrorlake.topics.targets import cluster_settings
 from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained
 from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
 from mirrorlake.verify.unnamed import UnnamedTask
@@ -425,7 +423,7 @@ def _copy_side(row: StatusRow) -> Side:
     destination = row.target.destination
     if isinstance(destination, KafkaDestination) and row.mapped is not None:
         return MappedSide(
-            cluster=cluster_settings(destination.cluster),
+            cluster=destination.cluster.settings,
             partition=TopicPartition(row.target.destination_topic, row.mapped.destination_partition),
             source=row.target.source,
             topics=row.target.progress_topics,
@@ -433,10 +431,10 @@ def _copy_side(row: StatusRow) -> Side:
         )
     if isinstance(destination, KafkaDestination):
         where = row.target.destination_partition
-        return KafkaSide(cluster=cluster_settings(destination.cluster), partition=where, is_copy=True)
+        return KafkaSide(cluster=destination.cluster.settings, partition=where, is_copy=True)
     assert isinstance(destination, ArchiveDestination)
     return ArchiveSide(
-        store=store_settings(destination),
+        store=destination.store.settings,
         destination_name=row.target.destination_topic,
         partition=row.target.source.partition,
         extension=extension_of(destination.format.value),

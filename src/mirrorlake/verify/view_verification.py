@@ -10,7 +10,6 @@ from mirrorlake.config.resolved import ArchiveDestination, Compaction
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.status import StatusRow
-from mirrorlake.topics.archive_stores import store_settings
 from mirrorlake.verify.cleaned import Trace
 from mirrorlake.verify.digest import differing_blocks
 from mirrorlake.verify.view_worker import SnapshotSide, ViewTask
@@ -82,7 +81,7 @@ def _sides(row: StatusRow) -> tuple[KafkaSide, SnapshotSide]:
     destination = row.target.destination
     assert isinstance(destination, ArchiveDestination)
     return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source), SnapshotSide(
-        store=store_settings(destination),
+        store=destination.store.settings,
         destination_name=row.target.destination_topic,
         partition=row.target.source.partition,
         extension=extension_of(destination.format.value),

@@ -24,7 +24,7 @@ from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, cluster_settings, shard_of
+from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, shard_of
 from mirrorlake.topics.topic_creation import create_topics
 from mirrorlake.verify.verification import RecordVerification, Result
 from mirrorlake.verify.worker import work as verify_task
@@ -115,7 +115,7 @@ async def prepare(config: Configuration) -> Target:
             raise target.error
         for error in (await create_topics([target], clients)).values():
             raise error
-        destination = clients.client(cluster_settings(config.mirrors[0].destinations[0].cluster))  # type: ignore[union-attr]
+        destination = clients.client(config.mirrors[0].destinations[0].cluster.settings)  # type: ignore[union-attr]
         await read_states(destination)
         ownership = Ownership(destination, mirror=target.mirror.name, owner="test", clock=SystemClock())
         await ownership.take(

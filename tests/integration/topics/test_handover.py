@@ -23,7 +23,7 @@ from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.topics.targets import Target, cluster_settings, shard_of
+from mirrorlake.topics.targets import Target, shard_of
 from mirrorlake.topics.topic_creation import create_topics
 from support.copies import assert_equal_in_kafka, log_end
 from support.leases import lease_plan, run_lease
@@ -107,7 +107,7 @@ async def append(servers: str, topic: str, partition: int, records: Sequence[Rec
 
 def settings_of_destination(target: Target) -> ClusterSettings:
     assert isinstance(target.destination, KafkaDestination)
-    return cluster_settings(target.destination.cluster)
+    return target.destination.cluster.settings
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import kafka_work, lease_plan, run_lease
 from support.mirrors import write_config
@@ -66,7 +66,7 @@ async def take_over(config: Path, *, owner: str) -> tuple[Target, OwnerState]:
         assert target.error is None
         assert await Owners(clients, owner=owner, clock=SystemClock()).take([target]) == {}
         assert isinstance(target.destination, KafkaDestination)
-        client = clients.client(cluster_settings(target.destination.cluster))
+        client = clients.client(target.destination.cluster.settings)
         return target, await state_written_by(client, target.mirror.name, owner)
     finally:
         await clients.close()

@@ -12,12 +12,16 @@ def properties(text: str) -> str:
 
 
 def test_tuning_arrives_with_units() -> None:
-    east = load(
-        properties(
-            "client.id: c, request.timeout.ms: 1500, socket.connection.setup.timeout.ms: 2500, "
-            "fetch.max.bytes: 4096, max.partition.fetch.bytes: 2048, fetch.min.bytes: 10, fetch.max.wait.ms: 20"
+    east = (
+        load(
+            properties(
+                "client.id: c, request.timeout.ms: 1500, socket.connection.setup.timeout.ms: 2500, "
+                "fetch.max.bytes: 4096, max.partition.fetch.bytes: 2048, fetch.min.bytes: 10, fetch.max.wait.ms: 20"
+            )
         )
-    ).clusters[0]
+        .clusters[0]
+        .settings
+    )
     assert (east.client_id, east.request_timeout_seconds, east.connect_timeout_seconds) == ("c", 1.5, 2.5)
     assert (east.fetch_bytes_max, east.fetch_partition_bytes_max) == (4096, 2048)
     assert (east.fetch_bytes_min, east.fetch_wait_seconds_max) == (10, 0.02)
@@ -25,7 +29,7 @@ def test_tuning_arrives_with_units() -> None:
 
 def test_properties_may_come_from_the_environment() -> None:
     text = kafka().replace(EAST, EAST + ', properties: {request.timeout.ms: "${T}"}')
-    assert load(text, T="700").clusters[0].request_timeout_seconds == 0.7
+    assert load(text, T="700").clusters[0].settings.request_timeout_seconds == 0.7
 
 
 @pytest.mark.parametrize(

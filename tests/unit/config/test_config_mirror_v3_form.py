@@ -10,10 +10,10 @@ from mirrorlake.config.resolved import (
     KafkaDestination,
     ListenAddress,
     OnPark,
-    StoreFilesystem,
     TopicSelection,
 )
 from mirrorlake.page_compression import Compression
+from mirrorlake.stores.settings import FilesystemSettings
 from unit.config.config_texts import load, messages, refusals, v3
 
 KAFKA = "{type: kafka, bootstrap-servers: west}"
@@ -37,7 +37,7 @@ def test_a_kafka_destination_is_shared_by_all_mirrors() -> None:
     assert configuration.form is Form.MIRROR_V3
     assert configuration.destination_types == ("kafka",)
     assert isinstance(west, KafkaDestination)
-    assert west.cluster.bootstrap_servers == ("west:9092",)
+    assert west.cluster.settings.bootstrap_servers == ("west:9092",)
     assert first.source.topics == TopicSelection(names=("orders",))
     assert (first.source.partitions, second.source.partitions) == ((0,), (1,))
     assert (first.source.group_id, second.source.group_id) == ("mirror-v3-p0", "mine")
@@ -51,8 +51,8 @@ def test_a_folder_is_shared_by_all_mirrors() -> None:
     lake = configuration.mirrors[0].destinations[0]
     assert configuration.destination_types == ("filesystem",)
     assert isinstance(lake, ArchiveDestination)
-    assert isinstance(lake.store, StoreFilesystem)
-    assert lake.store.root == Path("/lake")
+    assert isinstance(lake.store.settings, FilesystemSettings)
+    assert lake.store.settings.root == Path("/lake")
     assert (lake.format, lake.compression) == (ArchiveFormat.PARQUET, Compression.ZSTD_1)
     # 2**64 - 1 switches a trigger off there; it becomes the largest 64 bit signed number.
     assert lake.flush == Flush(bytes_max=67_108_864, records_max=9_223_372_036_854_775_807, time_seconds_max=5.0)

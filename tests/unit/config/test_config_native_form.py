@@ -18,7 +18,6 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     OnPark,
     RecreationPolicy,
-    StoreFilesystem,
     TimestampMode,
     TopicSelection,
     TruncationPolicy,
@@ -26,6 +25,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.config.section import Section
 from mirrorlake.offsets import GapFill, StartKind
 from mirrorlake.page_compression import Compression
+from mirrorlake.stores.settings import FilesystemSettings
 from unit.config.config_texts import archive, kafka, load, messages, native, refusals
 
 FULL = """
@@ -61,14 +61,21 @@ on-park: exit
 def test_every_available_setting_of_the_native_form_arrives() -> None:
     configuration = load(FULL)
     east, west = configuration.clusters
+    reached = east.settings
     mirror = configuration.mirrors[0]
     copy, lake = mirror.destinations
     assert configuration.form is Form.NATIVE
-    assert (east.name, east.bootstrap_servers) == ("east", ("east-1:9092", "east-2:9093"))
-    assert (east.client_id, east.request_timeout_seconds, east.connect_timeout_seconds) == ("copier", 20.0, 10.0)
-    assert (east.fetch_wait_seconds_max, east.fetch_bytes_min, east.fetch_bytes_max) == (0.25, 1, None)
-    assert east.properties["fetch.max.wait.ms"] == "250"
-    assert (west.bootstrap_servers, west.client_id) == (("west-1:9092", "west-2:9092"), "mirrorlake")
+    assert (east.name, reached.bootstrap_servers) == ("east", ("east-1:9092", "east-2:9093"))
+    assert (reached.client_id, reached.request_timeout_seconds, reached.connect_timeout_seconds) == (
+        "copier",
+        20.0,
+        10.0,
+    )
+    assert (reached.fetch_wait_seconds_max, reached.fetch_bytes_min, reached.fetch_bytes_max) == (0.25, 1, None)
+    assert (west.settings.bootstrap_servers, west.settings.client_id) == (
+        ("west-1:9092", "west-2:9092"),
+        "mirrorlake",
+    )
     assert mirror.source.cluster is east
     assert mirror.source.topics == TopicSelection(
         names=("orders",),
@@ -81,8 +88,8 @@ def test_every_available_setting_of_the_native_form_arrives() -> None:
     assert isinstance(copy, KafkaDestination)
     assert (copy.cluster, copy.name_for("orders"), copy.replication_factor) == (west, "east.orders.orders", 3)
     assert isinstance(lake, ArchiveDestination)
-    assert isinstance(lake.store, StoreFilesystem)
-    assert (lake.store.root, lake.name_for("orders")) == (Path("/var/lake"), "east-orders")
+    assert isinstance(lake.store.settings, FilesystemSettings)
+    assert (lake.store.settings.root, lake.name_for("orders")) == (Path("/var/lake"), "east-orders")
     assert lake.compression is Compression.ZSTD_3
     assert lake.flush == Flush(bytes_max=64_000, records_max=10, time_seconds_max=0.25)
     assert configuration.engine.lanes == 2

@@ -31,7 +31,7 @@ def properties(text: str) -> str:
 
 
 def security(text: str) -> ClientSecurity:
-    return load(properties(text), P="hunter2", J=SCRAM).clusters[0].security
+    return load(properties(text), P="hunter2", J=SCRAM).clusters[0].settings.security
 
 
 def test_nothing_set_is_plaintext() -> None:

@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.bucket_access import ContentCheck
-from mirrorlake.config.resolved import StoreAzure, StoreGcs, StoreS3
 from mirrorlake.secret import Secret
+from mirrorlake.stores.settings import AzureSettings, GcsSettings, S3Settings, StoreSettings
 from unit.config.config_texts import archive, load, messages
 
 
 def stores(text: str) -> str:
     return archive().replace("{type: filesystem, root: /lake}", text)
+
+
+def settings(text: str, **environ: str) -> StoreSettings:
+    (store,) = load(text, **environ).stores
+    return store.settings
 
 
 S3 = "type: s3, bucket: b, region: r"
@@ -21,8 +26,8 @@ NAMED = "access-key-id: '${ID}', secret-access-key: '${KEY}'"
 
 def test_an_s3_store_with_all_that_can_be_said() -> None:
     text = stores(f"{{{S3}, prefix: /a/b/, endpoint: 'http://gateway:7070', {NAMED}, session-token: {{file: /t}}}}")
-    (store,) = load(text, ID="an-id", KEY="a-key").stores
-    assert isinstance(store, StoreS3)
+    store = settings(text, ID="an-id", KEY="a-key")
+    assert isinstance(store, S3Settings)
     assert (store.bucket, store.prefix, store.region, store.endpoint) == ("b", "a/b", "r", "http://gateway:7070")
     assert store.access_key_id == Secret("an-id")
     assert store.secret_access_key == Secret("a-key")
@@ -30,33 +35,31 @@ def test_an_s3_store_with_all_that_can_be_said() -> None:
 
 
 def test_how_a_bucket_is_talked_to() -> None:
-    (store,) = load(
-        stores(f"{{{S3}, ca-file: /etc/own-ca.pem, addressing: virtual-hosted, content-check: crc64}}")
-    ).stores
-    assert isinstance(store, StoreS3)
+    store = settings(stores(f"{{{S3}, ca-file: /etc/own-ca.pem, addressing: virtual-hosted, content-check: crc64}}"))
+    assert isinstance(store, S3Settings)
     assert (store.ca_file, store.addressing.value) == (Path("/etc/own-ca.pem"), "virtual-hosted")
     assert store.content_check is ContentCheck.CRC64
-    (plain,) = load(stores(f"{{{S3}}}")).stores
-    assert isinstance(plain, StoreS3)
+    plain = settings(stores(f"{{{S3}}}"))
+    assert isinstance(plain, S3Settings)
     assert (plain.ca_file, plain.addressing.value, plain.content_check) == (None, "path", None)
     for other in ("type: gcs, bucket: b", "type: azure, account: a, container: c"):
-        (found,) = load(stores(f"{{{other}, endpoint: 'https://gateway', ca-file: /etc/own-ca.pem}}")).stores
-        assert isinstance(found, StoreGcs | StoreAzure)
+        found = settings(stores(f"{{{other}, endpoint: 'https://gateway', ca-file: /etc/own-ca.pem}}"))
+        assert isinstance(found, GcsSettings | AzureSettings)
         assert found.ca_file == Path("/etc/own-ca.pem")
 
 
 def test_a_profile_is_named() -> None:
-    (store,) = load(stores(f"{{{S3}, profile: archive}}")).stores
-    assert isinstance(store, StoreS3)
+    store = settings(stores(f"{{{S3}, profile: archive}}"))
+    assert isinstance(store, S3Settings)
     assert (store.profile, store.access_key_id) == ("archive", None)
 
 
 def test_gcs_and_azure_stores() -> None:
-    (gcs,) = load(stores("{type: gcs, bucket: b, service-account-key: {file: /key.json}}")).stores
-    assert isinstance(gcs, StoreGcs)
+    gcs = settings(stores("{type: gcs, bucket: b, service-account-key: {file: /key.json}}"))
+    assert isinstance(gcs, GcsSettings)
     assert gcs.service_account_key == Secret(file=Path("/key.json"))
-    (azure,) = load(stores("{type: azure, account: a, container: c, account-key: '${KEY}'}"), KEY="k").stores
-    assert isinstance(azure, StoreAzure)
+    azure = settings(stores("{type: azure, account: a, container: c, account-key: '${KEY}'}"), KEY="k")
+    assert isinstance(azure, AzureSettings)
     assert (azure.account, azure.container, azure.account_key) == ("a", "c", Secret("k"))
 
 
@@ -91,7 +94,7 @@ def test_what_is_wrong_is_said_without_the_secret(text: str, expected: str) -> N
 
 
 def test_a_store_is_printed_without_its_secrets_and_travels_with_them() -> None:
-    (store,) = load(stores(f"{{{S3}, {NAMED}}}"), ID="an-id", KEY="a-key").stores
+    store = settings(stores(f"{{{S3}, {NAMED}}}"), ID="an-id", KEY="a-key")
     assert "a-key" not in repr(store)
     assert "an-id" not in repr(store)
     assert pickle.loads(pickle.dumps(store)) == store

@@ -20,7 +20,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import state_of
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, cluster_settings
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation
 
 CONFIG = """
 clusters: {east: {bootstrap-servers: "east:9092"}, west: {bootstrap-servers: "west:9092"}}
@@ -35,7 +35,7 @@ def target(partition: int = 0, *, topic: str = "orders", topic_id: str = "one", 
     found = Target(
         mirror=MIRROR,
         destination=MIRROR.destinations[0],
-        source_cluster=cluster_settings(MIRROR.source.cluster),
+        source_cluster=MIRROR.source.cluster.settings,
         source=TopicPartition(topic, partition),
         topic_id=topic_id,
         destination_topic=topic,

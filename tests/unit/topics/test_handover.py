@@ -20,7 +20,7 @@ from mirrorlake.topics.handover import (
     with_configured_partitions,
 )
 from mirrorlake.topics.provenance import refusal
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 
 def mirror(name: str = "m", source: str = "", destination: str = "") -> Mirror:
@@ -39,7 +39,7 @@ def target(partition: int = 0, of: Mirror | None = None, topic: str = "copy", to
     return Target(
         mirror=configured,
         destination=configured.destinations[0],
-        source_cluster=cluster_settings(configured.source.cluster),
+        source_cluster=configured.source.cluster.settings,
         source=TopicPartition("orders", partition),
         source_cluster_id="east-id",
         topic_id=topic_id,

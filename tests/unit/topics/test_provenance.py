@@ -10,7 +10,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, decode
 from mirrorlake.errors import DestinationForeignError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.provenance import Placement, generations_after, place, refusal
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 CONFIG = """
 clusters: {east: {bootstrap-servers: "east:9092"}, west: {bootstrap-servers: "west:9092"}}
@@ -28,7 +28,7 @@ def target(topic_id: str = "a", destination: str = "copy", cluster_id: str = "ea
     return Target(
         mirror=MIRROR,
         destination=MIRROR.destinations[0],
-        source_cluster=cluster_settings(MIRROR.source.cluster),
+        source_cluster=MIRROR.source.cluster.settings,
         source=TopicPartition("orders", 0),
         source_cluster_id=cluster_id,
         topic_id=topic_id,

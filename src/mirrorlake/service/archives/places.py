@@ -16,7 +16,6 @@ from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configura
 from mirrorlake.errors import ConfigurationError, MirrorlakeError
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
-from mirrorlake.topics.archive_stores import store_settings
 
 _GENERATION = re.compile(r"(.+)\.[0-9]+")
 """The folder of a topic that was made again, after ``provenance.generation_name``."""
@@ -130,7 +129,7 @@ def places_of(config: Configuration, filters: Filters) -> Survey:
     for mirror in config.mirrors:
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination) and (not filters.mirrors or mirror.name in filters.mirrors):
-                owners.setdefault(store_settings(destination), []).append((mirror, destination))
+                owners.setdefault(destination.store.settings, []).append((mirror, destination))
     if not owners:
         raise ConfigurationError(f"{config.file} has no mirror with an archive destination")
     return _survey(owners, filters)

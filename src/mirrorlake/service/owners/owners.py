@@ -36,7 +36,7 @@ from mirrorlake.topics.handover import (
     with_configured_partitions,
     with_holdings,
 )
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -262,7 +262,7 @@ class Owners:
         return groups
 
     def _new(self, target: Target, destination: KafkaDestination) -> _Claimed:
-        settings = cluster_settings(destination.cluster)
+        settings = destination.cluster.settings
         ownership = Ownership(
             self._clients.client(settings), mirror=target.mirror.name, owner=self._owner, clock=self._clock
         )
@@ -341,7 +341,7 @@ class Owners:
         wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
         for target in targets:
             if isinstance(target.destination, KafkaDestination):
-                settings = cluster_settings(target.destination.cluster)
+                settings = target.destination.cluster.settings
                 wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
         found = await asyncio.gather(*(self._living_at(*each) for each in wanted.values()))
         return {name: living for name, living in zip(wanted, found, strict=True) if living}

@@ -20,7 +20,7 @@ from mirrorlake.mirror.work import KafkaWork
 from mirrorlake.service.states import archived_partition, state_of
 from mirrorlake.service.status import StatusRow
 from mirrorlake.topics.handover import States, predecessors, with_configured_partitions
-from mirrorlake.topics.targets import Target, cluster_settings, shard_of, transactional_id_of
+from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
 
 LOOKS_AT_ONCE = 8
 
@@ -93,7 +93,7 @@ async def _look_at_mapped(
     assert isinstance(target.destination, KafkaDestination)
     check = MappedTailCheck(
         clients.client(target.source_cluster),
-        clients.client(cluster_settings(target.destination.cluster)),
+        clients.client(target.destination.cluster.settings),
         source_is_compacted=target.source_is_compacted,
     )
     key = ProgressKey(destination_topic=target.destination_topic, source=target.source)

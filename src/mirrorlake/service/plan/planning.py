@@ -24,7 +24,6 @@ from mirrorlake.service.plan.warnings import warnings_of
 from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.states import archived_partition, origin_of
 from mirrorlake.service.status import StatusRow, read_rows
-from mirrorlake.topics.archive_stores import store_settings
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.targets import Target, is_deleting
@@ -252,4 +251,4 @@ def _where(row: StatusRow) -> str:
     destination = row.target.destination
     if isinstance(destination, KafkaDestination):
         return f"{destination.cluster.name}/{row.target.destination_topic}"
-    return store_settings(destination).where(row.target.destination_topic)
+    return destination.store.settings.where(row.target.destination_topic)

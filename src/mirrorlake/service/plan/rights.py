@@ -15,7 +15,7 @@ from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 
 PROBES_AT_ONCE = 8
 
@@ -85,7 +85,7 @@ async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[st
     for row in rows:
         destination = row.target.destination
         if row.error is None and isinstance(destination, KafkaDestination):
-            settings[destination.cluster.name] = cluster_settings(destination.cluster)
+            settings[destination.cluster.name] = destination.cluster.settings
             topics.setdefault(destination.cluster.name, set()).update(_needed(row))
 
     async def ask(cluster: str) -> Rights | MirrorlakeError:

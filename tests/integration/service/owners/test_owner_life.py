@@ -16,7 +16,7 @@ from mirrorlake.errors import SupersededError
 from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owners import Owners
-from mirrorlake.topics.targets import Target, cluster_settings
+from mirrorlake.topics.targets import Target
 from support.copies import create_topic
 from support.mirrors import copying
 
@@ -30,7 +30,7 @@ def target(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_
     return Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=cluster_settings(mirror.source.cluster),
+        source_cluster=mirror.source.cluster.settings,
         source=TopicPartition(topic_name, 0),
         source_cluster_id="cluster-of-the-test",
         topic_id="topic-id-of-the-test",
@@ -76,7 +76,7 @@ def test_a_living_owner_answers_and_stays_one_and_a_dead_one_does_not(target: Ta
             for name in (alive.mirror.name, dead.mirror.name):
                 await processes[name].check()  # raises where it was superseded
             assert superseded == []
-            client = clients.client(cluster_settings(kafka_of(target).cluster))
+            client = clients.client(kafka_of(target).cluster.settings)
             states = await find_states(client)
             taken = states[alive.mirror.name]
             assert taken.written_at_ms > taken.taken_at_ms > 0, "since when it is the owner does not change"

@@ -25,7 +25,7 @@ from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS
 from mirrorlake.service.owners.owners import Owners
-from mirrorlake.topics.targets import Target, cluster_settings, shard_of
+from mirrorlake.topics.targets import Target, shard_of
 from support.mirrors import copying
 from support.records import in_batches, produce, settings_of, simple_records
 
@@ -38,7 +38,7 @@ def target_of(topic: str, source: EmbeddedKafka, destination: EmbeddedKafka) -> 
     return Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=cluster_settings(mirror.source.cluster),
+        source_cluster=mirror.source.cluster.settings,
         source=TopicPartition(topic, 0),
         source_cluster_id="cluster-of-the-test",
         topic_id="first-topic-id",
@@ -82,7 +82,7 @@ def test_the_newest_process_owns_a_mirror_and_the_older_one_finds_out(target: Ta
 
 def settings_of_destination(target: Target) -> ClusterSettings:
     assert isinstance(target.destination, KafkaDestination)
-    return cluster_settings(target.destination.cluster)
+    return target.destination.cluster.settings
 
 
 @pytest.mark.parametrize(

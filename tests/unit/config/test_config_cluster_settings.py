@@ -4,7 +4,6 @@ import pytest
 
 from mirrorlake.config.client_properties import TUNING
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.topics.targets import cluster_settings
 from unit.config.config_texts import kafka, load
 
 EAST = '"east:9092"'
@@ -12,7 +11,7 @@ EAST = '"east:9092"'
 
 def settings_with(properties: str) -> ClusterSettings:
     text = kafka().replace(EAST, f"{EAST}, properties: {{{properties}}}")
-    return cluster_settings(load(text).clusters[0])
+    return load(text).clusters[0].settings
 
 
 def test_what_is_not_set_is_left_to_the_client() -> None:
