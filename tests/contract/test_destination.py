@@ -11,9 +11,10 @@ from conftest import RunAsync
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.work import DestinationWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.leases import archive_work, kafka_work, lease_plan, map_work, run_lease

@@ -8,7 +8,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,17 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import SystemClock
+from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
 from mirrorlake.destinations.interface import ENDLESS, ClassifiedBatch, Delivery, PartitionSink
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import DENSE, walk
-from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
-from mirrorlake.mirror.work import DestinationWork
+from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
-from support.leases import archive_work, kafka_work, lease_plan, map_work
+from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work
 from support.records import build_batch, in_batches, produce, settings_of, simple_records
 from unit.destinations.archive.test_sink import UnpinnedFrame
 
@@ -89,7 +90,12 @@ class Bench:
         cache, clock = WorkerCache(), SystemClock()
         until = clock.elapsed_seconds() + LEASE_SECONDS
         connections = LeaseConnections(
-            cache, clock=clock, live_until_seconds=until, send_until_seconds=until, memory_bytes_max=64 << 20
+            cache,
+            clock=clock,
+            live_until_seconds=until,
+            send_until_seconds=until,
+            memory_bytes_max=64 << 20,
+            receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
         )
         try:
             yield connections
@@ -143,7 +149,7 @@ def work_of(kind: str, destination: str, where: TopicPartition, lake: Path) -> D
     archived = archive_work(lake, where, end=END)
     if kind == "archive":
         return archived
-    return replace(archived, settings=replace(archived.settings, snapshots=SnapshotRule()))
+    return as_snapshots(archived, SnapshotRule())
 
 
 def delivery(start: int, end: int) -> Delivery:

@@ -9,12 +9,13 @@ from conftest import NewKafka, RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import prepare_for_append, walk
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import KafkaWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.states import state_of
@@ -55,7 +56,7 @@ class Process:
 
     def copy(self, target: Target, known: frozenset[int], end: int) -> LeaseRow:
         work = state_of(target, writer="test").work
-        assert isinstance(work, KafkaWork)
+        assert isinstance(work, PreserveWork)
         work = replace(work, settings=replace(work.settings, own_producer_ids=known))
         plan = lease_plan(self.source, [(target.source, [work])], end=end)
         (row,) = run_lease(plan).values()

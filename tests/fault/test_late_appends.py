@@ -13,10 +13,11 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import OutcomeUnknownError
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import KafkaWork, LeasePlan, LeaseRow
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.cleanliness import assert_clean
 from support.compaction import create_compacted
@@ -71,7 +72,7 @@ class Shard:
             seconds=seconds,
         )
 
-    def _work(self, partition: int, handed_on: HandedOn | None) -> KafkaWork:
+    def _work(self, partition: int, handed_on: HandedOn | None) -> PreserveWork:
         work = kafka_work(
             self.proxy.address,
             TopicPartition(self.topic, partition),

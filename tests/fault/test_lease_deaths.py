@@ -8,8 +8,8 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.archive import publish
 from mirrorlake.destinations.preserve import settings as preserve_settings
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork
 from mirrorlake.offsets import TopicPartition
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic
 from support.lease_processes import Death, LeaseProcesses
@@ -127,7 +127,10 @@ def test_a_worker_that_serves_both_destinations_leaves_both_right_when_killed_fo
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     create_topic(destination, topic.topic)
-    both: list[KafkaWork | ArchiveWork] = [kafka_work(destination, topic), archive_work(tmp_path, topic, end=RECORDS)]
+    both: list[DestinationWork] = [
+        kafka_work(destination, topic),
+        archive_work(tmp_path, topic, end=RECORDS),
+    ]
     plan = lease_plan(source, [(topic, both)], end=RECORDS)
     lease_processes.die_in_lease(plan, Death(step=step))
 

@@ -11,13 +11,14 @@ from aiokafka import AIOKafkaProducer
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import LeaseRow, MapWork
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.owners.owners import Owners

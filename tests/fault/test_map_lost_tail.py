@@ -15,10 +15,11 @@ from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX
 from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError, LostTailError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.work import LeaseRow, MapWork
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.service.sight.park_names import park_name

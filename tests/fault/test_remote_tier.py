@@ -2,22 +2,22 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.destinations.map.tail_look import TailLook
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError, RemoteTierError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.work import DestinationWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.verify.verification import Result
 from support.command import without_spark as mirrorlake
 from support.copies import archive_position, archived_records, assert_same_records, create_topic, log_end
-from support.leases import archive_work, kafka_work, lease_plan, map_work, run_lease
+from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work, run_lease
 from support.records import consume, settings_of, simple_records
 from support.snapshots import names, view
 from support.tiered_kafka import TieredKafka
@@ -111,8 +111,7 @@ def test_an_archive_waits_for_a_slow_remote_tier_and_is_whole_when_it_is_fast_ag
 def test_a_snapshot_waits_for_a_slow_remote_tier_and_holds_every_key_when_it_is_fast_again(
     tiered_kafka: TieredKafka, source: TopicPartition, tmp_path: Path
 ) -> None:
-    plain = archive_work(tmp_path, source, end=RECORDS)
-    work = replace(plain, settings=replace(plain.settings, snapshots=SnapshotRule()))
+    work = as_snapshots(archive_work(tmp_path, source, end=RECORDS), SnapshotRule())
     tiered_kafka.answers_after(SLOW_SECONDS)
     assert_waits(lease(tiered_kafka, source, work, seconds=4.0))
     assert names(tmp_path, source.topic) == []

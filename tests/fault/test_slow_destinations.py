@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import RequestTimeoutError
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import DestinationWork, LeasePlan, LeaseRow
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.cleanliness import assert_clean
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic

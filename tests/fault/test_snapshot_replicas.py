@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import source_end, wait_until
 from support.kafka_nodes import KafkaNodes
-from support.leases import archive_work, lease_plan, run_lease
+from support.leases import archive_work, as_snapshots, lease_plan, run_lease
 from support.records import Record, build_batch, produce
 from support.snapshots import view
 
@@ -61,8 +60,7 @@ def test_a_key_deleted_at_a_replica_that_leads_later_is_not_kept(
         return not holds(2, b"gone") and not holds(3, b"gone")
 
     def lease(end: int) -> LeaseRow:
-        work = archive_work(tmp_path / "lake", where, end=end)
-        work = replace(work, settings=replace(work.settings, snapshots=RULE))
+        work = as_snapshots(archive_work(tmp_path / "lake", where, end=end), RULE)
         return run_lease(lease_plan(servers, [(where, [work])], end=end))[0, "lake"]
 
     (tmp_path / "lake").mkdir()

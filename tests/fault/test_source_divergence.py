@@ -9,10 +9,12 @@ import pytest
 
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName
+from mirrorlake.destinations.preserve.work import PreserveWork
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationAheadError, SourceDivergedError
 from mirrorlake.mirror.lineage import SourceMark
-from mirrorlake.mirror.work import DestinationWork, KafkaWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.copies import archive_position, create_topic, log_end, wait_until
@@ -39,7 +41,7 @@ def copy(
     return [rows[where.partition, each.destination] for each in works]
 
 
-def without_tail_check(work: KafkaWork) -> KafkaWork:
+def without_tail_check(work: PreserveWork) -> PreserveWork:
     """As the same process goes on with: epochs alone can tell then."""
     return replace(work, settings=replace(work.settings, needs_tail_check=False))
 

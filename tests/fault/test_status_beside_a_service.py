@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets

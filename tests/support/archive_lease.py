@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from support.leases import archive_work, lease_plan, run_lease
 

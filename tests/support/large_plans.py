@@ -4,10 +4,11 @@ import random
 
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
-from mirrorlake.mirror.work import KafkaWork, LeasePlan, PartitionWork
+from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.secret import Secret
 from mirrorlake.security import ClientSecurity, SaslMechanism, SaslSettings, SecurityProtocol
@@ -45,7 +46,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
                 source=source,
                 topic_id=topic_ids[topic],
                 end_offset=None,
-                destinations=(KafkaWork(destination="west", cluster=west, settings=settings),),
+                destinations=(PreserveWork(destination="west", cluster=west, settings=settings),),
                 marks=(SourceMark(epoch=4, offset=position, leader_epoch=4),),
             )
         )

@@ -1,16 +1,23 @@
 """Runs leases in this process, without Spark: the work is the same, only the scheduler is missing."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapSettings, MapStart, map_transactional_id
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.preserve.work import PreserveWork
+from mirrorlake.destinations.snapshots.work import SnapshotWork
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
+from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.stores.settings import FilesystemSettings
 from support.copies import Lake
@@ -29,12 +36,12 @@ def kafka_work(
     needs_tail_check: bool = True,
     gap_fill: GapFill = GapFill.REFUSE,
     **settings: Any,
-) -> KafkaWork:
+) -> PreserveWork:
     """A Kafka destination at the bootstrap servers ``destination``, topic like the source unless told.
 
     ``settings`` are further ones of ``PreserveSettings``.
     """
-    return KafkaWork(
+    return PreserveWork(
         destination="west",
         cluster=settings_of(destination, "west"),
         settings=PreserveSettings(
@@ -119,6 +126,11 @@ def archive_work(
             rest_trigger="explicit",
         ),
     )
+
+
+def as_snapshots(work: ArchiveWork, rule: SnapshotRule) -> SnapshotWork:
+    """The same archive, of snapshots by ``rule``."""
+    return SnapshotWork(destination=work.destination, store=work.store, settings=replace(work.settings, snapshots=rule))
 
 
 def lease_plan(

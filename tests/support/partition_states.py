@@ -1,8 +1,8 @@
 """States of partitions as a supervisor holds them, for tests that need no cluster."""
 
 from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.work import KafkaWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 
@@ -23,7 +23,7 @@ def kafka_state(partition: int, *, mirror: str = "m") -> PartitionState:
         mirror=mirror,
         source=source,
         shard=f"{mirror}.{partition}",
-        work=KafkaWork(destination="west", cluster=WEST, settings=settings),
+        work=PreserveWork(destination="west", cluster=WEST, settings=settings),
         topic_id="t",
         rule=None,
     )

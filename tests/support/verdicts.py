@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.verify.verification import RecordVerification, Verdict

@@ -26,14 +26,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mirror": {"core", "kafka", "stores", "config", "archive", "destinations"},
     "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
     "topics": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
-    "service": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics"},
+    "kinds": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "topics"},
+    "service": {
+        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "kinds"),
+    },
     "verify": {
-        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "service"),
+        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "kinds"),
+        "service",
     },
     "demo": {"core", "kafka", "archive", "embedded"},
     "cli": {
         *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "service"),
-        *("verify", "embedded", "demo"),
+        *("kinds", "verify", "embedded", "demo"),
     },
 }
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.connections import LeaseConnections
 from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.errors import (
     BrokerNotReadyError,
     TopicMissingError,
@@ -18,11 +20,9 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, PartitionMetadata
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.connections import LeaseConnections
 from mirrorlake.mirror.partition_job import PartitionJob, gone
 from mirrorlake.mirror.reader import BrokerReader
-from mirrorlake.mirror.sinks import make_sink
-from mirrorlake.mirror.work import DestinationWork, LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
 
 DRAIN_SECONDS = 0.4
@@ -241,14 +241,15 @@ class LeaseWork:
 
     def make_sink(self, work: PartitionWork, destination: DestinationWork) -> PartitionSink:
         """Builds the sink of one destination, not opened."""
-        return make_sink(
-            work,
-            destination,
+        context = SinkContext(
+            source_cluster=work.cluster,
+            source=work.source,
             connections=self.connections,
             clock=self._clock,
             may_begin=self.may_begin,
             changed=self._jobs[id(work)].sink_changed,
         )
+        return destination.make_sink(context)
 
 
 def check_topic_id(work: PartitionWork, found: str) -> None:

@@ -11,11 +11,15 @@ import threading
 import uvloop
 
 from mirrorlake.clock import SystemClock
+from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
 from mirrorlake.kafka.records.scratch import allow
-from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
+from mirrorlake.mirror.reader import FETCH_BYTES_MAX
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
+
+RECEIVE_BUFFER_BYTES = FETCH_BYTES_MAX + (1 << 20)
+"""Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
 
 
 class Worker:
@@ -50,6 +54,7 @@ class Worker:
             live_until_seconds=now + plan.live_seconds,
             send_until_seconds=now + plan.send_seconds,
             memory_bytes_max=plan.memory_bytes_max,
+            receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
         )
         return await LeaseWork(plan, connections, self._clock).run()
 

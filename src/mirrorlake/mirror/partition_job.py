@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST
 from mirrorlake.kafka.control.descriptions import LogEnd
@@ -16,7 +17,7 @@ from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
-from mirrorlake.mirror.work import DestinationWork, LeaseRow, PartitionWork
+from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.offsets import OffsetRange
 
 if TYPE_CHECKING:

@@ -3,49 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, HandedOn
-from mirrorlake.destinations.map.settings import MapSettings
-from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.stores.settings import StoreSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaWork:
-    """One Kafka destination of one source partition, offsets preserved."""
-
-    destination: str
-    cluster: ClusterSettings
-    settings: PreserveSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapWork:
-    """One Kafka destination of one source partition, offsets mapped.
-
-    All partitions of a shard that are in leases at a time are in one lease, or they fence one another.
-    """
-
-    destination: str
-    cluster: ClusterSettings
-    settings: MapSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveWork:
-    """One archive destination of one source partition that is due."""
-
-    destination: str
-    store: StoreSettings
-    settings: ArchiveSettings
-
-
-DestinationWork = KafkaWork | MapWork | ArchiveWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.root_marker import ROOT_MARKER, RootMarker, ensure_root_marker, read_root_marker
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import ArchiveDestination, Compaction
+from mirrorlake.config.resolved import Compaction
 from mirrorlake.errors import MirrorlakeError, PermanentError, StoreUnusableError
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.stores.opening import open_store
@@ -77,9 +77,9 @@ class ArchiveMarkers:
         """Takes archived partitions: what was found of them, and what they get from now on, is for `update`."""
         with self._lock:
             for target, state in pairs:
-                if not isinstance(target.destination, ArchiveDestination) or state.error is not None:
+                if state.error is not None:
                     continue
-                folder = _Folder(store=target.destination.store.settings, name=target.destination_topic)
+                folder = _Folder(store=target.archive.store.settings, name=target.destination_topic)
                 self._followed.setdefault(folder, {})[target.source.partition] = (target, state)
                 self._recorded.pop(folder, None)
 
@@ -117,14 +117,13 @@ class ArchiveMarkers:
         return True
 
     def _record(self, folder: _Folder, target: Target, reached: Mapping[int, int]) -> None:
-        assert isinstance(target.destination, ArchiveDestination)
         seen = TopicRecord(
             cluster_id=target.source_cluster_id,
             topic=target.source.topic,
             topic_id=target.topic_id or None,
             partitions=target.source_partitions,
-            format=extension_of(target.destination.format.value),
-            holds_snapshots=target.destination.compaction is Compaction.LOG,
+            format=extension_of(target.archive.format.value),
+            holds_snapshots=target.archive.compaction is Compaction.LOG,
             configs=dict(sorted(target.source_configs.items())),
             reached=reached,
             writer=self._writer,

@@ -11,7 +11,6 @@ from mirrorlake.errors import (
     TopicMissingError,
     TransientError,
 )
-from mirrorlake.mirror.work import KafkaWork, MapWork
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
@@ -87,8 +86,9 @@ def _is_cured(state: PartitionState, target: Target) -> bool:
     """Tells whether what parked a partition is gone, as far as a look can tell; nothing is wrong with its target."""
     if state.was_refused or target.creation is not None:
         return True  # a destination topic that is gone was deleted to be made anew
-    if isinstance(state.error, RecordTooLargeError) and isinstance(state.work, KafkaWork | MapWork):
-        return target.batch_bytes_max > state.work.settings.batch_bytes_max
+    before = state.work.batch_bytes_max
+    if isinstance(state.error, RecordTooLargeError) and before is not None:
+        return target.batch_bytes_max > before
     return isinstance(state.error, TopicMissingError)
 
 

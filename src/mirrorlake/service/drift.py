@@ -13,8 +13,8 @@ import structlog
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.newest import check_newest, read_newest
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import MirrorlakeError, PermanentError
-from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
@@ -87,7 +87,7 @@ class DriftWatch:
         states = [state for state in self._supervisor.states if state.archived is not None]
         gone = self._markers.gone_roots()
         for state in states:
-            if isinstance(state.work, ArchiveWork) and (error := gone.get(state.work.store)):
+            if (work := state.archive_work) is not None and (error := gone.get(work.store)):
                 self._supervisor.drifted(state, error)
         for state in states:
             if self._is_over.is_set():
@@ -97,10 +97,11 @@ class DriftWatch:
         self._markers.update()
 
     def _look(self, state: PartitionState) -> None:
-        if state.archived is None or state.is_parked or not isinstance(state.work, ArchiveWork):
+        work = state.archive_work
+        if state.archived is None or work is None or state.is_parked:
             return
         try:
-            tail = look_at_tail(state.archived, state.tail, state.work)
+            tail = look_at_tail(state.archived, state.tail, work)
         except PermanentError as error:
             self._supervisor.drifted(state, error)
         except MirrorlakeError as error:

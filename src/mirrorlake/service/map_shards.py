@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import Cluster, KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress_store import ProgressTopics, make_pages_topic
 from mirrorlake.destinations.map.shard_count import settle_shards
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.topics.targets import Target
 
 Place = tuple[str, str]
@@ -33,14 +33,13 @@ async def with_settled_shards(
         lanes: as many shards a new mirror gets, so that each lane writes as one.
         clock: dates what is written.
     """
-    wanted: dict[Place, Cluster] = {}
+    wanted: dict[Place, ClusterSettings] = {}
     for target in targets:
         if (place := _place(target)) is not None:
-            assert isinstance(target.destination, KafkaDestination)
-            wanted[place] = target.destination.cluster
+            wanted[place] = target.destination_cluster
     answers = await asyncio.gather(
         *(
-            _settle(clients.client(cluster.settings), mirror, lanes=lanes, clock=clock)
+            _settle(clients.client(cluster), mirror, lanes=lanes, clock=clock)
             for (_, mirror), cluster in wanted.items()
         ),
         return_exceptions=True,
@@ -50,9 +49,9 @@ async def with_settled_shards(
 
 
 def _place(target: Target) -> Place | None:
-    if not target.is_mapped or target.error is not None or not isinstance(target.destination, KafkaDestination):
+    if not target.is_mapped or target.error is not None:
         return None
-    return target.destination.cluster.name, target.mirror.name
+    return target.kafka.cluster.name, target.mirror.name
 
 
 async def _settle(client: ClusterClient, mirror: str, *, lanes: int, clock: Clock) -> ProgressTopics:

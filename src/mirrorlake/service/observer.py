@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.supervisor import Supervisor
 

@@ -11,13 +11,15 @@ from math import inf
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.names import parse_segment_name
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import ClaimAheadError, MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
-from mirrorlake.mirror.work import ArchiveWork, DestinationWork, LeaseRow, MapWork
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.end_history import EndHistory
 
@@ -100,19 +102,14 @@ class PartitionState:
         return self.work.destination
 
     @property
-    def is_archive(self) -> bool:
-        """True for an archive destination."""
-        return isinstance(self.work, ArchiveWork)
+    def archive_work(self) -> ArchiveWork | None:
+        """The work, where it is an archive's, of records or of snapshots; for those who look after archives."""
+        return self.work if isinstance(self.work, ArchiveWork) else None
 
     @property
-    def has_view(self) -> bool:
-        """True for snapshots of the latest record per key, as against all other destinations."""
-        return isinstance(self.work, ArchiveWork) and self.work.settings.snapshots is not None
-
-    @property
-    def is_mapped(self) -> bool:
-        """True for a Kafka destination whose offsets are mapped: its shard must be whole in one lease at a time."""
-        return isinstance(self.work, MapWork)
+    def is_live(self) -> bool:
+        """True where every lease copies what the source has gained; False where it is cut when it is due."""
+        return self.work.is_live
 
     @property
     def lag(self) -> int | None:
@@ -217,7 +214,7 @@ class PartitionState:
         """
         if self.position is None or self.source_start is None or self.is_parked:
             return False
-        if not isinstance(self.work, ArchiveWork) or self.work.settings.skips_truncated:
+        if self.is_live or self.work.skips_truncated:
             return False
         return 0 < self.position < self.source_start
 
@@ -244,7 +241,7 @@ class PartitionState:
             self.flush_clock.moved()
             self.waiting_since_seconds = None
             self.fruitless_offsets = 0
-        elif self.is_archive and row.error is None and row.batches:
+        elif not self.is_live and row.error is None and row.batches:
             self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
         self.claim_looks = self.claim_looks + 1 if isinstance(row.error, ClaimAheadError) else 0
@@ -289,7 +286,7 @@ class PartitionState:
 
     def times_to_ask(self, *, now_seconds: float, wall_seconds: float) -> Collection[int]:
         """Returns the times an archive wants the source's offsets of, in Unix milliseconds; none unless some wait."""
-        if not self.is_archive or self.is_parked or not self.lag:
+        if self.is_live or self.is_parked or not self.lag:
             return ()
         return self.flush_clock.times_to_ask(now_seconds=now_seconds, wall_seconds=wall_seconds)
 

@@ -22,12 +22,11 @@ from mirrorlake.config.resolved import (
     Compaction,
     Configuration,
     Form,
-    KafkaDestination,
     OnPark,
 )
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.pipeline.engine import Engine, EngineBuilder
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.pulse import EnginePulse
@@ -39,6 +38,7 @@ from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
+from mirrorlake.service.lease_plans import lease_seconds_max, send_seconds_max
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners.owners import Owners
@@ -49,7 +49,7 @@ from mirrorlake.service.sight.health import Part, Phase, Pulse, Verdict, readine
 from mirrorlake.service.sight.listener import Listener, json_app, verdict_app
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
-from mirrorlake.service.supervisor import Supervisor, lease_seconds_max, send_seconds_max
+from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.service.view_keeper import ViewKeeper
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import idle_selections
@@ -579,8 +579,7 @@ def _send_seconds_max(config: Configuration) -> float:
 
 def _topic_at(target: Target) -> tuple[str, str]:
     """Returns cluster and topic of a Kafka target; an archive has no cluster."""
-    destination = target.destination
-    return (destination.cluster.name if isinstance(destination, KafkaDestination) else "", target.destination_topic)
+    return ("" if target.is_archive else target.kafka.cluster.name, target.destination_topic)
 
 
 def _preload(config: Configuration) -> tuple[str, ...]:

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirrorlake.clock import utc_text
-from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.kinds.registry import read_positions
+from mirrorlake.kinds.standing import Position, Standing
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.mapped import MappedPosition, mapped_positions
 from mirrorlake.service.observer import read_ends
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.sight.live import Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.sight.park_names import park_name
-from mirrorlake.service.states import archived_partition, check_end
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -26,20 +26,13 @@ Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusRow:
-    """One source partition at one destination. Offsets are None where they could not be read.
+class StatusRow(Standing):
+    """Where one source partition stands at one destination.
 
-    ``mapped`` says more of a destination whose offsets are mapped; None for any other. ``live`` is what a running
-    service says of the partition; None where none answered, or none that serves it.
+    ``live`` is what a running service says of the partition; None where none answered, or none that serves it.
     """
 
-    target: Target
-    source_start: int | None = None
-    source_end: int | None = None
-    position: int | None = None
-    mapped: MappedPosition | None = None
     live: LivePartition | None = None
-    error: MirrorlakeError | None = None
 
     @property
     def lag(self) -> int | None:
@@ -147,30 +140,27 @@ async def read_status(config: Configuration) -> list[StatusRow]:
 
 async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusRow]:
     """Returns one row per target, with whatever could be read."""
-    kafka, mapped, archives = await asyncio.gather(
-        _kafka_positions(targets, clients), mapped_positions(targets, clients), _archive_positions(targets)
-    )
+    positions = await read_positions(targets, clients)
     # Only then: a copy that is served meanwhile never stands past an end that was read after its position.
     sources = await _source_ends(targets, clients)
-    positions: dict[int, int | MappedPosition | MirrorlakeError] = {**kafka, **mapped, **archives}
-    return [_row(n, target, sources, positions) for n, target in enumerate(targets)]
+    return [_row(target, sources, positions.get(number)) for number, target in enumerate(targets)]
 
 
-def _row(
-    index: int,
-    target: Target,
-    sources: Mapping[str, Ends],
-    positions: Mapping[int, int | MappedPosition | MirrorlakeError],
-) -> StatusRow:
+def _row(target: Target, sources: Mapping[str, Ends], found: Position | MirrorlakeError | None) -> StatusRow:
     ends = sources.get(target.mirror.name, {}).get(target.source)
-    found = positions.get(index)
     start, end = ends if isinstance(ends, tuple) else (None, None)
-    mapped = found if isinstance(found, MappedPosition) else None
-    position = mapped.position if mapped else found if isinstance(found, int) else None
+    position = found.offset if isinstance(found, Position) else None
     error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
     if error is None and end is not None and position is not None and position > end:
         error = destination_ahead(target.source, position, end)
-    return StatusRow(target=target, source_start=start, source_end=end, position=position, mapped=mapped, error=error)
+    return StatusRow(
+        target=target,
+        source_start=start,
+        source_end=end,
+        position=position,
+        mapped=found.mapped if isinstance(found, Position) else None,
+        error=error,
+    )
 
 
 async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str, Ends]:
@@ -190,53 +180,3 @@ async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str,
         return mirror, {**found, **errors}
 
     return dict(await asyncio.gather(*(read(mirror) for mirror in groups)))
-
-
-async def _kafka_positions(targets: list[Target], clients: WorkerCache) -> dict[int, int | MirrorlakeError]:
-    """Reads the log ends of Kafka destinations; a topic not yet made is at 0."""
-    positions: dict[int, int | MirrorlakeError] = {}
-    by_cluster: dict[str, list[tuple[int, Target]]] = defaultdict(list)
-    for index, target in enumerate(targets):
-        destination = target.destination
-        if not isinstance(destination, KafkaDestination) or target.is_mapped or target.error is not None:
-            continue
-        if target.is_to_be_made:
-            positions[index] = 0
-        else:
-            by_cluster[destination.cluster.name].append((index, target))
-
-    async def read(pairs: list[tuple[int, Target]]) -> None:
-        destination = pairs[0][1].destination
-        assert isinstance(destination, KafkaDestination)
-        try:
-            ends = await clients.client(destination.cluster.settings).log_ends(
-                [t.destination_partition for _, t in pairs]
-            )
-        except MirrorlakeError as error:
-            positions.update((index, error) for index, _ in pairs)
-            return
-        for index, target in pairs:
-            end = ends[target.destination_partition]
-            positions[index] = end if isinstance(end, MirrorlakeError) else end.end_offset
-
-    await asyncio.gather(*(read(pairs) for pairs in by_cluster.values()))
-    return positions
-
-
-async def _archive_positions(targets: list[Target]) -> dict[int, int | MirrorlakeError]:
-    def read(target: Target) -> int | MirrorlakeError:
-        try:
-            archived = archived_partition(target)
-            chain = archived.find_end()
-            check_end(target, archived, chain)
-        except MirrorlakeError as error:
-            return error
-        return chain.position
-
-    wanted = [
-        (index, target)
-        for index, target in enumerate(targets)
-        if target.is_archive and target.source.partition != UNKNOWN_PARTITION
-    ]
-    found = await asyncio.gather(*(asyncio.to_thread(read, target) for _, target in wanted))
-    return {index: result for (index, _), result in zip(wanted, found, strict=True)}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import HandedOn
-from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_bounds import explain_out_of_range
+from mirrorlake.destinations.work import Orders
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.wire.settings import ClusterSettings
@@ -21,12 +21,14 @@ from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.policy import Decision
-from mirrorlake.mirror.work import ArchiveWork, DestinationWork, KafkaWork, LeasePlan, LeaseRow, MapWork, PartitionWork
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
+from mirrorlake.service.choosing import Chosen, Phase, choose
+from mirrorlake.service.lease_plans import LeaseLimits, live_seconds_of, orders_of, plan_of, with_owner
 from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
@@ -34,47 +36,11 @@ from mirrorlake.topics.targets import shard_of
 
 WORK = "mirrorlake.mirror.lease_worker:work"
 
-HARD_END_SECONDS = 0.5
-"""After a lease's live time: what is outstanding then is unknown."""
-
-ARCHIVE_PATIENCE_SECONDS = 30.0
-ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
-"""A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
-
-SNAPSHOT_SECONDS_MAX = 1800.0
-"""A snapshot may take this long beyond all else: its view is written whole, and the log may be read from its start.
-What is sent to Kafka by the same lease does not wait for it, nor may it be as late."""
-
 LEASE_SECONDS_MIN = 0.1
 """Of a lease whose pace is told; a shorter one tells none."""
 
-NOT_IN_THIS_LEASE_SECONDS = 3600.0
-"""Longer than any lease."""
-
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
-
-CATCH_UP_FACTOR = 4.0
-"""A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""
-
-DUE_PARTITIONS_PER_LEASE_MAX = 64
-"""Due partitions beyond this wait for the next lease, or for the other lane."""
-
-
-def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
-    """Returns how long a lease may send to Kafka: ``live_seconds``, and time for a segment of so many bytes.
-
-    One read may serve a segment and a Kafka destination; a snapshot is read for alone.
-    """
-    seconds = live_seconds + HARD_END_SECONDS
-    if segment_bytes is not None:
-        seconds += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
-    return seconds
-
-
-def lease_seconds_max(lease_seconds: float) -> float:
-    """Returns how long a lease may be live where the usual one is ``lease_seconds``."""
-    return CATCH_UP_FACTOR * lease_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +93,17 @@ class Supervisor:
         self._states = list(states)
         self._source_clusters = source_clusters
         self._lanes = lanes
-        self._lease_seconds = lease_seconds
-        self._memory_bytes_max = memory_bytes_max
-        self._largest_batch_bytes = largest_batch_bytes
-        self._once = once
+        self._limits = LeaseLimits(
+            lease_seconds=lease_seconds,
+            memory_bytes_max=memory_bytes_max // lanes,
+            largest_batch_bytes=largest_batch_bytes,
+        )
+        self._phase = Phase(once=once)
         self._clock = clock
         self._events = events
         self._changed = changed
         self._holding = holding
         self._recalls = recalls or Recalls(None)
-        self._is_stopping = False
         self._leases = 0
         self._running: dict[bytes, _Running] = {}
         self._offsets_per_second: dict[int, float] = {}  # of a lane's last lease
@@ -162,9 +129,10 @@ class Supervisor:
         with self._lock:
             if self._end is not None:
                 return True
-            if self._is_stopping:
-                return not any(s.is_leased or self._has_rest(s) for s in self._states)
-            return self._once and all(s.is_finished and not s.is_leased for s in self._states)
+            if self._phase.is_stopping:
+                now = self._clock.elapsed_seconds()
+                return not any(s.is_leased or self._phase.has_rest(s, now) for s in self._states)
+            return self._phase.once and all(s.is_finished and not s.is_leased for s in self._states)
 
     @property
     def unflushed(self) -> Sequence[PartitionState]:
@@ -174,7 +142,7 @@ class Supervisor:
         """
         with self._lock:
             return [
-                s for s in self._states if s.is_archive and not s.is_parked and (s.position or 0) < (s.once_end or 0)
+                s for s in self._states if not s.is_live and not s.is_parked and (s.position or 0) < (s.once_end or 0)
             ]
 
     @property
@@ -276,9 +244,9 @@ class Supervisor:
         What the sources gain from now on is left to the next start, or a busy source would never let go.
         """
         with self._lock:
-            self._is_stopping = True
+            self._phase = replace(self._phase, is_stopping=True)
             for state in self._states:
-                if state.is_archive and state.once_end is None:
+                if not state.is_live and state.once_end is None:
                     state.once_end = state.source_end
             self._recall_all()
         self._changed()
@@ -288,7 +256,7 @@ class Supervisor:
         now = self._clock.elapsed_seconds()
         with self._lock:
             for running in self._running.values():
-                if now >= running.began + self._lease_seconds and self._is_waited_for(running, now):
+                if now >= running.began + self._limits.lease_seconds and self._is_waited_for(running, now):
                     self._recalls.recall(running.number)
 
     def _is_waited_for(self, running: _Running, now: float) -> bool:
@@ -307,10 +275,10 @@ class Supervisor:
             for state in self._states:
                 if state.source in ends and self._source_clusters[state.mirror].name == cluster:
                     state.saw_source(*ends[state.source], now, wall)
-                    if self._once and state.once_end is None:
+                    if self._phase.once and state.once_end is None:
                         state.once_end = state.source_end
                     is_outside = state.is_ahead(now) or state.is_truncated
-                    if state.is_archive and not state.is_leased and is_outside:
+                    if not state.is_live and not state.is_leased and is_outside:
                         error = explain_out_of_range(state.source, state.position or 0, *ends[state.source])
                         self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._balance(now)
@@ -370,7 +338,7 @@ class Supervisor:
         self._balanced_at = now
         backlog: dict[str, int] = defaultdict(int)
         for state in self._states:
-            if not state.is_archive and not state.is_parked:
+            if state.is_live and not state.is_parked:
                 backlog[state.shard] += state.lag or 0
         move = find_move(self._lane_of, backlog, self._lanes)
         if move is not None:
@@ -405,7 +373,7 @@ class Supervisor:
             )
             for state, _ in chosen:
                 state.is_leased = True
-                state.is_tried_at_stop = self._is_stopping
+                state.is_tried_at_stop = self._phase.is_stopping
             return lease
 
     def lease_ended(self, lane_index: int, lease: Lease, outcome: list[JobRow] | MirrorlakeError) -> None:
@@ -422,7 +390,7 @@ class Supervisor:
                     state.is_leased = False
                     row = rows.get((state.mirror, state.source, state.destination))
                     if row is None:
-                        until = ended.began + lease.seconds if state.is_archive else ended.sends_until
+                        until = ended.began + lease.seconds if not state.is_live else ended.sends_until
                         state.unknown_until_seconds = until
                     decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                     self._events.lease_ended(lane_index, state, row, decision)
@@ -434,155 +402,50 @@ class Supervisor:
     def _share_handed_on(
         self, leased: Sequence[PartitionState], rows: Mapping[tuple[str, TopicPartition, str], LeaseRow]
     ) -> None:
-        """Gives every mapped partition of a shard what its last lease left: one of them alone cannot tell.
+        """Gives every partition of a shard that is leased whole what its last lease left: one alone cannot tell.
 
         A row with an error counts too, as its source may have failed and not the shard. Where rows differ or are
         missing nothing is handed on, to partitions that were not in the lease neither.
         """
         left: dict[tuple[str, str], list[HandedOn | None]] = defaultdict(list)
         for state in leased:
-            if isinstance(state.work, MapWork):
+            if state.work.needs_whole_shard:
                 row = rows.get((state.mirror, state.source, state.destination))
-                left[state.shard, state.work.cluster.name].append(row.handed_on if row is not None else None)
+                left[state.shard, state.work.cluster_name].append(row.handed_on if row is not None else None)
         for state in self._states:
-            if isinstance(state.work, MapWork) and (found := left.get((state.shard, state.work.cluster.name))):
+            if state.work.needs_whole_shard and (found := left.get((state.shard, state.work.cluster_name))):
                 state.handed_on = found[0] if all(each == found[0] for each in found) else None
 
     # --- choosing -----------------------------------------------------------------------------------------
 
-    def _choose(self, lane: int, now: float) -> list[tuple[PartitionState, Due | None]]:
-        """Returns the lane's own live partitions, and a share of what is due: its own first, then anybody's."""
-        live: list[tuple[PartitionState, Due | None]] = []
-        own: list[tuple[PartitionState, Due | None]] = []
-        others: list[tuple[PartitionState, Due | None]] = []
-        # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
-        busy = {state.shard for state in self._states if state.is_mapped and state.is_leased}
-        for state in self._states:
-            if state.is_leased or state.is_parked or state.is_ending or self._is_backing_off(state, now):
-                continue
-            is_own = self._lane_of[state.shard] == lane
-            if not state.is_archive:
-                if is_own and self._is_live(state) and not (state.is_mapped and state.shard in busy):
-                    live.append((state, None))
-                continue
-            due = state.due_now(now, flush_all=self._once or self._is_stopping)
-            if due is not None or state.position is None:
-                (own if is_own else others).append((state, due))
-        # A share, because one task writes one segment at a time: what it leaves another lane may begin at once.
-        share = -(-(len(own) + len(others)) // self._lanes)
-        return [*live, *[*own, *others][: min(share, DUE_PARTITIONS_PER_LEASE_MAX)]]
+    def _choose(self, lane: int, now: float) -> list[Chosen]:
+        return choose(
+            self._states, lane=lane, lane_of=self._lane_of, lanes=self._lanes, phase=self._phase, now_seconds=now
+        )
 
-    def _is_live(self, state: PartitionState) -> bool:
-        if self._is_stopping or (self._once and state.once_end is None):
-            return False
-        return state.once_end is None or state.position is None or state.position < state.once_end
-
-    def _is_backing_off(self, state: PartitionState, now: float) -> bool:
-        """True where a failure keeps a partition back; a stop asks an archive once more, as the store may be well."""
-        if self._is_stopping and state.is_archive and not self._is_given_up(state):
-            return False
-        return now < state.retry_at_seconds
-
-    def _is_given_up(self, state: PartitionState) -> bool:
-        """True where a stopping run tries a partition no more: once more was enough, or all tries of a bounded run."""
-        return state.is_tried_at_stop or (self._once and state.gave_up)
-
-    def _has_rest(self, state: PartitionState) -> bool:
-        """True where a stopping run still has something to flush; one failure since then is enough to give it up."""
-        if state.is_parked or not state.is_archive or (state.failures and self._is_given_up(state)):
-            return False
-        if state.position is None:
-            return not state.is_tried_at_stop
-        return state.due_now(self._clock.elapsed_seconds(), flush_all=True) is not None
-
-    def _plan(self, lane: int, chosen: Iterable[tuple[PartitionState, Due | None]]) -> LeasePlan:
+    def _plan(self, lane: int, chosen: Sequence[Chosen]) -> LeasePlan:
         self._leases += 1
-        by_source: dict[tuple[str, TopicPartition], list[tuple[PartitionState, Due | None]]] = defaultdict(list)
-        segment_bytes: int | None = None
-        has_snapshot = False
-        for state, due in chosen:
-            by_source[state.mirror, state.source].append((state, due))
-            if isinstance(state.work, ArchiveWork) and state.work.settings.snapshots is not None:
-                has_snapshot = True
-            elif state.rule is not None:
-                segment_bytes = max(segment_bytes or 0, state.rule.bytes_max)
-        live_seconds = self._live_seconds(lane, [state for group in by_source.values() for state, _ in group])
-        send_seconds = send_seconds_max(live_seconds, segment_bytes)
-        return LeasePlan(
+        live_seconds = self._limits.lease_seconds
+        if self._recalls.reach_workers:
+            pace = self._offsets_per_second.get(lane, 0.0)
+            live_seconds = live_seconds_of(chosen, lease_seconds=live_seconds, offsets_per_second=pace)
+        return plan_of(
+            chosen,
             lease=self._leases,
             lane=lane,
             live_seconds=live_seconds,
-            unbroken_seconds=self._lease_seconds,
-            send_seconds=send_seconds,
-            hard_seconds=send_seconds + (SNAPSHOT_SECONDS_MAX if has_snapshot else 0.0),
-            memory_bytes_max=self._memory_bytes_max // self._lanes,
-            largest_batch_bytes=self._largest_batch_bytes,
-            partitions=tuple(
-                PartitionWork(
-                    mirror=mirror,
-                    cluster=self._source_clusters[mirror],
-                    source=source,
-                    topic_id=group[0][0].topic_id,
-                    end_offset=group[0][0].once_end,
-                    destinations=tuple(self._with_orders(state, due) for state, due in group),
-                    marks=tuple(state.source_mark for state, _ in group),
-                )
-                for (mirror, source), group in by_source.items()
-            ),
+            limits=self._limits,
+            source_clusters=self._source_clusters,
+            orders=self._orders,
             recall_file=self._recalls.file_of(self._leases),
         )
 
-    def _live_seconds(self, lane: int, chosen: Sequence[PartitionState]) -> float:
-        """Returns how long a lease is live: longer where it copies to Kafka only, and is far behind.
-
-        As long as the lane needs to catch up, by what it did in its last lease. What is not behind stays a short
-        lease: its position is told when it ends.
-        """
-        pace = self._offsets_per_second.get(lane, 0.0)
-        is_plain = all(not state.is_archive and not state.failures and state.lag is not None for state in chosen)
-        if not (pace and is_plain and self._recalls.reach_workers):
-            return self._lease_seconds
-        seconds = sum(state.lag or 0 for state in chosen) / pace
-        return min(max(seconds, self._lease_seconds), lease_seconds_max(self._lease_seconds))
-
-    def _with_orders(self, state: PartitionState, due: Due | None) -> DestinationWork:
-        """Returns the state's work with what only this lease needs to know."""
-        work = state.work
-        if isinstance(work, MapWork):
-            return replace(
-                work, settings=replace(work.settings, handed_on=state.handed_on, last_position=state.position)
-            )
-        if isinstance(work, KafkaWork):
-            return replace(work, settings=self._kafka_orders(state, work))
-        source_end = state.source_end or 0
-        return replace(
-            work,
-            settings=replace(
-                work.settings,
-                known_tail=state.tail,
-                read_end_offset=(due.end_offset if due and due.end_offset is not None else source_end) if due else 0,
-                flushes_rest=due is not None and due.end_offset is not None,
-                rest_trigger=due.trigger.value if due else "",
-                claim_looks=state.claim_looks,
-                needs_tail_check=state.needs_tail_check,
-            ),
-        )
-
-    def _kafka_orders(self, state: PartitionState, work: KafkaWork) -> PreserveSettings:
-        to = work.settings.destination
-        holding = self._holding(state.mirror, work.cluster.name, shard_of(state.source), to)
-        fills_from = max(holding.fills_from_seconds, state.unknown_until_seconds)
-        # Bounded, for a mirror that is not owned: in no lease is a gap filled then.
-        wait = min(max(0.0, fills_from - self._clock.elapsed_seconds()), NOT_IN_THIS_LEASE_SECONDS)
-        return replace(
-            work.settings,
-            needs_tail_check=state.needs_tail_check,
-            last_position=state.position,
-            handed_on=state.handed_on,
-            own_producer_ids=holding.own_producer_ids,
-            fill_wait_seconds=wait,
-            not_owner_because=str(holding.refusal or ""),
-        )
+    def _orders(self, state: PartitionState, due: Due | None) -> Orders:
+        orders, written = orders_of(state, due), state.work.written_partition
+        if written is None:
+            return orders
+        holding = self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)
+        return with_owner(orders, state, holding, now_seconds=self._clock.elapsed_seconds())
 
 
 def _offsets(rows: Iterable[LeaseRow]) -> int:

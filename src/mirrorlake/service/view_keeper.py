@@ -10,7 +10,6 @@ from mirrorlake.archive.snapshots.followed import remove_followed
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, PermanentError
-from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
 
@@ -59,8 +58,8 @@ class ViewKeeper:
             self._look(state)
 
     def _look(self, state: PartitionState) -> None:
-        folder, work = state.archived, state.work
-        if not isinstance(folder, SnapshotPartition) or not isinstance(work, ArchiveWork) or state.is_parked:
+        folder, work = state.archived, state.archive_work
+        if not isinstance(folder, SnapshotPartition) or work is None or state.is_parked:
             return
         kept = work.settings.snapshots_kept
         if kept is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.config.assignments import Assignment, find_collisions, name_flaw
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError, TransientError, UnsupportedError
 from mirrorlake.topics.handover import States
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Origin, Target
@@ -60,7 +60,7 @@ def loop_error(target: Target) -> MirrorlakeError | None:
     end. Topics given by name may, as somebody wants that; but not into the very topic they come from.
     """
     source, to = target.source.topic, target.destination_cluster_id
-    if target.error is not None or not isinstance(target.destination, KafkaDestination) or not to:
+    if target.error is not None or target.is_archive or not to:
         return None
     is_named = source in target.mirror.source.topics.names
     for origin in target.origins:

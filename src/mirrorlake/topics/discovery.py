@@ -16,6 +16,7 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     TimestampMode,
 )
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.record_clock import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE
 from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import (
@@ -27,7 +28,6 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue, LogEnd, TopicMetadata
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder

@@ -123,13 +123,40 @@ class Target:
 
     @property
     def is_archive(self) -> bool:
-        """True for an archive destination."""
+        """True for an archive destination; all others are topics of Kafka clusters."""
         return isinstance(self.destination, ArchiveDestination)
 
     @property
     def is_mapped(self) -> bool:
         """True for a Kafka destination with ``offsets: map``."""
         return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
+
+    @property
+    def kafka(self) -> KafkaDestination:
+        """The destination, where it is a topic of a Kafka cluster.
+
+        Raises:
+            TypeError: it is something else; a mistake of ours.
+        """
+        if not isinstance(self.destination, KafkaDestination):
+            raise TypeError(f"destination {self.destination.label} of {self.source} is no Kafka cluster")
+        return self.destination
+
+    @property
+    def archive(self) -> ArchiveDestination:
+        """The destination, where it is an archive.
+
+        Raises:
+            TypeError: it is something else; a mistake of ours.
+        """
+        if not isinstance(self.destination, ArchiveDestination):
+            raise TypeError(f"destination {self.destination.label} of {self.source} is no archive")
+        return self.destination
+
+    @property
+    def destination_cluster(self) -> ClusterSettings:
+        """The settings of the destination cluster, where there is one; see `kafka`."""
+        return self.kafka.cluster.settings
 
     @property
     def own_producer_ids(self) -> frozenset[int]:

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import structlog
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress_store import ensure_topics
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.topics.targets import Target, TopicCreation, TopicGrowth
 
 _log = structlog.get_logger("mirrorlake")
@@ -25,13 +24,13 @@ async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> li
     found: dict[tuple[str, str], dict[str, str | None]] = {}
     refused: dict[tuple[str, str], MirrorlakeError] = {}
     for target in targets:
-        creation, destination = target.creation, target.destination
-        if creation is None or target.error is not None or not isinstance(destination, KafkaDestination):
+        creation = target.creation
+        if creation is None or target.error is not None:
             continue
-        key = (destination.cluster.name, creation.topic)
+        key = (target.kafka.cluster.name, creation.topic)
         if key not in found and not target.replaces:
             found[key] = {}
-            client = clients.client(destination.cluster.settings)
+            client = clients.client(target.destination_cluster)
             try:
                 found[key] = await _new_configs(creation, creation.configs, client)
             except UnsupportedError as error:
@@ -48,9 +47,9 @@ def _with_configs(
     found: Mapping[tuple[str, str], Mapping[str, str | None]],
     refused: Mapping[tuple[str, str], MirrorlakeError],
 ) -> Target:
-    if target.creation is None or target.error is not None or not isinstance(target.destination, KafkaDestination):
+    if target.creation is None or target.error is not None:
         return target
-    key = (target.destination.cluster.name, target.creation.topic)
+    key = (target.kafka.cluster.name, target.creation.topic)
     if key in refused:
         return replace(target, error=refused[key])
     return replace(target, destination_configs=found[key]) if found.get(key) else target
@@ -93,13 +92,12 @@ async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict
     """
     wanted: dict[tuple[str, str], Target] = {}
     for target in targets:
-        if target.error is None and isinstance(target.destination, KafkaDestination):
-            wanted.setdefault((target.destination.cluster.name, target.destination_topic), target)
+        if target.error is None and not target.is_archive:
+            wanted.setdefault((target.kafka.cluster.name, target.destination_topic), target)
     errors: dict[tuple[str, str], MirrorlakeError] = {}
     for key, target in wanted.items():
-        assert isinstance(target.destination, KafkaDestination)
         try:
-            await _make_topic(target, clients.client(target.destination.cluster.settings))
+            await _make_topic(target, clients.client(target.destination_cluster))
         except MirrorlakeError as error:
             errors[key] = error
     await _make_progress_topics(targets, clients)
@@ -151,11 +149,11 @@ async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
 async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:
     """Makes the topics of mirrors with mapped offsets ahead of their leases, which would all try at once."""
     wanted = {
-        (target.destination.cluster.name, target.mirror.name): (target.destination.cluster, target.progress_topics)
+        (target.kafka.cluster.name, target.mirror.name): (target.destination_cluster, target.progress_topics)
         for target in targets
-        if isinstance(target.destination, KafkaDestination) and target.is_mapped and target.error is None
+        if target.is_mapped and target.error is None
     }
     for cluster, topics in wanted.values():
         # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
         with contextlib.suppress(MirrorlakeError):
-            await ensure_topics(clients.client(cluster.settings), topics)
+            await ensure_topics(clients.client(cluster), topics)

@@ -12,13 +12,13 @@ from enum import StrEnum
 
 from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.config.resolved import ArchiveDestination, KafkaDestination, TimestampMode
+from mirrorlake.config.resolved import TimestampMode
 from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.kinds.archive_ends import archived_partition
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
-from mirrorlake.service.states import archived_partition
 from mirrorlake.service.status import StatusRow
 from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained
 from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
@@ -411,8 +411,7 @@ def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]
 
 def _keeps_times(row: StatusRow) -> bool:
     """Returns whether records of the copy must have the source's timestamps."""
-    destination = row.target.destination
-    return not isinstance(destination, KafkaDestination) or destination.timestamp_mode is TimestampMode.SOURCE
+    return row.target.is_archive or row.target.kafka.timestamp_mode is TimestampMode.SOURCE
 
 
 def _source_side(row: StatusRow) -> KafkaSide:
@@ -420,22 +419,20 @@ def _source_side(row: StatusRow) -> KafkaSide:
 
 
 def _copy_side(row: StatusRow) -> Side:
-    destination = row.target.destination
-    if isinstance(destination, KafkaDestination) and row.mapped is not None:
-        return MappedSide(
-            cluster=destination.cluster.settings,
-            partition=TopicPartition(row.target.destination_topic, row.mapped.destination_partition),
-            source=row.target.source,
-            topics=row.target.progress_topics,
-            shard=row.target.map_shard,
+    target = row.target
+    if target.is_archive:
+        return ArchiveSide(
+            store=target.archive.store.settings,
+            destination_name=target.destination_topic,
+            partition=target.source.partition,
+            extension=extension_of(target.archive.format.value),
         )
-    if isinstance(destination, KafkaDestination):
-        where = row.target.destination_partition
-        return KafkaSide(cluster=destination.cluster.settings, partition=where, is_copy=True)
-    assert isinstance(destination, ArchiveDestination)
-    return ArchiveSide(
-        store=destination.store.settings,
-        destination_name=row.target.destination_topic,
-        partition=row.target.source.partition,
-        extension=extension_of(destination.format.value),
+    if row.mapped is None:
+        return KafkaSide(cluster=target.destination_cluster, partition=target.destination_partition, is_copy=True)
+    return MappedSide(
+        cluster=target.destination_cluster,
+        partition=TopicPartition(target.destination_topic, row.mapped.destination_partition),
+        source=target.source,
+        topics=target.progress_topics,
+        shard=target.map_shard,
     )

@@ -78,8 +78,7 @@ def differences(source: tuple[Trace, ...], copy: tuple[Trace, ...], latest_past:
 
 
 def _sides(row: StatusRow) -> tuple[KafkaSide, SnapshotSide]:
-    destination = row.target.destination
-    assert isinstance(destination, ArchiveDestination)
+    destination = row.target.archive
     return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source), SnapshotSide(
         store=destination.store.settings,
         destination_name=row.target.destination_topic,

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import BatchTooLargeError
 from mirrorlake.mirror.policy import Decision, between_leases
-from mirrorlake.mirror.work import DestinationWork, LeasePlan
+from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic
 from support.leases import archive_work, kafka_work, lease_plan, run_lease

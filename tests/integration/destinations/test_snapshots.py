@@ -1,6 +1,5 @@
 """Snapshots of topics on a real broker, cleaned by Kafka's own cleaner: what a consumer has who read it all."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, source_end
-from support.leases import NEVER, archive_work, lease_plan, run_lease
+from support.leases import NEVER, archive_work, as_snapshots, lease_plan, run_lease
 from support.records import Record, consume
 from support.snapshots import latest, names, view
 from support.topics import append
@@ -34,8 +33,7 @@ class Source:
     def lease(self, rule: SnapshotRule = A_DAY, *, records_max: int = NEVER) -> LeaseRow:
         where = TopicPartition(self.topic, 0)
         work = archive_work(self.root, where, end=source_end(self.servers, self.topic), records_max=records_max)
-        work = replace(work, settings=replace(work.settings, snapshots=rule))
-        return run_lease(lease_plan(self.servers, [(where, [work])], end=None))[0, "lake"]
+        return run_lease(lease_plan(self.servers, [(where, [as_snapshots(work, rule)])], end=None))[0, "lake"]
 
     def snapshot(self, rule: SnapshotRule = A_DAY, *, records_max: int = NEVER) -> LeaseRow:
         row = self.lease(rule, records_max=records_max)

@@ -10,10 +10,11 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
+from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import TopicMissingError
-from mirrorlake.mirror.connections import LeaseConnections, WorkerCache
 from mirrorlake.mirror.lease import LeaseWork
+from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from support.copies import assert_equal_in_kafka, create_topic
@@ -118,7 +119,12 @@ def test_an_archive_that_waits_for_its_turn_is_left_to_the_next_lease_without_an
         cache, clock = WorkerCache(), SystemClock()
         until = clock.elapsed_seconds() + LEASE_SECONDS
         connections = LeaseConnections(
-            cache, clock=clock, live_until_seconds=until, send_until_seconds=until, memory_bytes_max=64 << 20
+            cache,
+            clock=clock,
+            live_until_seconds=until,
+            send_until_seconds=until,
+            receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
+            memory_bytes_max=64 << 20,
         )
         lease = LeaseWork(replace(plan, partitions=(waiting,), recall_file=str(recall_file)), connections, clock)
         await lease.encoder.acquire()

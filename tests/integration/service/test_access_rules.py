@@ -11,13 +11,13 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.transactions.owner_states import STATE_TOPIC, OwnerState, read_states
 from mirrorlake.destinations.transactions.owner_states import transactional_id as owner_id
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan

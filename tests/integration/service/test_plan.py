@@ -8,10 +8,10 @@ import pytest
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SourceGapError, SourceTruncatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of

@@ -10,10 +10,10 @@ import pytest
 
 from conftest import NewKafka
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import UnsupportedError
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import KafkaWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
@@ -73,7 +73,7 @@ def test_a_topic_of_its_own_times_is_made_filled_and_proved_equal_but_for_the_ti
     target = only_target(config)
     assert (target.error, target.creation) == (None, None)
     copy = state_of(target, writer="test").work
-    assert isinstance(copy, KafkaWork)
+    assert isinstance(copy, PreserveWork)
     where = TopicPartition(topic_name, 0)
     row = run_lease(lease_plan(east, [(where, [copy])], end=30))[0, "west"]
     assert (row.error, row.position) == (None, 30)

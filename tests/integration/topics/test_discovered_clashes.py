@@ -11,9 +11,9 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.service.status import read_status

@@ -11,14 +11,15 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError, OtherMirrorError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import KafkaWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.service.states import state_of
@@ -91,7 +92,7 @@ class Process:
     def _lease(self, index: int, end: int) -> LeaseRow:
         target = self.targets[index]
         work = state_of(target, writer="test").work
-        assert isinstance(work, KafkaWork)
+        assert isinstance(work, PreserveWork)
         work = replace(work, settings=replace(work.settings, own_producer_ids=self.ids(index)))
         (row,) = run_lease(lease_plan(self.source, [(target.source, [work])], end=end)).values()
         return row

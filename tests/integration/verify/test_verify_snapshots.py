@@ -10,8 +10,8 @@ import pytest
 
 from mirrorlake.archive.snapshots.tombstones import snapshot_rule
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.status import StatusRow, read_rows
@@ -20,7 +20,7 @@ from mirrorlake.verify import view_worker, worker
 from mirrorlake.verify.verification import RecordVerification, Result, Verdict, verify_checksums
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, source_end
-from support.leases import archive_work, lease_plan, run_lease
+from support.leases import archive_work, as_snapshots, lease_plan, run_lease
 from support.records import Record
 from support.snapshots import names
 from support.topics import append
@@ -42,8 +42,9 @@ class Snapshots:
     def make(self) -> None:
         where = TopicPartition(self.topic, 0)
         work = archive_work(self.root, where, end=source_end(self.servers, self.topic))
-        settings = replace(work.settings, snapshots=snapshot_rule("compact", None), cluster_id="", topic_id="")
-        row = run_lease(lease_plan(self.servers, [(where, [replace(work, settings=settings)])], end=None))[0, "lake"]
+        nameless = replace(work, settings=replace(work.settings, cluster_id="", topic_id=""))
+        snapshots = as_snapshots(nameless, snapshot_rule("compact", None))
+        row = run_lease(lease_plan(self.servers, [(where, [snapshots])], end=None))[0, "lake"]
         assert row.error is None, row.error
 
     def status(self) -> list[StatusRow]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import walk
-from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.verify.digest import Block
 from mirrorlake.verify.worker import DigestTask, KafkaSide, digest_kafka

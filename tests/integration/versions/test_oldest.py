@@ -6,9 +6,9 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import read_plan
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic

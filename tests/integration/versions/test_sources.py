@@ -8,11 +8,11 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import DestinationWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.topic_creation import create_topics

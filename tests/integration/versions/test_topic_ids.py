@@ -8,10 +8,10 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.topics.discovery import find_targets

@@ -12,8 +12,8 @@ from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
-from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.service.drift import look_at_tail
 from mirrorlake.stores.memory import MemoryStore

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import OtherSourceError
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, read_archive_positions, state_of
 from mirrorlake.stores.filesystem import FilesystemStore

@@ -15,8 +15,10 @@ from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import Flush, HandedOn
 from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.errors import (
     BrokerUnreachableError,
     ChainBrokenError,
@@ -34,7 +36,7 @@ from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.policy import back_off_seconds
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeasePlan, LeaseRow
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.recalls import Recalls
@@ -44,6 +46,7 @@ from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.stores.settings import FilesystemSettings
+from support.leases import as_snapshots
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
@@ -64,7 +67,7 @@ def kafka_state(partition: int, *, shard: str | None = None) -> PartitionState:
         mirror="m",
         source=source,
         shard=shard or f"m.{partition}",
-        work=KafkaWork(destination="west", cluster=WEST, settings=settings),
+        work=PreserveWork(destination="west", cluster=WEST, settings=settings),
         topic_id="t",
         rule=None,
     )
@@ -174,7 +177,7 @@ def test_the_tail_is_checked_at_first_and_after_an_error_but_not_between_clean_l
         assert found is not None
         lease, plan = found
         (work,) = plan.partitions[0].destinations
-        assert isinstance(work, KafkaWork)
+        assert isinstance(work, PreserveWork)
         checks.append(work.settings.needs_tail_check)
         bench.end(0, lease, row(state, 1, error))
         bench.clock.advance(60)
@@ -546,7 +549,7 @@ def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_a
 def test_a_snapshot_in_a_lost_lease_does_not_keep_gaps_of_others_from_being_filled() -> None:
     view = archive_state(1, position=0)
     assert isinstance(view.work, ArchiveWork)
-    view.work = replace(view.work, settings=replace(view.work.settings, snapshots=SnapshotRule()))
+    view.work = as_snapshots(view.work, SnapshotRule())
     copy = kafka_state(0)
     bench = Bench(copy, view, lanes=1)
     bench.observe(p1=100)
@@ -620,7 +623,7 @@ def found(bench: Bench, lane: int) -> tuple[Lease, LeasePlan]:
 
 def settings_in(plan: LeasePlan) -> PreserveSettings:
     work = plan.partitions[0].destinations[0]
-    assert isinstance(work, KafkaWork)
+    assert isinstance(work, PreserveWork)
     return work.settings
 
 

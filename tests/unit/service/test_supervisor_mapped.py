@@ -7,10 +7,11 @@ from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapSettings
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.work import LeasePlan, LeaseRow, MapWork
+from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.service.partition_state import PartitionState

@@ -10,10 +10,11 @@ import pytest
 from mirrorlake.archive.snapshots.followed import GRACE_SECONDS
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
-from mirrorlake.mirror.work import ArchiveWork
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.view_keeper import ViewKeeper
+from support.leases import as_snapshots
 from support.snapshots import names, snapshots
 from unit.destinations.snapshots.test_sink import Bench as Views
 from unit.destinations.snapshots.test_sink import record
@@ -39,10 +40,9 @@ def state_of(views: Views, *, kept: int | None) -> PartitionState:
         source=TopicPartition("users", 0),
         cluster_id="cluster",
         topic_id="topic",
-        snapshots=SnapshotRule(),
         snapshots_kept=kept,
     )
-    state.work = replace(state.work, settings=settings)
+    state.work = as_snapshots(replace(state.work, settings=settings), SnapshotRule())
     state.archived = snapshots(views.root, "users")
     return state
 

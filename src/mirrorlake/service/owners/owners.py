@@ -9,7 +9,7 @@ from math import inf
 import structlog
 
 from mirrorlake.clock import Clock, utc_text
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, knock_id, read_states, transactional_id
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import (
@@ -22,7 +22,6 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS, find_living
@@ -112,7 +111,7 @@ class Owners:
             await self._take_all(self._group(targets))
         errors: dict[int, MirrorlakeError] = {}
         for index, target in enumerate(targets):
-            claimed = self._claimed.get(_key(target)) if isinstance(target.destination, KafkaDestination) else None
+            claimed = self._claimed.get(_key(target)) if not target.is_archive else None
             if claimed is not None and place_of(target) in claimed.refused:
                 errors[index] = claimed.refused[place_of(target)]
         return errors
@@ -250,19 +249,19 @@ class Owners:
         """Returns what the targets are part of; what is held already is taken along, with the targets it had."""
         groups: dict[tuple[str, str], _Claimed] = {}
         for target in targets:
-            if not isinstance(target.destination, KafkaDestination) or not target.source_cluster_id:
+            if target.is_archive or not target.source_cluster_id:
                 continue
             if isinstance(target.error, CollisionError | LoopError):
                 continue  # nothing is copied, so nothing is to be held either
             key = _key(target)
             if key not in groups:
-                groups[key] = self._claimed.get(key) or self._new(target, target.destination)
+                groups[key] = self._claimed.get(key) or self._new(target)
             known = [t for t in groups[key].targets if place_of(t) != place_of(target)]
             groups[key].targets = [*known, target]
         return groups
 
-    def _new(self, target: Target, destination: KafkaDestination) -> _Claimed:
-        settings = destination.cluster.settings
+    def _new(self, target: Target) -> _Claimed:
+        settings = target.destination_cluster
         ownership = Ownership(
             self._clients.client(settings), mirror=target.mirror.name, owner=self._owner, clock=self._clock
         )
@@ -340,8 +339,8 @@ class Owners:
         """
         wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
         for target in targets:
-            if isinstance(target.destination, KafkaDestination):
-                settings = target.destination.cluster.settings
+            if not target.is_archive:
+                settings = target.destination_cluster
                 wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
         found = await asyncio.gather(*(self._living_at(*each) for each in wanted.values()))
         return {name: living for name, living in zip(wanted, found, strict=True) if living}
@@ -433,5 +432,4 @@ async def _prove(ownership: Ownership) -> None:
 
 
 def _key(target: Target) -> tuple[str, str]:
-    assert isinstance(target.destination, KafkaDestination)
-    return target.mirror.name, target.destination.cluster.name
+    return target.mirror.name, target.kafka.cluster.name

@@ -7,21 +7,16 @@ Rights on transactional ids cannot be asked for without becoming a writer; a run
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, SourceTruncatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.topic_rights import Rights
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.kinds.registry import kind_of
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
-from mirrorlake.topics.targets import Target
 
 PROBES_AT_ONCE = 8
-
-WRITING = ("READ", "WRITE")
-DELETING = "DELETE"
-GROWING = "ALTER"
 
 
 async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> list[MirrorlakeError | None]:
@@ -30,10 +25,7 @@ async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> lis
     Rows with an error have one already, and get none here.
     """
     unread, rights = await asyncio.gather(_unreadable_sources(rows, clients), _rights(rows, clients))
-    return [
-        None if row.error is not None else unread.get(_source_topic(row)) or _missing(row, rights.get(_place(row), {}))
-        for row in rows
-    ]
+    return [None if row.error is not None else unread.get(_source_topic(row)) or _missing(row, rights) for row in rows]
 
 
 # --- sources ----------------------------------------------------------------------------------------------
@@ -73,20 +65,15 @@ async def _probe(client: ClusterClient, source: TopicPartition, end: int) -> Mir
 # --- destinations -----------------------------------------------------------------------------------------
 
 
-def _place(row: StatusRow) -> str:
-    destination = row.target.destination
-    return destination.cluster.name if isinstance(destination, KafkaDestination) else ""
-
-
 async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[str, Rights | MirrorlakeError]:
     """Asks each destination cluster for the rights on all topics that would be written."""
     topics: dict[str, set[str]] = {}
     settings = {}
     for row in rows:
-        destination = row.target.destination
-        if row.error is None and isinstance(destination, KafkaDestination):
-            settings[destination.cluster.name] = destination.cluster.settings
-            topics.setdefault(destination.cluster.name, set()).update(_needed(row))
+        if row.error is None and (needed := _needed(row)):
+            cluster = row.target.destination_cluster
+            settings[cluster.name] = cluster
+            topics.setdefault(cluster.name, set()).update(needed)
 
     async def ask(cluster: str) -> Rights | MirrorlakeError:
         try:
@@ -99,40 +86,28 @@ async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[st
 
 def _needed(row: StatusRow) -> Mapping[str, tuple[str, ...]]:
     """Returns the operations that will be needed at the destination, by topic."""
-    target = row.target
-    needed = [*WRITING]
-    if target.replaces or _deletes_fillers(row):
-        needed.append(DELETING)
-    if target.growth is not None and target.is_to_be_made:
-        needed.append(GROWING)
-    found = {target.destination_topic: tuple(needed)}
-    if target.is_mapped:
-        found |= {target.progress_topics.progress: WRITING, target.progress_topics.pages: WRITING}
-    return found
+    return kind_of(row.target.destination).needed_rights(row)
 
 
-def _deletes_fillers(row: StatusRow) -> bool:
-    """True where the copy of a log that does not begin at 0 begins, whose fillers are deleted."""
-    return not row.target.is_mapped and row.position == 0 and bool(row.source_start)
-
-
-def _missing(row: StatusRow, rights: Rights | MirrorlakeError) -> MirrorlakeError | None:
-    if isinstance(rights, MirrorlakeError):
-        return rights
-    if not isinstance(row.target.destination, KafkaDestination):
+def _missing(row: StatusRow, rights: Mapping[str, Rights | MirrorlakeError]) -> MirrorlakeError | None:
+    needed = _needed(row)
+    if not needed:
         return None
-    for topic, operations in _needed(row).items():
+    cluster = row.target.destination_cluster.name
+    found = rights.get(cluster, {})
+    if isinstance(found, MirrorlakeError):
+        return found
+    for topic, operations in needed.items():
         # A topic that is not there has no rights; whether it may be made is asked with its settings.
-        lacking = [operation for operation in operations if topic in rights and operation not in rights[topic]]
+        lacking = [operation for operation in operations if topic in found and operation not in found[topic]]
         if lacking:
-            return _denied(row.target, topic, lacking[0])
+            return _denied(cluster, topic, lacking[0])
     return None
 
 
-def _denied(target: Target, topic: str, operation: str) -> PermissionDeniedError:
-    assert isinstance(target.destination, KafkaDestination)
+def _denied(cluster: str, topic: str, operation: str) -> PermissionDeniedError:
     return PermissionDeniedError(
-        f"this user may not {operation} topic {topic} on cluster {target.destination.cluster.name}",
+        f"this user may not {operation} topic {topic} on cluster {cluster}",
         hint=f"grant {operation} on topic {topic} to this user",
         topic=topic,
     )

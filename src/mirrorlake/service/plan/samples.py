@@ -2,34 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.control.known_offsets import fetch_known
 from mirrorlake.kafka.records.batches import BatchHeader, walk
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.kinds.registry import kind_of
+from mirrorlake.kinds.standing import Sample
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
 
 SAMPLES_AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What two batches of a source partition say of all of it.
-
-    ``oldest_ms`` is a timestamp of the first batch, its first record's if it says that, None where there is none.
-    ``is_transactional`` is True
-    where one of the two was written in a transaction, or is a marker: the partition's offsets have gaps then.
-    ``error`` is why they could not be read, and nothing is known; None also where nothing was to be read.
-    """
-
-    oldest_ms: int | None = None
-    is_transactional: bool = False
-    error: MirrorlakeError | None = None
 
 
 async def read_samples(rows: Sequence[StatusRow], clients: WorkerCache) -> list[Sample]:
@@ -58,7 +44,8 @@ async def read_samples(rows: Sequence[StatusRow], clients: WorkerCache) -> list[
 def _is_wanted(row: StatusRow) -> bool:
     if row.error is not None or row.source_start is None or row.source_end is None or row.position is None:
         return False
-    return not row.target.is_archive and row.source_start < row.source_end and row.position < row.source_end
+    wanted = kind_of(row.target.destination).wants_sample()
+    return wanted and row.source_start < row.source_end and row.position < row.source_end
 
 
 async def _sample(client: ClusterClient, row: StatusRow) -> Sample:

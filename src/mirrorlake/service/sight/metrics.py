@@ -143,7 +143,7 @@ class Metrics:
     def began(self, state: PartitionState, *, is_first: bool) -> None:
         """A partition joins the service; an archive that is up to date may not see a lease for hours."""
         self._states.began(state, is_first=is_first)
-        if is_first and state.has_view and state.source.partition != UNKNOWN_PARTITION:
+        if is_first and state.work.has_view and state.source.partition != UNKNOWN_PARTITION:
             self._gap_records.labels(*stream_of(state)).inc(0)
             if state.view_records is not None:
                 self._compaction_keys.labels(*stream_of(state)).set(state.view_records)

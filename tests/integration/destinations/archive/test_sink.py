@@ -10,10 +10,12 @@ from conftest import RunAsync
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.destinations.archive.work import ArchiveWork
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import ChainBrokenError, SourceTruncatedError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.work import ArchiveWork, KafkaWork, LeaseRow
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.leases import NEVER, archive_work, kafka_work, lease_plan, run_lease
@@ -238,7 +240,7 @@ def test_one_read_serves_both_destinations_where_they_stand_together(
 
     lake.create().write(simple_records(500), batch=25)
     run_async(create())
-    works: list[KafkaWork | ArchiveWork] = [
+    works: list[PreserveWork | ArchiveWork] = [
         kafka_work(destination_kafka.bootstrap_servers, lake.where),
         archive_work(lake.root, lake.where, end=500),
     ]
@@ -261,7 +263,7 @@ def test_destinations_at_different_positions_are_each_brought_to_the_end(
     lake.create().write(simple_records(300), batch=25)
     run_async(create())
     assert lake.archive(end=120).position == 120
-    works: list[KafkaWork | ArchiveWork] = [
+    works: list[PreserveWork | ArchiveWork] = [
         kafka_work(destination_kafka.bootstrap_servers, lake.where),
         archive_work(lake.root, lake.where, end=300),
     ]

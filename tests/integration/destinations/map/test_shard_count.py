@@ -8,13 +8,13 @@ import pytest
 
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress_store import ProgressTopics, ensure_topics
 from mirrorlake.destinations.map.shard_count import find_shards, settle_shards
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.mirror.connections import WorkerCache
-from mirrorlake.mirror.work import MapWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.states import state_of

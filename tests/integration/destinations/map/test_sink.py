@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapStart, map_transactional_id
+from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
     DestinationForeignError,
@@ -24,7 +25,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
-from mirrorlake.mirror.work import LeaseRow, MapWork
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import StartKind, TopicPartition
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end, source_end, wait_until

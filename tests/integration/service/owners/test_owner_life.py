@@ -10,10 +10,10 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states, knock_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SupersededError
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.topics.targets import Target

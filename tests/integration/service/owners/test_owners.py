@@ -8,6 +8,7 @@ import pytest
 from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
 from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -21,7 +22,6 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.connections import WorkerCache
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS
 from mirrorlake.service.owners.owners import Owners

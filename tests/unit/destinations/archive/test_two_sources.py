@@ -12,9 +12,9 @@ import pytest
 from mirrorlake.archive.newest import read_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.snapshots.sink import SnapshotSink
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
-from mirrorlake.mirror.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.drift import look_at_tail
 from mirrorlake.stores.settings import FilesystemSettings

@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from mirrorlake.archive.snapshots.tombstones import snapshot_rule
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import Flush, Progress
-from mirrorlake.mirror.work import ArchiveWork, LeaseRow
+from mirrorlake.destinations.snapshots.work import SnapshotWork
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.metrics import LatencyHistogram, Metrics
@@ -68,7 +69,7 @@ def snapshots(view_records: int | None) -> PartitionState:
         writer="test",
         snapshots=snapshot_rule("compact", "1000"),
     )
-    work = ArchiveWork(destination="west", store=FilesystemSettings(root=Path("/lake")), settings=settings)
+    work = SnapshotWork(destination="west", store=FilesystemSettings(root=Path("/lake")), settings=settings)
     return PartitionState(
         mirror="m",
         source=TopicPartition("t", 0),

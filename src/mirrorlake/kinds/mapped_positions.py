@@ -3,9 +3,9 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from mirrorlake.config.resolved import KafkaDestination, LostTailPolicy
+from mirrorlake.config.resolved import LostTailPolicy
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import read_progress
@@ -13,37 +13,21 @@ from mirrorlake.destinations.map.sink import check_progress
 from mirrorlake.destinations.map.start import find_start
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.mirror.connections import WorkerCache
+from mirrorlake.kinds.standing import MappedPosition, Position
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.targets import Target
 
 Numbered = Sequence[tuple[int, Target]]
+Found = Mapping[int, Position | MirrorlakeError]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappedPosition:
-    """How far a partition is copied, and from where on.
-
-    Without progress both are where it would begin now. ``destination_partition`` is the one its records go to.
-    ``progress`` is what was read, None where there is none.
-    """
-
-    start_offset: int
-    position: int
-    destination_partition: int
-    progress: MapProgress | None = None
-
-
-Found = dict[int, MappedPosition | MirrorlakeError]
-
-
-async def mapped_positions(targets: Sequence[Target], clients: WorkerCache) -> Found:
-    """Returns where each mapped target stands, by its index; errors by target."""
+async def mapped_positions(targets: Mapping[int, Target], clients: WorkerCache) -> Found:
+    """Returns where each mapped target stands, by its number; errors by target."""
     groups: dict[tuple[str, str], list[tuple[int, Target]]] = defaultdict(list)
-    for index, target in enumerate(targets):
-        if target.is_mapped and target.error is None and isinstance(target.destination, KafkaDestination):
-            groups[target.destination.cluster.name, target.mirror.name].append((index, target))
-    found: Found = {}
+    for number, target in targets.items():
+        if target.error is None:
+            groups[target.kafka.cluster.name, target.mirror.name].append((number, target))
+    found: dict[int, Position | MirrorlakeError] = {}
     for part in await asyncio.gather(*(_of_mirror(group, clients) for group in groups.values())):
         found |= part
     return found
@@ -62,8 +46,7 @@ async def _of_mirror(group: Numbered, clients: WorkerCache) -> Found:
 
 async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, MapProgress]:
     target = group[0][1]
-    assert isinstance(target.destination, KafkaDestination)
-    client = clients.client(target.destination.cluster.settings)
+    client = clients.client(target.destination_cluster)
     topics = target.progress_topics
     if topics.progress not in (await client.metadata([topics.progress], refresh=True)).topics:
         return {}
@@ -77,11 +60,10 @@ async def _ends(
 ) -> Mapping[TopicPartition, LogEnd | MirrorlakeError]:
     """Returns where the destination partitions end that progress speaks of, of topics that are there."""
     target = group[0][1]
-    assert isinstance(target.destination, KafkaDestination)
     there = {each.destination_topic for _, each in group if each.destination_topic_id}
     places = {TopicPartition(key.destination_topic, each.destination_partition) for key, each in known.items()}
     wanted = [place for place in sorted(places) if place.topic in there]
-    return await clients.client(target.destination.cluster.settings).log_ends(wanted) if wanted else {}
+    return await clients.client(target.destination_cluster).log_ends(wanted) if wanted else {}
 
 
 async def _position(
@@ -89,14 +71,13 @@ async def _position(
     known: Mapping[ProgressKey, MapProgress],
     ends: Mapping[TopicPartition, LogEnd | MirrorlakeError],
     clients: WorkerCache,
-) -> MappedPosition | MirrorlakeError:
+) -> Position | MirrorlakeError:
     progress = known.get(ProgressKey(destination_topic=target.destination_topic, source=target.source))
     try:
         if progress is None:
             start = await find_start(clients.client(target.source_cluster), target.source, target.map_start)
-            return MappedPosition(
-                start_offset=start, position=start, destination_partition=target.destination_partition.partition
-            )
+            partition = target.destination_partition.partition
+            return Position(offset=start, mapped=MappedPosition(start_offset=start, destination_partition=partition))
         check_progress(
             progress,
             source=target.source,
@@ -108,12 +89,12 @@ async def _position(
         _check_whole(target, progress, known, ends)
     except MirrorlakeError as error:
         return error
-    return MappedPosition(
+    mapped = MappedPosition(
         start_offset=progress.start_offset,
-        position=progress.position,
         destination_partition=progress.destination_partition,
         progress=progress,
     )
+    return Position(offset=progress.position, mapped=mapped)
 
 
 def _check_whole(

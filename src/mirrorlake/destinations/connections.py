@@ -1,27 +1,31 @@
 """What a worker process keeps between leases: cluster clients. A cache only; nothing that matters lives here."""
 
 import asyncio
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar, cast
 
 from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.archive.store_threads import StoreThreads
-from mirrorlake.destinations.map.settings import MapSettings
-from mirrorlake.destinations.map.shard_transaction import ShardTransaction
-from mirrorlake.destinations.transactions.claim import ClaimReader
-from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.connection import Connection
-from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.reader import FETCH_BYTES_MAX
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
-RECEIVE_BUFFER_BYTES = FETCH_BYTES_MAX + (1 << 20)
-"""Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
+
+class Cancellable(Protocol):
+    """What has tasks of its own."""
+
+    async def cancel(self) -> None:
+        """Gives up what is under way; returns when nothing goes on any more."""
+        ...
+
+
+SharedT = TypeVar("SharedT", bound=Cancellable)
 
 
 class WorkerCache:
@@ -62,6 +66,7 @@ class LeaseConnections:
         live_until_seconds: reading of the clock after which no gap is begun.
         send_until_seconds: reading of the clock after which no channel sends.
         memory_bytes_max: bound of all receive buffers of the lease together.
+        receive_buffer_bytes: of one of them; above what one fetch answer holds.
     """
 
     def __init__(
@@ -72,17 +77,16 @@ class LeaseConnections:
         live_until_seconds: float,
         send_until_seconds: float,
         memory_bytes_max: int,
+        receive_buffer_bytes: int,
     ) -> None:
         self._cache = cache
         self._clock = clock
         self.started_seconds = clock.elapsed_seconds()
-        self._live_until = live_until_seconds
-        self._send_until = send_until_seconds
-        self._buffers = BufferPool(memory_bytes_max, RECEIVE_BUFFER_BYTES)
+        self.live_until_seconds = live_until_seconds
+        self.send_until_seconds = send_until_seconds
+        self._buffers = BufferPool(memory_bytes_max, receive_buffer_bytes)
         self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
-        self._claims: dict[str, ClaimReader] = {}
-        self._fillers: dict[tuple[str, str], GapFiller] = {}
-        self._shards: dict[tuple[str, str], ShardTransaction] = {}
+        self._shared: dict[Hashable, Cancellable] = {}
         self._connections: list[Connection] = []
 
     @property
@@ -109,43 +113,15 @@ class LeaseConnections:
         """Returns the worker's client of a cluster."""
         return self._cache.client(settings)
 
-    def claims(self, settings: ClusterSettings) -> ClaimReader:
-        """Returns what reads claims at a destination cluster, shared so that many claims are read together."""
-        if settings.name not in self._claims:
-            self._claims[settings.name] = ClaimReader(self.client(settings))
-        return self._claims[settings.name]
+    def shared(self, key: Hashable, make: Callable[[], SharedT]) -> SharedT:
+        """Returns what several sinks of the lease share under ``key``, made by the first of them that asks.
 
-    def filler(
-        self, settings: ClusterSettings, transactional_id: str, *, handed_on: ProducerIdentity | None
-    ) -> GapFiller:
-        """Returns what fills gaps under a transactional id at a destination cluster, shared by its partitions."""
-        key = (settings.name, transactional_id)
-        if key not in self._fillers:
-            self._fillers[key] = GapFiller(
-                self.client(settings),
-                transactional_id,
-                handed_on=handed_on,
-                clock=self._clock,
-                fill_until_seconds=self._live_until,
-                crash_point=self.crash_point,
-            )
-        return self._fillers[key]
-
-    def shard(self, cluster: ClusterSettings, settings: MapSettings) -> ShardTransaction:
-        """Returns the transactions of a shard at a destination cluster, shared by its partitions."""
-        key = (cluster.name, settings.transactional_id)
-        if key not in self._shards:
-            self._shards[key] = ShardTransaction(
-                self.client(cluster),
-                settings.transactional_id,
-                settings.topics,
-                settings.shard,
-                channel_to=lambda broker: self.channel(cluster, broker),
-                clock=self._clock,
-                send_until_seconds=self._send_until,
-                crash_point=self.crash_point,
-            )
-        return self._shards[key]
+        It is cancelled when the lease ends, what was made last first.
+        """
+        known = self._shared.get(key)
+        if known is None:
+            known = self._shared[key] = make()
+        return cast(SharedT, known)
 
     async def channel(self, settings: ClusterSettings, broker: int) -> AppendChannel:
         """Returns the lease's produce channel to a broker; a closed one is replaced.
@@ -168,7 +144,7 @@ class LeaseConnections:
         return AppendChannel(
             connection,
             clock=self._clock,
-            send_until_seconds=self._send_until,
+            send_until_seconds=self.send_until_seconds,
             timeout_seconds=settings.request_timeout_seconds,
         )
 
@@ -193,12 +169,8 @@ class LeaseConnections:
 
     async def end_lease(self) -> None:
         """Closes the lease's own connections: an answer that comes later belongs to no claim."""
-        for filler in self._fillers.values():
-            await filler.cancel()
-        for shard in self._shards.values():
-            await shard.cancel()
-        for claims in self._claims.values():
-            await claims.cancel()
+        for shared in reversed(self._shared.values()):
+            await shared.cancel()
         for task in self._channels.values():
             task.cancel()
         # Waited for, or a socket being opened would be left to the next lease, or to nobody. What failed is looked

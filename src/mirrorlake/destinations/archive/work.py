@@ -1,0 +1,86 @@
+"""One archive destination of one source partition that is due."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from mirrorlake.archive.chain import Chain
+from mirrorlake.archive.folder import PartitionFolder
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
+from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
+from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
+from mirrorlake.kafka.control.cluster import LATEST
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveWork(DestinationWork):
+    """One archive destination of one source partition that is due."""
+
+    is_live: ClassVar[bool] = False
+
+    destination: str
+    store: StoreSettings
+    settings: ArchiveSettings
+
+    @property
+    def skips_truncated(self) -> bool:
+        """Whether the archive may go on at the source's log start where that has moved past the position."""
+        return self.settings.skips_truncated
+
+    def with_orders(self, orders: Orders) -> Self:
+        """Returns the work with what only the next lease needs to know."""
+        settings = replace(
+            self.settings,
+            known_tail=orders.known_tail,
+            read_end_offset=orders.read_end_offset,
+            flushes_rest=orders.flushes_rest,
+            rest_trigger=orders.rest_trigger,
+            claim_looks=orders.claim_looks,
+            needs_tail_check=orders.needs_tail_check,
+        )
+        return replace(self, settings=settings)
+
+    def make_sink(self, context: SinkContext) -> PartitionSink:
+        """Returns the sink."""
+        settings, connections, source_client = self.settings, context.connections, context.source_client
+        folder = ArchivedPartition(
+            open_store(self.store),
+            destination_name=settings.destination_name,
+            partition=settings.source.partition,
+            extension=extension_of(settings.format),
+        )
+        return ArchiveSink(
+            settings,
+            archived=folder,
+            read_end=self.end_reader(folder, context),
+            read_newest=lambda tail: connections.archive_tails.newest(folder, tail, key=(self.store, folder.prefix)),
+            read_source_end=lambda: source_client.offset_at(context.source, LATEST),
+            check_tail=ArchivedTailCheck(
+                source_client,
+                settings.source,
+                folder,
+                source_is_compacted=settings.source_is_compacted,
+                in_thread=connections.store_threads.look,
+            ).check,
+            executor=connections.encoder_thread,
+            store_threads=connections.store_threads,
+            clock=context.clock,
+            may_begin=context.may_begin,
+            changed=context.changed,
+            crash_point=connections.crash_point,
+        )
+
+    def end_reader(self, folder: PartitionFolder, context: SinkContext) -> Callable[[], Chain]:
+        """Returns what lists the end of the folder: from the segment known on, or from where this worker saw it end."""
+
+        def read_end() -> Chain:
+            if self.settings.known_tail is not None:
+                return folder.read_end(self.settings.known_tail)
+            return context.connections.archive_tails.read(folder, key=(self.store, folder.prefix))
+
+        return read_end

@@ -1,0 +1,76 @@
+"""One Kafka destination of one source partition, offsets mapped."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
+from mirrorlake.destinations.map.settings import MapSettings
+from mirrorlake.destinations.map.shard_transaction import ShardTransaction
+from mirrorlake.destinations.map.sink import MapSink
+from mirrorlake.destinations.map.start import find_start
+from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
+from mirrorlake.kafka.wire.settings import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapWork(DestinationWork):
+    """One Kafka destination of one source partition, offsets mapped.
+
+    All partitions of a shard that are in leases at a time are in one lease, or they fence one another.
+    """
+
+    is_live: ClassVar[bool] = True
+    needs_whole_shard: ClassVar[bool] = True
+
+    destination: str
+    cluster: ClusterSettings
+    settings: MapSettings
+
+    @property
+    def skips_truncated(self) -> bool:
+        """Whether it may go on at the source's log start where that has moved past the position."""
+        return self.settings.skips_truncated
+
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """The destination topic's ``max.message.bytes``."""
+        return self.settings.batch_bytes_max
+
+    @property
+    def cluster_name(self) -> str:
+        """The destination cluster's name."""
+        return self.cluster.name
+
+    def with_orders(self, orders: Orders) -> Self:
+        """Returns the work with what only the next lease needs to know."""
+        settings = replace(self.settings, handed_on=orders.handed_on, last_position=orders.last_position)
+        return replace(self, settings=settings)
+
+    def make_sink(self, context: SinkContext) -> MapSink:
+        """Returns the sink; partitions of a shard share its transactions."""
+        settings, connections, source_client = self.settings, context.connections, context.source_client
+        client = connections.client(self.cluster)
+        return MapSink(
+            settings,
+            shard=connections.shared(
+                ("shard", self.cluster.name, settings.transactional_id), lambda: self._shard(context)
+            ),
+            client=client,
+            find_start=lambda: find_start(source_client, context.source, settings.start),
+            check_tail=MappedTailCheck(source_client, client, source_is_compacted=settings.source_is_compacted).check,
+            clock=context.clock,
+            changed=context.changed,
+        )
+
+    def _shard(self, context: SinkContext) -> ShardTransaction:
+        connections = context.connections
+        return ShardTransaction(
+            connections.client(self.cluster),
+            self.settings.transactional_id,
+            self.settings.topics,
+            self.settings.shard,
+            channel_to=lambda broker: connections.channel(self.cluster, broker),
+            clock=context.clock,
+            send_until_seconds=connections.send_until_seconds,
+            crash_point=connections.crash_point,
+        )

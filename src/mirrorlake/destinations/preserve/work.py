@@ -1,0 +1,87 @@
+"""One Kafka destination of one source partition, offsets preserved."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from mirrorlake.destinations.preserve.log_start import LogStart
+from mirrorlake.destinations.preserve.look import tail_check_of
+from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.preserve.sink import PreserveSink
+from mirrorlake.destinations.transactions.claim import ClaimReader
+from mirrorlake.destinations.transactions.gap_filler import GapFiller
+from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext, WrittenPartition
+from mirrorlake.kafka.wire.settings import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreserveWork(DestinationWork):
+    """One Kafka destination of one source partition, offsets preserved."""
+
+    is_live: ClassVar[bool] = True
+
+    destination: str
+    cluster: ClusterSettings
+    settings: PreserveSettings
+
+    @property
+    def skips_truncated(self) -> bool:
+        """Whether what the source has deleted past the position may be filled."""
+        return self.settings.skips_truncated
+
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """The destination topic's ``max.message.bytes``."""
+        return self.settings.batch_bytes_max
+
+    @property
+    def cluster_name(self) -> str:
+        """The destination cluster's name."""
+        return self.cluster.name
+
+    @property
+    def written_partition(self) -> WrittenPartition | None:
+        """The destination partition: a gap in it is filled by its owner alone."""
+        return WrittenPartition(cluster=self.cluster.name, partition=self.settings.destination)
+
+    def with_orders(self, orders: Orders) -> Self:
+        """Returns the work with what only the next lease needs to know."""
+        settings = replace(
+            self.settings,
+            needs_tail_check=orders.needs_tail_check,
+            last_position=orders.last_position,
+            handed_on=orders.handed_on,
+            own_producer_ids=orders.own_producer_ids,
+            fill_wait_seconds=orders.fill_wait_seconds,
+            not_owner_because=orders.not_owner_because,
+        )
+        return replace(self, settings=settings)
+
+    def make_sink(self, context: SinkContext) -> PreserveSink:
+        """Returns the sink; partitions of a cluster share what reads claims, those of a shard what fills gaps."""
+        settings, connections = self.settings, context.connections
+        client = connections.client(self.cluster)
+        return PreserveSink(
+            settings,
+            claims=connections.shared(("claims", self.cluster.name), lambda: ClaimReader(client)),
+            channel_to=lambda broker: connections.channel(self.cluster, broker),
+            check_tail=tail_check_of(settings, source_client=context.source_client, destination_client=client).check,
+            filler=connections.shared(
+                ("filler", self.cluster.name, settings.transactional_id), lambda: self._filler(context)
+            ),
+            log_start=LogStart(client, settings.destination),
+            clock=context.clock,
+            fill_from_seconds=connections.started_seconds + settings.fill_wait_seconds,
+            changed=context.changed,
+            crash_point=connections.crash_point,
+        )
+
+    def _filler(self, context: SinkContext) -> GapFiller:
+        connections, handed_on = context.connections, self.settings.handed_on
+        return GapFiller(
+            connections.client(self.cluster),
+            self.settings.transactional_id,
+            handed_on=handed_on.identity if handed_on is not None else None,
+            clock=context.clock,
+            fill_until_seconds=connections.live_until_seconds,
+            crash_point=connections.crash_point,
+        )

@@ -1,0 +1,127 @@
+"""What a lease is told of one destination of one source partition, whatever kind of destination it is.
+
+A kind of destination is a folder beside this module: its work says what the driver and the lease may ask of any kind,
+and makes the sink. Nobody asks which kind a work is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.connections import LeaseConnections
+from mirrorlake.destinations.interface import HandedOn, PartitionSink
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenPartition:
+    """A destination partition that only the owner of a mirror may fill gaps in, and the name of its cluster."""
+
+    cluster: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What only the next lease needs to know; each kind takes what concerns it.
+
+    ``last_position`` is where this process last saw the destination stand, None where it has not. ``needs_tail_check``
+    is False only where its last lease ended without anything unknown. ``handed_on`` is what that one left.
+
+    Of archives: ``known_tail`` is the newest segment as last seen, ``read_end_offset`` (exclusive) how far to read at
+    most, ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``;
+    ``claim_looks`` counts the leases in a row that found a claim past the source's end.
+
+    Of a `WrittenPartition`: the producer ids that are ours, the seconds after the lease's start before which no gap is
+    filled, and why this process does not own the mirror, empty where it does or has not tried yet.
+    """
+
+    last_position: int | None
+    needs_tail_check: bool
+    handed_on: HandedOn | None
+    known_tail: Segment | None = None
+    read_end_offset: int = 0
+    flushes_rest: bool = False
+    rest_trigger: str = ""
+    claim_looks: int = 0
+    own_producer_ids: frozenset[int] = frozenset()
+    fill_wait_seconds: float = 0.0
+    not_owner_because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkContext:
+    """What a sink is made of besides its work: the source partition, and what the lease has.
+
+    ``may_begin`` tells whether the lease has time for something long; ``changed`` is to be called whenever the sink's
+    ``has_room`` or ``failure`` changed.
+    """
+
+    source_cluster: ClusterSettings
+    source: TopicPartition
+    connections: LeaseConnections
+    clock: Clock
+    may_begin: Callable[[], bool]
+    changed: Callable[[], None]
+
+    @property
+    def source_client(self) -> ClusterClient:
+        """The worker's client of the source cluster."""
+        return self.connections.client(self.source_cluster)
+
+
+class DestinationWork(ABC):
+    """One destination of one source partition: a frozen value that a plan carries to the lease.
+
+    ``destination`` is the destination's label, unique within its mirror.
+    """
+
+    __slots__ = ()
+
+    destination: str
+
+    is_live: ClassVar[bool]
+    """True where what the source gains is copied at once, by every lease; False where it is cut when it is due."""
+
+    has_view: ClassVar[bool] = False
+    """True where what is written is the latest record of every key, and not every record."""
+
+    needs_whole_shard: ClassVar[bool] = False
+    """True where all partitions of the shard that are in leases at a time must be in one lease, and are handed on to
+    the next one together."""
+
+    seconds_past_sends: ClassVar[float] = 0.0
+    """How much longer than the last send of its lease this may take."""
+
+    @property
+    @abstractmethod
+    def skips_truncated(self) -> bool:
+        """Whether it may go on at the source's log start where that has moved past the position."""
+
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """The largest record batch the destination takes; None where it takes any."""
+        return None
+
+    @property
+    def cluster_name(self) -> str:
+        """The destination cluster's name; empty where it is none."""
+        return ""
+
+    @property
+    def written_partition(self) -> WrittenPartition | None:
+        """Where only the owner of the mirror may fill gaps; None where there are none to fill."""
+        return None
+
+    @abstractmethod
+    def with_orders(self, orders: Orders) -> Self:
+        """Returns the work with what only the next lease needs to know. Pure."""
+
+    @abstractmethod
+    def make_sink(self, context: SinkContext) -> PartitionSink:
+        """Returns the sink of the work, not yet opened."""

@@ -1,0 +1,146 @@
+"""Archives: every record, in files that each hold one range of offsets."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.config.resolved import ArchiveDestination, Compaction, Destination, TruncationPolicy
+from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.archive.work import ArchiveWork
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.archive_ends import archived_partition, check_end
+from mirrorlake.kinds.kind import Kind, Look
+from mirrorlake.kinds.side_by_side import errors_of
+from mirrorlake.kinds.spans import span_text
+from mirrorlake.kinds.standing import Position, Sample, Standing
+from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.flush_clock import FlushClock
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
+
+DAY_SECONDS = 86400.0
+
+
+class ArchiveKind(Kind):
+    """The end of the newest file is the position."""
+
+    def takes(self, destination: Destination) -> bool:
+        """Returns whether it is an archive of every record."""
+        return isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.NONE
+
+    def work(self, target: Target, *, writer: str) -> ArchiveWork:
+        """Returns what a lease is told; ``writer`` is written into claims and files."""
+        return ArchiveWork(
+            destination=target.archive.label,
+            store=target.archive.store.settings,
+            settings=self.settings(target, writer=writer),
+        )
+
+    def settings(self, target: Target, *, writer: str) -> ArchiveSettings:
+        """Returns how the partition is archived."""
+        destination = target.archive
+        return ArchiveSettings(
+            source=target.source,
+            destination_name=target.destination_topic,
+            compression=destination.compression.value,
+            format=destination.format.value,
+            records_max=destination.flush.records_max,
+            bytes_max=destination.flush.bytes_max,
+            cluster_id=target.source_cluster_id,
+            topic_id=target.topic_id,
+            writer=writer,
+            skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
+            source_is_compacted=target.source_is_compacted,
+        )
+
+    def flush_rule(self, target: Target) -> FlushRule:
+        """Returns when a segment is cut."""
+        flush = target.archive.flush
+        return FlushRule(
+            bytes_max=flush.bytes_max, records_max=flush.records_max, time_seconds_max=flush.time_seconds_max
+        )
+
+    def flush_clock(self, target: Target) -> FlushClock:
+        """Returns what keeps the time of day, and what the source keeps."""
+        return FlushClock(daily_at_utc=target.archive.flush.daily_at_utc, retention=target.source_retention)
+
+    async def positions(
+        self, targets: Mapping[int, Target], clients: WorkerCache
+    ) -> Mapping[int, Position | MirrorlakeError]:
+        """Lists the end of each folder, and checks whose it is."""
+        del clients
+        known = {n: target for n, target in targets.items() if target.source.partition != UNKNOWN_PARTITION}
+        found = await asyncio.gather(*(asyncio.to_thread(_position, target) for target in known.values()))
+        return dict(zip(known, found, strict=True))
+
+    def place(self, target: Target) -> str:
+        """Returns the topic's folder."""
+        return target.archive.store.settings.where(target.destination_topic)
+
+    async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
+        """Compares the newest segment of each archive that has one with the source's records."""
+
+        async def look(row: Standing) -> None:
+            archived = archived_partition(row.target)
+            assert isinstance(archived, ArchivedPartition)
+            tail = (await asyncio.to_thread(archived.find_end)).tail
+            check = ArchivedTailCheck(
+                clients.client(row.target.source_cluster),
+                row.target.source,
+                archived,
+                source_is_compacted=row.target.source_is_compacted,
+                in_thread=asyncio.to_thread,
+            )
+            if tail is not None:
+                await check.check(tail)
+
+        errors = await errors_of({n: row for n, row in rows.items() if row.position}, look, at_once=at_once)
+        return {number: Look(error=error) for number, error in errors.items()}
+
+    def refusal(self, row: Standing) -> MirrorlakeError | None:
+        """Returns None: an archive records the gap."""
+        del row
+        return None
+
+    def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
+        """Returns which offsets are recorded as a gap."""
+        del is_new
+        start, source_start = row.position, row.source_start
+        if start is None or source_start is None or source_start <= start:
+            return ()
+        return [f"offsets {start}…{source_start - 1} are gone at the source and recorded as a gap"]
+
+    def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
+        """Returns what becomes of a flush that would come after the source has deleted what it is to hold."""
+        del sample, now_ms
+        return _late_flush(target, target.archive)
+
+
+def _position(target: Target) -> Position | MirrorlakeError:
+    try:
+        archived = archived_partition(target)
+        chain = archived.find_end()
+        check_end(target, archived, chain)
+    except MirrorlakeError as error:
+        return error
+    return Position(offset=chain.position)
+
+
+def waits_seconds(destination: ArchiveDestination) -> float:
+    """Returns how long a record may wait for its segment, at most."""
+    flush = destination.flush
+    return min(flush.time_seconds_max, DAY_SECONDS if flush.daily_at_utc is not None else flush.time_seconds_max)
+
+
+def _late_flush(target: Target, destination: ArchiveDestination) -> list[str]:
+    """Says what becomes of a flush that would come after the source has deleted what it is to hold."""
+    waits, kept = waits_seconds(destination), target.source_retention.seconds
+    if kept is None or kept > waits:
+        return []
+    deleted_after, waits_for = span_text(int(kept * 1000)), span_text(int(waits * 1000))
+    return [
+        f"{destination.store.name}/{target.destination_topic}: the source deletes what is older than {deleted_after}, "
+        f"and `flush` lets a record wait for {waits_for}: segments are cut early, at half that age "
+        "(`trigger=retention`); a mirror that stands still for that long still loses records"
+    ]

@@ -1,0 +1,116 @@
+"""What the driver may ask of a kind of destination.
+
+A kind has two sides. The lease's is a folder of ``destinations/``: a work, and the sink it makes. The driver's is a
+module beside this one. `registry` names them all; nobody else asks of what kind a destination is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mirrorlake.config.resolved import Destination
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.work import DestinationWork
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.standing import Position, Sample, Standing
+from mirrorlake.mirror.due import FlushRule
+from mirrorlake.mirror.flush_clock import FlushClock
+from mirrorlake.topics.targets import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at a destination partition has found.
+
+    ``is_new`` is True where it holds nothing of a copy yet: it is empty, or being filled up to the source's log start.
+    ``error`` is why a lease would append nothing, None where it would.
+    """
+
+    is_new: bool = False
+    error: MirrorlakeError | None = None
+
+
+class Kind(ABC):
+    """One kind of destination, without state; every method is told the target or where it stands."""
+
+    # --- run ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def takes(self, destination: Destination) -> bool:
+        """Returns whether a configured destination is of this kind; exactly one kind takes each."""
+
+    @abstractmethod
+    def work(self, target: Target, *, writer: str) -> DestinationWork:
+        """Returns what a lease is told, as far as the configuration and the clusters' metadata say it.
+
+        Args:
+            target: where it goes.
+            writer: what this process calls itself in claims and files.
+        """
+
+    def flush_rule(self, target: Target) -> FlushRule | None:
+        """Returns when a segment is cut; None where every lease copies what there is."""
+        del target
+        return None
+
+    def flush_clock(self, target: Target) -> FlushClock:
+        """Returns what keeps the times of `flush_rule`."""
+        del target
+        return FlushClock()
+
+    # --- status -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def positions(
+        self, targets: Mapping[int, Target], clients: WorkerCache
+    ) -> Mapping[int, Position | MirrorlakeError]:
+        """Returns where targets stand, by their numbers; one that cannot be asked is left out. Reads only."""
+
+    @abstractmethod
+    def place(self, target: Target) -> str:
+        """Returns where the copy goes, as a reader of `plan` may look it up."""
+
+    # --- plan ---------------------------------------------------------------------------------------------
+
+    async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
+        """Returns what a lease would find before its first effect, by number; rows not looked at are left out.
+
+        Reads only, by the functions a lease looks by.
+
+        Args:
+            rows: those of this kind, without an error.
+            clients: of all clusters.
+            at_once: how many partitions may be read side by side.
+        """
+        del rows, clients, at_once
+        return {}
+
+    def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
+        """Returns the operations needed on topics of the destination cluster, by topic; none where it is no cluster."""
+        del row
+        return {}
+
+    def wants_sample(self) -> bool:
+        """Returns whether `warnings` make use of what the source partition's first and last batch say."""
+        return False
+
+    @abstractmethod
+    def refusal(self, row: Standing) -> MirrorlakeError | None:
+        """Returns why a lease would copy nothing where the source has deleted what comes next, and that may be skipped.
+
+        Args:
+            row: whose source begins past its position.
+        """
+
+    @abstractmethod
+    def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
+        """Returns what is to be said of a partition that would be copied: what becomes of offsets that are gone."""
+
+    @abstractmethod
+    def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
+        """Returns what its owner should know before it is copied; empty where nothing stands in its way."""
+
+    def removals(self, target: Target, *, now_ms: int) -> Sequence[str]:
+        """Returns what `run` would delete of what is there; reads the store, and may wait for it."""
+        del target, now_ms
+        return ()

@@ -1,0 +1,126 @@
+"""Kafka destinations that give records offsets of their own."""
+
+from collections.abc import Mapping, Sequence
+
+from mirrorlake.config.resolved import (
+    Destination,
+    KafkaDestination,
+    LostTailPolicy,
+    OffsetMode,
+    RecreationPolicy,
+    TruncationPolicy,
+)
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
+from mirrorlake.destinations.map.progress import ProgressKey
+from mirrorlake.destinations.map.settings import MapSettings, map_transactional_id
+from mirrorlake.destinations.map.work import MapWork
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.kafka import WRITING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
+from mirrorlake.kinds.kafka_warnings import warnings_of
+from mirrorlake.kinds.kind import Kind, Look
+from mirrorlake.kinds.mapped_positions import mapped_positions
+from mirrorlake.kinds.side_by_side import errors_of
+from mirrorlake.kinds.standing import Position, Sample, Standing
+from mirrorlake.topics.targets import Target
+
+
+class MapKind(Kind):
+    """Data, progress and offset map are committed in one transaction; the progress is the position."""
+
+    def takes(self, destination: Destination) -> bool:
+        """Returns whether it is a Kafka destination with ``offsets: map``."""
+        return isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP
+
+    def work(self, target: Target, *, writer: str) -> MapWork:
+        """Returns what a lease is told; writers are told apart by their producers, so nobody's name is in it."""
+        del writer
+        shard = target.map_shard
+        return MapWork(
+            destination=target.kafka.label,
+            cluster=target.destination_cluster,
+            settings=MapSettings(
+                source=target.source,
+                destination=target.destination_partition,
+                topics=target.progress_topics,
+                shard=shard,
+                transactional_id=map_transactional_id(target.mirror.name, shard),
+                source_cluster_id=target.source_cluster_id,
+                source_topic_id=target.topic_id,
+                batch_bytes_max=target.batch_bytes_max,
+                start=target.map_start,
+                skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
+                restarts_recreated=target.mirror.on_recreate is RecreationPolicy.RESTART,
+                own_producer_ids=target.own_producer_ids,
+                copies_lost_again=target.mirror.on_lost_tail is LostTailPolicy.COPY_AGAIN,
+                keeps_log_append_time=keeps_log_append_time(target),
+                stamps_times=stamps_times(target),
+                source_is_compacted=target.source_is_compacted,
+            ),
+        )
+
+    async def positions(
+        self, targets: Mapping[int, Target], clients: WorkerCache
+    ) -> Mapping[int, Position | MirrorlakeError]:
+        """Reads the progress, and whether the destination partitions reach as far as it says."""
+        return await mapped_positions(targets, clients)
+
+    def place(self, target: Target) -> str:
+        """Returns cluster and topic."""
+        return topic_place(target)
+
+    async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
+        """Compares the newest records of each copy that has some with the source's."""
+
+        async def look(row: Standing) -> None:
+            target = row.target
+            assert row.mapped is not None
+            assert row.mapped.progress is not None
+            check = MappedTailCheck(
+                clients.client(target.source_cluster),
+                clients.client(target.destination_cluster),
+                source_is_compacted=target.source_is_compacted,
+            )
+            key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
+            await check.check(key, row.mapped.progress)
+
+        begun = {n: row for n, row in rows.items() if row.mapped is not None and row.mapped.progress is not None}
+        errors = await errors_of(begun, look, at_once=at_once)
+        return {number: Look(error=error) for number, error in errors.items()}
+
+    def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
+        """Returns writing to the topic, to the progress and to the offset maps."""
+        topics = row.target.progress_topics
+        return {
+            row.target.destination_topic: rights_on_topic(row.target),
+            topics.progress: WRITING,
+            topics.pages: WRITING,
+        }
+
+    def wants_sample(self) -> bool:
+        """Returns True: what it says of times is warned of."""
+        return True
+
+    def refusal(self, row: Standing) -> MirrorlakeError | None:
+        """Returns None: what is gone at the source is left out."""
+        del row
+        return None
+
+    def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
+        """Returns where the records go, and which offsets are left out."""
+        del is_new
+        mapped, position, source_start = row.mapped, row.position, row.source_start
+        if mapped is None or position is None:
+            return ()
+        notes = []
+        if mapped.destination_partition != row.target.source.partition:
+            notes.append(f"into partition {mapped.destination_partition} of {row.target.destination_topic}")
+        if source_start is not None and source_start < mapped.start_offset == position:
+            notes.append(f"offsets {source_start}…{mapped.start_offset - 1} are left out, as `start` says")
+        if source_start is not None and source_start > position:
+            notes.append(f"offsets {position}…{source_start - 1} are gone at the source and skipped")
+        return notes
+
+    def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
+        """Returns what the destination topic would delete or refuse."""
+        return warnings_of(target, sample, now_ms=now_ms)

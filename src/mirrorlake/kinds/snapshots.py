@@ -1,0 +1,86 @@
+"""Snapshots: the latest record of every key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mirrorlake.archive.snapshots.followed import followed_snapshots
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
+from mirrorlake.archive.snapshots.tombstones import PATIENCE_SHARE, snapshot_rule
+from mirrorlake.config.resolved import ArchiveDestination, Compaction, Destination
+from mirrorlake.destinations.archive.sink import ArchiveSettings
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.snapshots.work import SnapshotWork
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.archive import ArchiveKind, waits_seconds
+from mirrorlake.kinds.archive_ends import archived_partition, origin_of
+from mirrorlake.kinds.kind import Look
+from mirrorlake.kinds.spans import span_text
+from mirrorlake.kinds.standing import Sample, Standing
+from mirrorlake.topics.targets import Target
+
+
+class SnapshotKind(ArchiveKind):
+    """An archive whose files are snapshots."""
+
+    def takes(self, destination: Destination) -> bool:
+        """Returns whether it is an archive with ``compaction: log``."""
+        return isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG
+
+    def work(self, target: Target, *, writer: str) -> SnapshotWork:
+        """Returns what a lease is told; ``writer`` is written into claims and files."""
+        return SnapshotWork(
+            destination=target.archive.label,
+            store=target.archive.store.settings,
+            settings=self.settings(target, writer=writer),
+        )
+
+    def settings(self, target: Target, *, writer: str) -> ArchiveSettings:
+        """Returns how the partition is archived, and which tombstones a view may have missed."""
+        configs = target.source_configs
+        rule = snapshot_rule(configs.get("cleanup.policy"), configs.get("delete.retention.ms"))
+        settings = super().settings(target, writer=writer)
+        return replace(settings, snapshots=rule, snapshots_kept=target.archive.snapshots_kept)
+
+    async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
+        """Looks at nothing: a view holds no record that could be compared by its offset alone (decision 0165)."""
+        del rows, clients, at_once
+        return {}
+
+    def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
+        """Returns what a view makes of its source, and what an archive warns of."""
+        return [*_view(target, target.archive), *super().warnings(target, sample, now_ms=now_ms)]
+
+    def removals(self, target: Target, *, now_ms: int) -> Sequence[str]:
+        """Returns which snapshots would be removed, by the function that decides it for `run`."""
+        kept, folder = target.archive.snapshots_kept, archived_partition(target)
+        if kept is None or not isinstance(folder, SnapshotPartition):
+            return ()
+        try:
+            going = followed_snapshots(folder, kept=kept, origin=origin_of(target), now_seconds=now_ms / 1000)
+        except MirrorlakeError as error:
+            return [f"{folder.prefix}: what would be removed is not known: {error}"]
+        if not going:
+            return ()
+        return [
+            f"{folder.prefix}: removes {len(going)} snapshot(s) that newer ones have followed, {going[0].name} first"
+        ]
+
+
+def _view(target: Target, destination: ArchiveDestination) -> list[str]:
+    """Says what `compaction: log` makes of a source that is not compacted, or that forgets tombstones soon."""
+    if not target.source_configs:
+        return []
+    name = f"{destination.store.name}/{target.destination_topic}"
+    rule = snapshot_rule(target.source_configs.get("cleanup.policy"), target.source_configs.get("delete.retention.ms"))
+    if rule.tombstones_kept_seconds is None:
+        return [f"{name}: the source is not compacted; `compaction: log` keeps the latest record of each key only"]
+    waits = waits_seconds(destination)
+    patience = rule.tombstones_kept_seconds * PATIENCE_SHARE
+    if patience > waits:
+        return []
+    forgotten_after, waits_for = span_text(int(rule.tombstones_kept_seconds * 1000)), span_text(int(waits * 1000))
+    return [
+        f"{name}: the source may forget tombstones after {forgotten_after} (delete.retention.ms), and `flush` lets a "
+        f"record wait for {waits_for}: a view that is older than half the former is built anew from the log's start "
+        "where the source was cleaned meanwhile (`trigger=rebuilt`)"
+    ]

@@ -1,0 +1,162 @@
+"""From the partitions of a lease to its plan: how long it lives, and what each destination is told. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mirrorlake.destinations.work import Orders
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.mirror.due import Due
+from mirrorlake.mirror.work import LeasePlan, PartitionWork
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.choosing import Chosen
+from mirrorlake.service.owners.holding import Holding
+from mirrorlake.service.partition_state import PartitionState
+
+HARD_END_SECONDS = 0.5
+"""After a lease's live time: what is outstanding then is unknown."""
+
+ARCHIVE_PATIENCE_SECONDS = 30.0
+ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
+"""A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
+
+CATCH_UP_FACTOR = 4.0
+"""A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""
+
+NOT_IN_THIS_LEASE_SECONDS = 3600.0
+"""Longer than any lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLimits:
+    """What every lease keeps to.
+
+    ``lease_seconds`` is how long a live lease runs; up to `lease_seconds_max` where it can be recalled.
+    ``memory_bytes_max`` bounds the receive buffers of one lease, ``largest_batch_bytes`` what one record batch may
+    decompress to.
+    """
+
+    lease_seconds: float
+    memory_bytes_max: int
+    largest_batch_bytes: int
+
+
+def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
+    """Returns how long a lease may send to Kafka: ``live_seconds``, and time for a segment of so many bytes.
+
+    One read may serve a segment and a Kafka destination; a snapshot is read for alone.
+    """
+    seconds = live_seconds + HARD_END_SECONDS
+    if segment_bytes is not None:
+        seconds += ARCHIVE_PATIENCE_SECONDS + segment_bytes / ARCHIVE_BYTES_PER_SECOND_MIN
+    return seconds
+
+
+def lease_seconds_max(lease_seconds: float) -> float:
+    """Returns how long a lease may be live where the usual one is ``lease_seconds``."""
+    return CATCH_UP_FACTOR * lease_seconds
+
+
+def live_seconds_of(chosen: Sequence[Chosen], *, lease_seconds: float, offsets_per_second: float) -> float:
+    """Returns how long a lease that can be recalled is live: longer where it copies to Kafka only, and is far behind.
+
+    As long as the lane needs to catch up at a pace of ``offsets_per_second``, 0 where that is not known. What is not
+    behind stays a short lease: its position is told when it ends.
+    """
+    is_plain = all(state.is_live and not state.failures and state.lag is not None for state, _ in chosen)
+    if not (offsets_per_second and is_plain):
+        return lease_seconds
+    seconds = sum(state.lag or 0 for state, _ in chosen) / offsets_per_second
+    return min(max(seconds, lease_seconds), lease_seconds_max(lease_seconds))
+
+
+def plan_of(
+    chosen: Sequence[Chosen],
+    *,
+    lease: int,
+    lane: int,
+    live_seconds: float,
+    limits: LeaseLimits,
+    source_clusters: Mapping[str, ClusterSettings],
+    orders: Callable[[PartitionState, Due | None], Orders],
+    recall_file: str,
+) -> LeasePlan:
+    """Returns the plan of a lease.
+
+    Args:
+        chosen: what it serves; the destinations of one source partition are read for together.
+        lease: its number.
+        lane: which lane runs it.
+        live_seconds: how long it serves live destinations.
+        limits: what every lease keeps to.
+        source_clusters: the source's settings, by mirror.
+        orders: what only this lease needs to know of a partition.
+        recall_file: whose appearance ends its live time; empty where none can.
+    """
+    by_source: dict[tuple[str, TopicPartition], list[Chosen]] = defaultdict(list)
+    segment_bytes: int | None = None
+    seconds_past_sends = 0.0
+    for state, due in chosen:
+        by_source[state.mirror, state.source].append((state, due))
+        seconds_past_sends = max(seconds_past_sends, state.work.seconds_past_sends)
+        if state.rule is not None and not state.work.has_view:
+            segment_bytes = max(segment_bytes or 0, state.rule.bytes_max)
+    send_seconds = send_seconds_max(live_seconds, segment_bytes)
+    return LeasePlan(
+        lease=lease,
+        lane=lane,
+        live_seconds=live_seconds,
+        unbroken_seconds=limits.lease_seconds,
+        send_seconds=send_seconds,
+        hard_seconds=send_seconds + seconds_past_sends,
+        memory_bytes_max=limits.memory_bytes_max,
+        largest_batch_bytes=limits.largest_batch_bytes,
+        partitions=tuple(
+            PartitionWork(
+                mirror=mirror,
+                cluster=source_clusters[mirror],
+                source=source,
+                topic_id=group[0][0].topic_id,
+                end_offset=group[0][0].once_end,
+                destinations=tuple(state.work.with_orders(orders(state, due)) for state, due in group),
+                marks=tuple(state.source_mark for state, _ in group),
+            )
+            for (mirror, source), group in by_source.items()
+        ),
+        recall_file=recall_file,
+    )
+
+
+def orders_of(state: PartitionState, due: Due | None) -> Orders:
+    """Returns what only the state's next lease needs to know, but for who owns the mirror."""
+    orders = Orders(
+        last_position=state.position,
+        needs_tail_check=state.needs_tail_check,
+        handed_on=state.handed_on,
+        known_tail=state.tail,
+        claim_looks=state.claim_looks,
+    )
+    if due is None:
+        return orders
+    is_bounded = due.end_offset is not None
+    end = due.end_offset if due.end_offset is not None else state.source_end or 0
+    return replace(orders, read_end_offset=end, flushes_rest=is_bounded, rest_trigger=due.trigger.value)
+
+
+def with_owner(orders: Orders, state: PartitionState, holding: Holding, *, now_seconds: float) -> Orders:
+    """Returns the orders with what this process holds of the shard at the destination.
+
+    Args:
+        orders: without it.
+        state: of the partition.
+        holding: what is held.
+        now_seconds: reading of the driver's clock.
+    """
+    fills_from = max(holding.fills_from_seconds, state.unknown_until_seconds)
+    return replace(
+        orders,
+        own_producer_ids=holding.own_producer_ids,
+        # Bounded, for a mirror that is not owned: in no lease is a gap filled then.
+        fill_wait_seconds=min(max(0.0, fills_from - now_seconds), NOT_IN_THIS_LEASE_SECONDS),
+        not_owner_because=str(holding.refusal or ""),
+    )

@@ -1,0 +1,187 @@
+"""What the driver may rely on of every kind of destination: one suite over all rows of the registry."""
+
+import ast
+import asyncio
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import mirrorlake
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.work import Orders
+from mirrorlake.errors import TransientError
+from mirrorlake.kafka.control.descriptions import ProducerIdentity
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.kinds.kind import Kind
+from mirrorlake.kinds.registry import KINDS, kind_of
+from mirrorlake.kinds.standing import Sample, Standing
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.topics.targets import Target
+from support.python_sources import parsed
+
+TEXT = """
+clusters:
+  east: {{bootstrap-servers: "localhost:9092"}}
+  west: {{bootstrap-servers: "localhost:9093"}}
+stores:
+  lake: {{type: filesystem, root: "{root}/lake"}}
+  views: {{type: filesystem, root: "{root}/views"}}
+mirrors:
+- name: m
+  source: {{cluster: east, topics: [orders]}}
+  destinations:
+  - {{type: kafka, cluster: west}}
+  - {{type: kafka, cluster: west, offsets: map, topic: "mapped.{{topic}}"}}
+  - {{type: archive, store: lake}}
+  - {{type: archive, store: views, compaction: log}}
+"""
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+PACKAGE = Path(mirrorlake.__file__).parent
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> list[Target]:
+    """One of each kind, in the order of the registry."""
+    (mirror,) = parse_configuration(TEXT.format(root=tmp_path).encode(), file="mirror.yaml", environ={}).mirrors
+    return [
+        Target(
+            mirror=mirror,
+            destination=destination,
+            source_cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",)),
+            source=TopicPartition("orders", 3),
+            source_cluster_id="a-cluster",
+            topic_id="an-id",
+            destination_topic="orders",
+            batch_bytes_max=1000,
+        )
+        for destination in mirror.destinations
+    ]
+
+
+def target_of(kind: Kind, targets: list[Target]) -> Target:
+    (target,) = (each for each in targets if kind.takes(each.destination))
+    return target
+
+
+def test_every_destination_that_can_be_configured_is_of_exactly_one_kind(targets: list[Target]) -> None:
+    assert [kind_of(target.destination) for target in targets] == list(KINDS)
+
+
+@EVERY_KIND
+def test_a_work_says_where_it_goes_and_is_a_value_that_a_plan_can_carry(kind: Kind, targets: list[Target]) -> None:
+    target = target_of(kind, targets)
+    work = kind.work(target, writer="host-1")
+    assert work == kind.work(target, writer="host-1") == pickle.loads(pickle.dumps(work))
+    assert work.destination == target.destination.label
+    assert work.cluster_name == ("" if target.is_archive else "west")
+
+
+@EVERY_KIND
+def test_a_work_takes_its_orders_and_stays_what_it_is(kind: Kind, targets: list[Target]) -> None:
+    handed_on = HandedOn(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
+    orders = Orders(last_position=7, needs_tail_check=False, handed_on=handed_on, read_end_offset=9)
+    before = kind.work(target_of(kind, targets), writer="host-1")
+    after = before.with_orders(orders)
+    assert type(after) is type(before)
+    assert after != before, "whatever it is, it wants to know something of its last lease"
+    assert after.with_orders(orders) == after
+    assert before == kind.work(target_of(kind, targets), writer="host-1"), "the one before is not altered"
+
+
+@EVERY_KIND
+def test_what_is_live_has_no_flush_rule_and_what_is_cut_has_one(kind: Kind, targets: list[Target]) -> None:
+    target = target_of(kind, targets)
+    assert kind.work(target, writer="").is_live is (kind.flush_rule(target) is None)
+
+
+@EVERY_KIND
+def test_nothing_is_said_of_targets_that_are_not_there(kind: Kind) -> None:
+    async def ask() -> tuple[object, object]:
+        clients = WorkerCache()
+        try:
+            return await kind.positions({}, clients), await kind.looks({}, clients, at_once=1)
+        finally:
+            await clients.close()
+
+    assert asyncio.run(ask()) == ({}, {})
+
+
+@EVERY_KIND
+def test_a_target_with_an_error_at_a_cluster_is_not_asked_and_an_archive_can_be(
+    kind: Kind, targets: list[Target]
+) -> None:
+    # Nobody listens at these addresses: asking would fail, or take the time of a connection.
+    target = replace(target_of(kind, targets), error=TransientError("its cluster does not answer"))
+
+    async def ask() -> bool:
+        clients = WorkerCache()
+        try:
+            return 4 in await kind.positions({4: target}, clients)
+        finally:
+            await clients.close()
+
+    assert asyncio.run(ask()) is target.is_archive
+
+
+@EVERY_KIND
+def test_offsets_that_are_gone_at_the_source_are_spoken_of(kind: Kind, targets: list[Target]) -> None:
+    row = Standing(target=target_of(kind, targets), source_start=30, source_end=50, position=10)
+    if kind.work(row.target, writer="").needs_whole_shard:
+        assert kind.notes(row, is_new=False) == (), "progress tells it, and there is none"
+    else:
+        (note,) = kind.notes(row, is_new=False)
+        assert "10…29" in note
+    assert kind.refusal(row) is None
+
+
+@EVERY_KIND
+def test_nothing_is_warned_of_where_nothing_is_known(kind: Kind, targets: list[Target]) -> None:
+    assert list(kind.warnings(target_of(kind, targets), Sample(), now_ms=0)) == []
+
+
+@EVERY_KIND
+def test_rights_are_asked_for_at_clusters_only(kind: Kind, targets: list[Target]) -> None:
+    target = target_of(kind, targets)
+    needed = kind.needed_rights(Standing(target=target))
+    assert ("orders" in needed) is not target.is_archive
+    assert all("WRITE" in operations for operations in needed.values())
+
+
+KINDS_OWN = {
+    "destinations/preserve": {"kinds/preserve.py", "kinds/preserve_looks.py"},
+    "destinations/map": {"kinds/mapped.py"},
+    "destinations/archive": {"kinds/archive.py", "service/drift.py", "service/partition_state.py"},
+    "destinations/snapshots": {"kinds/snapshots.py"},
+}
+"""Who may know the work of a kind, besides its own folder; drift watching looks after archives of both kinds."""
+
+
+@pytest.mark.parametrize("folder", KINDS_OWN)
+def test_the_work_of_a_kind_is_known_to_its_folder_and_its_row_alone(folder: str) -> None:
+    name = f"mirrorlake.{folder.replace('/', '.')}.work"
+    users = {
+        str(module.relative_to(PACKAGE))
+        for module in PACKAGE.rglob("*.py")
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.ImportFrom) and node.module == name
+    }
+    own = {each for each in users if each.startswith("destinations/")}
+    assert own <= {"destinations/snapshots/work.py"}, "a snapshot's work is an archive's"
+    assert users - own == KINDS_OWN[folder]
+
+
+def test_a_kind_is_named_by_the_registry_alone() -> None:
+    names = {type(kind).__name__ for kind in KINDS}
+    users = {
+        (str(module.relative_to(PACKAGE)), alias.name)
+        for module in PACKAGE.rglob("*.py")
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name in names
+    }
+    assert users == {("kinds/registry.py", name) for name in names} | {("kinds/snapshots.py", "ArchiveKind")}
