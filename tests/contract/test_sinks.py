@@ -26,6 +26,7 @@ from mirrorlake.kafka.records.batches import DENSE, walk
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
+from support.counting_destination import CountingWork
 from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work
 from support.records import build_batch, in_batches, produce, settings_of, simple_records
 from unit.destinations.archive.test_sink import UnpinnedFrame
@@ -54,6 +55,8 @@ KINDS = (
     Kind(name="map", is_endless=True, needs_encoder=False, reads_alone=False),
     Kind(name="archive", is_endless=False, needs_encoder=True, reads_alone=False),
     Kind(name="snapshots", is_endless=False, needs_encoder=True, reads_alone=True),
+    # Of docs/contributing.md: whoever follows it gets a sink that a lease can rely on.
+    Kind(name="counting", is_endless=True, needs_encoder=False, reads_alone=False),
 )
 
 Body = Callable[[PartitionSink, LeaseConnections], Awaitable[None]]
@@ -146,6 +149,8 @@ def work_of(kind: str, destination: str, where: TopicPartition, lake: Path) -> D
         return kafka_work(destination, where, gap_fill=GapFill.FILLER)
     if kind == "map":
         return map_work(destination, where, skips_truncated=True)
+    if kind == "counting":
+        return CountingWork(destination="counts", file=lake / f"{where}.json")
     archived = archive_work(lake, where, end=END)
     if kind == "archive":
         return archived

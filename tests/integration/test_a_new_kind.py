@@ -1,0 +1,69 @@
+"""A kind of destination that nobody but its two files knows: what `docs/contributing.md` builds."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import RunAsync
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.kinds import registry
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.partition_state import StateName
+from mirrorlake.service.states import state_of
+from mirrorlake.service.status import StatusRow, read_rows
+from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target
+from support.copies import create_topic
+from support.counting_destination import CountingKind, read_count
+from support.leases import lease_plan, run_lease
+from support.records import simple_records
+from support.topics import append
+from support.transactions import append_in_transaction
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_kind_that_one_row_names_is_found_leased_and_shown(
+    source_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+    run_async: RunAsync,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers, where = source_kafka.bootstrap_servers, TopicPartition(topic_name, 0)
+    monkeypatch.setattr(registry, "KINDS", (CountingKind(tmp_path),))
+    # Two transactions of 3 and 4 records with their markers, the second aborted; then 5 records: [0, 14).
+    create_topic(servers, topic_name)
+    append_in_transaction(servers, topic_name, simple_records(3), partition=0, committed=True)
+    append_in_transaction(servers, topic_name, simple_records(4), partition=0, committed=False)
+    append(servers, topic_name, 0, simple_records(5), batch_records=2)
+    config = parse_configuration(
+        f"""
+clusters: {{east: {{bootstrap-servers: "{servers}"}}}}
+stores: {{counts: {{type: filesystem, root: "{tmp_path}"}}}}
+mirrors:
+- {{name: m, source: {{cluster: east, topics: [{topic_name}]}}, destinations: [{{type: archive, store: counts}}]}}
+""".encode(),
+        file="mirror.yaml",
+        environ={},
+    )
+
+    async def look() -> tuple[Target, StatusRow]:
+        clients = WorkerCache()
+        try:
+            (target,) = await find_targets(config, clients)
+            (row,) = await read_rows([target], clients)
+        finally:
+            await clients.close()
+        return target, row
+
+    target, row = run_async(look())
+    assert (row.error, row.position, row.source_end, row.state) == (None, 0, 14, StateName.BEHIND)
+    for end in (6, 14):  # the first lease ends inside the aborted transaction
+        (leased,) = run_lease(lease_plan(servers, [(where, [state_of(target, writer="").work])], end=end)).values()
+        assert (leased.error, leased.position) == (None, end)
+    assert read_count(tmp_path / f"{where}.json") == (14, 3 + 5)
+    _, row = run_async(look())
+    assert (row.position, row.state) == (14, StateName.CAUGHT_UP)
