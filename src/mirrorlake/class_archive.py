@@ -10,16 +10,19 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mirrorlake.cache_folder import user_cache_folder
+from mirrorlake.errors import MirrorlakeError
 
 # An archive that no longer fits is a warning, on stdout, and of no use to anybody: the JVM goes on without.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
+_LOWEST_PRIORITY = 19
 _RETRY_SECONDS = 86_400.0  # A JVM that could not write an archive will hardly do so today.
 _UNUSED_SECONDS_MAX = 30 * 86_400.0
 _UNUSED_SECONDS_MAX_OF_UNKNOWN = 7 * 86_400.0
@@ -134,6 +137,28 @@ def being_made(archive: Path, *, java: Path, jars: Path, flags: Sequence[str]) -
                 marker.unlink(missing_ok=True)
         finally:
             made.unlink(missing_ok=True)
+
+
+def run_maker(make: Callable[[], Path | None]) -> int:
+    """Runs the body of a maker's process at the lowest priority, and prints the path of what it made.
+
+    Args:
+        make: makes the archive, where there is none; None where it could not.
+
+    Returns:
+        The process' exit code: 1 where there is no archive.
+    """
+    os.nice(_LOWEST_PRIORITY)
+    try:
+        made = make()
+    except MirrorlakeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if made is None:
+        print("no class-data archive was made", file=sys.stderr)
+        return 1
+    print(made)
+    return 0
 
 
 def _was_tried(marker: Path) -> bool:

@@ -3,7 +3,6 @@
 A start with it takes half the CPU time.
 """
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -11,11 +10,9 @@ from pathlib import Path
 from mirrorlake import class_archive
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import QUICK_START_JVM_FLAGS, EmbeddedKafka, archive_for
-from mirrorlake.errors import MirrorlakeError
 from mirrorlake.java import find_java
 
 _WRITE_TIMEOUT_SECONDS = 300.0
-_LOWEST_PRIORITY = 19
 
 
 def make_archive(libs: Path | None = None) -> Path | None:
@@ -46,17 +43,7 @@ def make_archive(libs: Path | None = None) -> Path | None:
 
 def main() -> int:
     """Makes the archive; prints its path. Exit code 1 where there is none."""
-    os.nice(_LOWEST_PRIORITY)
-    try:
-        made = make_archive()
-    except MirrorlakeError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if made is None:
-        print("no class-data archive was made", file=sys.stderr)
-        return 1
-    print(made)
-    return 0
+    return class_archive.run_maker(make_archive)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,17 @@
 Not in the user's own session: recording slows its start by half, and writing takes the JVM 12 s at its end.
 """
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from mirrorlake import class_archive
-from mirrorlake.errors import JavaUnusableError
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.lease_job import run_lease
 from mirrorlake.pipeline.session import ARCHIVE_FLAGS, SessionSettings, archive_for, build_session, jars_folder
 
 _WRITE_TIMEOUT_SECONDS = 300.0
 _TRAINING_LEASES = 3
-_LOWEST_PRIORITY = 19
 
 
 def make_archive(settings: SessionSettings | None = None) -> Path | None:
@@ -47,17 +44,7 @@ def make_archive(settings: SessionSettings | None = None) -> Path | None:
 
 def main() -> int:
     """Makes the archive for the default settings; prints its path. Exit code 1 where there is none."""
-    os.nice(_LOWEST_PRIORITY)
-    try:
-        made = make_archive()
-    except JavaUnusableError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if made is None:
-        print("no class-data archive was made", file=sys.stderr)
-        return 1
-    print(made)
-    return 0
+    return class_archive.run_maker(make_archive)
 
 
 if __name__ == "__main__":
