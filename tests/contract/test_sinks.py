@@ -80,7 +80,7 @@ class Bench:
             async with self._connections() as connections:
                 plan = lease_plan(self.source, [(self.where, [self.work])], end=None)
                 lease = LeaseWork(plan, connections, SystemClock())
-                sink = lease.make_sink(plan.partitions[0], self.work)
+                sink = lease.make_sink(plan.partitions[0], self.work, lambda: None)
                 try:
                     await body(sink, connections)
                 finally:

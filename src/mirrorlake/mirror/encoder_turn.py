@@ -1,6 +1,60 @@
-"""A partition's turn at the one encoder of a task: taken before archives are read for, given back when they rest."""
+"""The one encoder of a task (law 8), and a partition's turn at it.
 
+A turn is taken before archives are read for, and given back when they rest.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable
+
+from mirrorlake.mirror.lease_time import LeaseTime
+
+
+class Encoder:
+    """Is held by one partition at a time, which alone has files open.
+
+    Args:
+        time: of the lease: nobody waits past its live time.
+    """
+
+    def __init__(self, time: LeaseTime) -> None:
+        self._time = time
+        self._semaphore = asyncio.Semaphore(1)
+        self._waiting: set[asyncio.Timeout] = set()
+
+    @property
+    def is_held(self) -> bool:
+        """True where whoever wants it now has to wait."""
+        return self._semaphore.locked()
+
+    async def take(self) -> bool:
+        """Waits for the encoder as long as a segment may be begun; returns whether it was taken."""
+        try:
+            async with asyncio.timeout(self._time.seconds_to_begin()) as patience:
+                self._waiting.add(patience)
+                try:
+                    await self._semaphore.acquire()
+                finally:
+                    self._waiting.discard(patience)
+        except TimeoutError:
+            return False
+        if not self._time.may_begin():
+            self._semaphore.release()
+            return False
+        return True
+
+    def release(self) -> None:
+        """Lets the next one have it."""
+        self._semaphore.release()
+
+    def turn(self) -> "EncoderTurn":
+        """Returns a partition's turn, not taken."""
+        return EncoderTurn(self.take, self.release)
+
+    def end_waiting(self) -> None:
+        """Those who wait do not get it any more; call when the live time was ended early."""
+        for patience in self._waiting:
+            if not patience.expired():
+                patience.reschedule(asyncio.get_running_loop().time())
 
 
 class EncoderTurn:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from mirrorlake.destinations.connections import LeaseConnections
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.destinations.work import DestinationWork
@@ -14,27 +15,51 @@ from mirrorlake.kafka.control.cluster import EARLIEST, LATEST
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.control.holes import why_no_hole
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
-from mirrorlake.mirror.encoder_turn import EncoderTurn
+from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
+from mirrorlake.mirror.lease_time import LeaseTime
 from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
+from mirrorlake.mirror.source_readers import SourceReaders
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.offsets import OffsetRange
-
-if TYPE_CHECKING:
-    from mirrorlake.mirror.lease import LeaseWork
 
 OPEN_TOGETHER_SECONDS = 1.0
 """So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
 
 Slot = tuple[DestinationWork, PartitionSink]
 
+MakeSink = Callable[[PartitionWork, DestinationWork, Callable[[], None]], PartitionSink]
+"""Builds the sink of one destination, not opened, and told what to call when it has room again, or failed."""
+
 
 class PartitionJob:
-    """One partition's part of a lease: opens its sinks, groups them by position, copies, and reports."""
+    """One partition's part of a lease: opens its sinks, groups them by position, copies, and reports.
 
-    def __init__(self, work: PartitionWork, lease: "LeaseWork") -> None:
+    Args:
+        work: what to copy, and where to.
+        connections: of the lease.
+        readers: of the lease's sources.
+        time: when the lease's parts end.
+        encoder: of the task.
+        make_sink: builds the sinks.
+    """
+
+    def __init__(
+        self,
+        work: PartitionWork,
+        *,
+        connections: LeaseConnections,
+        readers: SourceReaders,
+        time: LeaseTime,
+        encoder: Encoder,
+        make_sink: MakeSink,
+    ) -> None:
         self._work = work
-        self._lease = lease
+        self._connections = connections
+        self._readers = readers
+        self._time = time
+        self._encoder = encoder
+        self._make_sink = make_sink
         self._slots: list[Slot] = []
         self._copies: list[PartitionCopy] = []
         self._errors: dict[int, MirrorlakeError] = {}
@@ -106,7 +131,7 @@ class PartitionJob:
         )
 
     async def _run(self) -> None:
-        self._slots = [(d, self._lease.make_sink(self._work, d)) for d in self._work.destinations]
+        self._slots = [(d, self._make_sink(self._work, d, self.sink_changed)) for d in self._work.destinations]
         self._is_asking_source = True
         await self._look_at_epochs()
         self._is_asking_source = False
@@ -117,7 +142,7 @@ class PartitionJob:
                 task.result()  # raises what no sink should
             ready = [sink for sink in opening.values() if id(sink) in self._opened]
             await asyncio.gather(
-                *(self._serve(sinks) for sinks in _together(ready, self._lease.encoder)),
+                *(self._serve(sinks) for sinks in _together(ready, self._encoder)),
                 *(self._serve_late(task, opening[task]) for task in late),
             )
         finally:
@@ -139,7 +164,7 @@ class PartitionJob:
         if not any(sink.needs_encoder for sink in sinks):
             await self._copy(sinks, is_live=True)
             return
-        turn = EncoderTurn(self._lease.take_encoder, self._lease.encoder.release)
+        turn = self._encoder.turn()
         if await turn.take():
             try:
                 await self._copy(sinks, is_live=False, turn=turn)
@@ -147,7 +172,7 @@ class PartitionJob:
                 turn.give_back()
 
     async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
-        client = self._lease.connections.client(self._work.cluster)
+        client = self._connections.client(self._work.cluster)
         source = self._work.source
         try:
             log_starts = await client.list_offsets([source], timestamp=EARLIEST)
@@ -158,7 +183,7 @@ class PartitionJob:
         return explain_out_of_range(source, position, log_starts[source], log_ends[source])
 
     async def _why_no_hole(self, offsets: OffsetRange) -> MirrorlakeError | None:
-        return await why_no_hole(self._lease.connections.client(self._work.cluster), self._work.source, offsets)
+        return await why_no_hole(self._connections.client(self._work.cluster), self._work.source, offsets)
 
     async def _look_at_epochs(self) -> None:
         """Asks where the epochs of the marks end at the source, if another leader leads it than when they were made.
@@ -168,8 +193,8 @@ class PartitionJob:
         """
         if not any(self._work.marks):
             return
-        leader_epoch = (await self._lease.leader_of(self._work)).leader_epoch
-        client = self._lease.connections.client(self._work.cluster)
+        leader_epoch = (await self._readers.leader_of(self._work)).leader_epoch
+        client = self._connections.client(self._work.cluster)
         for epoch in sorted({mark.epoch for mark in self._work.marks if mark and mark.leader_epoch != leader_epoch}):
             end = (await client.epoch_ends({self._work.source: epoch}))[self._work.source]
             if isinstance(end, MirrorlakeError):
@@ -205,7 +230,7 @@ class PartitionJob:
     async def _recreation(self) -> MirrorlakeError | None:
         """Returns that the source topic was made again, if it was: a copy of the one before differs from it."""
         try:
-            await self._lease.leader_of(self._work)
+            await self._readers.leader_of(self._work)
         except TopicRecreatedError as error:
             return error
         except MirrorlakeError:
@@ -213,7 +238,7 @@ class PartitionJob:
         return None
 
     async def _copy(self, sinks: list[PartitionSink], *, is_live: bool, turn: EncoderTurn | None = None) -> None:
-        reader, leader_epoch = await self._lease.reader_for(self._work, is_live=is_live)
+        reader, leader_epoch = await self._readers.reader_for(self._work, is_live=is_live)
         copy = PartitionCopy(
             self._work.source,
             sinks,
@@ -243,11 +268,11 @@ class PartitionJob:
 
     async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]", over: "asyncio.Task[bool]") -> None:
         """Waits for the copy or its reader to end; a live sink read along with an archive ends with the live time."""
-        ends: set[asyncio.Future[Any]] = {running, over, self._lease.recalled}
+        ends: set[asyncio.Future[Any]] = {running, over, self._time.recalled}
         while not running.done() and not over.done():
-            await asyncio.wait(ends, timeout=self._lease.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED)
-            ends.discard(self._lease.recalled)  # now or never, and from now on it is looked at again and again
-            if self._lease.live_is_over and copy.is_live_only:
+            await asyncio.wait(ends, timeout=self._time.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+            ends.discard(self._time.recalled)  # now or never, and from now on it is looked at again and again
+            if self._time.live_is_over and copy.is_live_only:
                 return
 
     def rows(self) -> Iterable[LeaseRow]:
@@ -285,7 +310,7 @@ class PartitionJob:
         return read_on(before, epoch=copy.epoch_read, offset=copy.next_offset, leader_epoch=copy.leader_epoch)
 
 
-def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> list[list[PartitionSink]]:
+def _together(sinks: Iterable[PartitionSink], encoder: Encoder) -> list[list[PartitionSink]]:
     """Groups sinks that stand at the same position, archives first: they decode before a header is rewritten in place.
 
     At most one Kafka destination is in a group, because each rewrites the headers for itself. While another
@@ -301,7 +326,7 @@ def _together(sinks: Iterable[PartitionSink], encoder: asyncio.Semaphore) -> lis
             together.append([sink])
             continue
         group = open_groups.get(sink.next_offset)
-        if group is None or encoder.locked():
+        if group is None or encoder.is_held:
             open_groups[sink.next_offset] = group = []
             together.append(group)
         group.append(sink)

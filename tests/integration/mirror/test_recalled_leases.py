@@ -127,7 +127,7 @@ def test_an_archive_that_waits_for_its_turn_is_left_to_the_next_lease_without_an
             memory_bytes_max=64 << 20,
         )
         lease = LeaseWork(replace(plan, partitions=(waiting,), recall_file=str(recall_file)), connections, clock)
-        await lease.encoder.acquire()
+        await lease.encoder.take()
         try:
             return await lease.run()
         finally:
