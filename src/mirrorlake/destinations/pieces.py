@@ -7,13 +7,15 @@ CreateTime.
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import JOINED_REASON, Neighbours
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.batches import (
     COMPACTED,
+    DENSE,
     LOG_APPEND_TIME,
     OLD_FORMAT,
     OVERLAP,
@@ -30,30 +32,60 @@ NO_BATCH = "compacted or removed"
 """Why offsets before a batch hold no record: nothing of them is left in the log."""
 NO_RECORD = "compacted"
 """Why offsets inside a batch hold no record."""
+NOT_COVERED = "no batch covers them"
+"""Why offsets behind the last batch of a delivery hold no record."""
+_HOLES = frozenset({NO_BATCH, NO_RECORD, NOT_COVERED})
+
+AS_IT_IS = str(DENSE)
+"""For the counters: the batch goes on as it was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataPiece:
+class DataPiece(NamedTuple):
     """One v2 batch ready for ``prepare_for_append``: dense, to be stored as CreateTime, within the size limit.
 
     Attributes:
         batch: header and writable view. Where ``is_in_frame`` its header speaks of the source, else of the bytes as
             they were made, at base offset 0.
-        offsets: the source offsets it accounts for, from its first record's to after its last record's.
-        runs: where its records lie, ascending; more than one only where records are packed.
-        max_timestamp_ms: the largest of its records', Unix milliseconds.
+        start_offset: that of its first record at the source.
+        end_offset: the one after its last record's.
+        packed_runs: where its records lie, if there are offsets between them; None where each has one.
         is_in_frame: whether the bytes are the fetch answer's own, which must be pinned until they are sent.
-        path: ``raw`` or ``records``, for the counters.
-        reason: why that path, for the counters.
+        counted_as: path and reason, for the counters.
+        leader_epoch: in which the source's leader took the last of its batches, −1 where that is not known.
     """
 
     batch: Batch
-    offsets: OffsetRange
-    runs: tuple[OffsetRange, ...]
-    max_timestamp_ms: int
+    start_offset: int
+    end_offset: int
+    packed_runs: tuple[OffsetRange, ...] | None
     is_in_frame: bool
-    path: str
-    reason: str
+    counted_as: str
+    leader_epoch: int
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The source offsets it accounts for, from its first record's to after its last record's."""
+        return OffsetRange(start_offset=self.start_offset, end_offset=self.end_offset)
+
+    @property
+    def runs(self) -> tuple[OffsetRange, ...]:
+        """Where its records lie, ascending; more than one only where records are packed."""
+        return self.packed_runs or (self.offsets,)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp of its records, Unix milliseconds."""
+        return self.batch.header.max_timestamp
+
+    @property
+    def path(self) -> str:
+        """``raw`` or ``records``."""
+        return self.counted_as.partition(":")[0]
+
+    @property
+    def reason(self) -> str:
+        """Why that path."""
+        return self.counted_as.partition(":")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +94,18 @@ class GapPiece:
 
     offsets: OffsetRange
     reason: str
+    leader_epoch: int = field(default=-1, compare=False)
+    """In which the source's leader took the batch behind them, or in which they lie; −1 where that is not known."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after them."""
+        return self.offsets.end_offset
+
+    @property
+    def is_batch(self) -> bool:
+        """True where a batch lies there of which no consumer is shown a record; ``reason`` is the batch's then."""
+        return self.reason not in _HOLES
 
 
 JOINED_MESSAGES_MAX = 1000
@@ -163,61 +207,57 @@ def pieces_of(
         and not (keeps_log_append_time and header.is_log_append_time)
     )
     if is_raw and header.base_offset == position:
-        return iter((_raw_piece(item.batch),))
+        return iter((as_it_is(item.batch),))
     return _pieces(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
 
 
-def _raw_piece(batch: Batch) -> DataPiece:
-    offsets = OffsetRange(start_offset=batch.header.base_offset, end_offset=batch.header.next_offset)
-    return DataPiece(
-        batch=batch,
-        offsets=offsets,
-        runs=(offsets,),
-        max_timestamp_ms=batch.header.max_timestamp,
-        is_in_frame=True,
-        path="raw",
-        reason="dense",
-    )
+def as_it_is(batch: Batch) -> DataPiece:
+    """Returns a dense batch of the fetch answer as a piece."""
+    header = batch.header
+    start_offset = header.base_offset
+    # By position: it is made for every large batch.
+    return DataPiece(batch, start_offset, start_offset + header.record_count, None, True, AS_IT_IS, header.leader_epoch)
 
 
 def _pieces(
     item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool
 ) -> Iterator[DataPiece | GapPiece]:
-    batch, codec = item.batch, item.batch.header.codec
+    batch, codec, epoch = item.batch, item.batch.header.codec, item.batch.header.leader_epoch
     end = min(end, batch.header.next_offset)
     if start >= end:
         return
     if item.path == Path.SKIP:
-        yield _gap(start, end, item.reason)
+        yield _gap(start, end, item.reason, epoch)
         return
     if batch.header.magic < 2:
         batch = as_v2(batch)
     header = batch.header
     if header.base_offset > start:
-        yield _gap(start, min(header.base_offset, end), NO_BATCH)
+        yield _gap(start, min(header.base_offset, end), NO_BATCH, epoch)
         start = header.base_offset
         if start >= end:
             return
     if is_raw:
-        yield _raw_piece(item.batch)
+        yield as_it_is(item.batch)
         return
     reason = item.reason if item.path == Path.RECORDS else _reason(header, start, end, limit)
     opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)
     stretches = iter([(0, len(opened))]) if packs and len(opened) else opened.runs(0, len(opened))
     for stretch in stretches:
-        for piece in _data_pieces(opened, stretch, limit, reason):
-            if piece.offsets.start_offset > start:
-                yield _gap(start, piece.offsets.start_offset, NO_RECORD)
+        for piece in _data_pieces(opened, stretch, limit, reason, epoch):
+            if piece.start_offset > start:
+                yield _gap(start, piece.start_offset, NO_RECORD, epoch)
             yield piece
-            start = piece.offsets.end_offset
+            start = piece.end_offset
     if start < end:
-        yield _gap(start, end, NO_RECORD)
+        yield _gap(start, end, NO_RECORD, epoch)
 
 
 def _neighbours_pieces(
     items: Sequence[ClassifiedBatch], *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
 ) -> Iterator[DataPiece | GapPiece]:
     base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
+    epoch = items[-1].batch.header.leader_epoch
     piece = _joined_piece(items, limit) if base_offset >= start and next_offset <= end else None
     if piece is None or not (packs or len(piece.runs) == 1):
         for item in items:
@@ -232,12 +272,12 @@ def _neighbours_pieces(
             start = max(start, min(item.batch.header.next_offset, end))
         return
     if base_offset > start:
-        yield _gap(start, base_offset, NO_BATCH)
-    if piece.offsets.start_offset > base_offset:
-        yield _gap(base_offset, piece.offsets.start_offset, NO_RECORD)
+        yield _gap(start, base_offset, NO_BATCH, epoch)
+    if piece.start_offset > base_offset:
+        yield _gap(base_offset, piece.start_offset, NO_RECORD, epoch)
     yield piece
-    if piece.offsets.end_offset < next_offset:
-        yield _gap(piece.offsets.end_offset, next_offset, NO_RECORD)
+    if piece.end_offset < next_offset:
+        yield _gap(piece.end_offset, next_offset, NO_RECORD, epoch)
 
 
 def _joined_piece(items: Sequence[ClassifiedBatch], limit: int) -> DataPiece | None:
@@ -252,11 +292,12 @@ def _joined_piece(items: Sequence[ClassifiedBatch], limit: int) -> DataPiece | N
     batch = opened.dense_batch(0, len(opened))
     if batch.header.batch_bytes > limit:
         return None
-    return _made_piece(opened, 0, len(opened), batch, JOINED_REASON)
+    return _made_piece(opened, 0, len(opened), batch, JOINED_REASON, items[-1].batch.header.leader_epoch)
 
 
-def _gap(start_offset: int, end_offset: int, reason: str) -> GapPiece:
-    return GapPiece(offsets=OffsetRange(start_offset=start_offset, end_offset=end_offset), reason=reason)
+def _gap(start_offset: int, end_offset: int, reason: str, leader_epoch: int) -> GapPiece:
+    offsets = OffsetRange(start_offset=start_offset, end_offset=end_offset)
+    return GapPiece(offsets=offsets, reason=reason, leader_epoch=leader_epoch)
 
 
 def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
@@ -268,14 +309,16 @@ def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
     return TOO_LARGE.reason if header.batch_bytes > limit else COMPACTED.reason
 
 
-def _data_pieces(opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str) -> Iterator[DataPiece]:
+def _data_pieces(
+    opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str, leader_epoch: int
+) -> Iterator[DataPiece]:
     """Yields rows as one piece, or in halves of halves until each is within the limit, in order."""
     waiting = [stretch]
     while waiting:
         first, stop = waiting.pop()
         batch = opened.dense_batch(first, stop)
         if batch.header.batch_bytes <= limit:
-            yield _made_piece(opened, first, stop, batch, reason)
+            yield _made_piece(opened, first, stop, batch, reason, leader_epoch)
         elif stop - first > 1:
             middle = opened.middle(first, stop)
             waiting += ((middle, stop), (first, middle))
@@ -283,24 +326,23 @@ def _data_pieces(opened: OpenedBatch, stretch: tuple[int, int], limit: int, reas
             raise _too_large(opened.offset(first), batch.header.batch_bytes, limit)
 
 
-def _made_piece(opened: OpenedBatch, first: int, stop: int, batch: Batch, reason: str) -> DataPiece:
-    covered = _covered(opened, first, stop)
-    runs: tuple[OffsetRange, ...] = (covered,)
-    if len(covered) > stop - first:
-        runs = tuple(_covered(opened, *rows) for rows in opened.runs(first, stop))
+def _made_piece(opened: OpenedBatch, first: int, stop: int, batch: Batch, reason: str, leader_epoch: int) -> DataPiece:
+    start_offset, end_offset = opened.offset(first), opened.offset(stop - 1) + 1
+    runs = None
+    if end_offset - start_offset > stop - first:
+        runs = tuple(
+            OffsetRange(start_offset=opened.offset(start), end_offset=opened.offset(end - 1) + 1)
+            for start, end in opened.runs(first, stop)
+        )
     return DataPiece(
         batch=batch,
-        offsets=covered,
-        runs=runs,
-        max_timestamp_ms=batch.header.max_timestamp,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        packed_runs=runs,
         is_in_frame=False,
-        path="records",
-        reason=reason,
+        counted_as=f"{Path.RECORDS}:{reason}",
+        leader_epoch=leader_epoch,
     )
-
-
-def _covered(opened: OpenedBatch, first: int, stop: int) -> OffsetRange:
-    return OffsetRange(start_offset=opened.offset(first), end_offset=opened.offset(stop - 1) + 1)
 
 
 def _too_large(offset: int, size: int, limit: int) -> RecordTooLargeError:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mirrorlake.destinations.record_clock import times_replaced
 from mirrorlake.destinations.source_bounds import destination_ahead
+from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
@@ -81,16 +82,16 @@ def first_difference(
     *,
     source_is_compacted: bool = False,
     destination_is_compacted: bool = False,
-    compares_timestamps: bool = True,
+    transform: Transform = AS_IT_IS,
 ) -> int | None:
     """Returns the first offset at which the two differ, or None where both hold the same. Pure.
 
-    Offset, timestamp, key, value and headers of a record count. Both must be decoded from the same range of offsets.
-    ``…_is_compacted`` says that a record may be missing on that side. Without ``compares_timestamps`` times do not
-    count.
+    Offset, timestamp, key, value and headers of a record count, as far as ``transform``, what the copy changes, leaves
+    them comparable. Both must be decoded from the same range of offsets. ``…_is_compacted`` says that a record may be
+    missing on that side.
     """
-    expected = _hashes(source.records, compares_timestamps=compares_timestamps)
-    held = _hashes(destination.records, compares_timestamps=compares_timestamps)
+    expected = _hashes(transform.source_side(source.records))
+    held = _hashes(transform.copy_side(destination.records))
     for offset in sorted(expected.keys() | held.keys()):
         if offset in expected and offset in held:
             is_equal = expected[offset] == held[offset]
@@ -103,9 +104,7 @@ def first_difference(
     return None
 
 
-def _hashes(records: RecordColumns, *, compares_timestamps: bool) -> dict[int, int]:
-    if not compares_timestamps:
-        records = records.without_timestamps()
+def _hashes(records: RecordColumns) -> dict[int, int]:
     hashes: npt.NDArray[np.uint64] = record_hashes(records)
     return dict(zip(records.offsets.tolist(), hashes.tolist(), strict=True))
 
@@ -115,7 +114,7 @@ def has_only_other_time(source: Tail, destination: Tail, offset: int) -> bool:
     stamped = destination.records.timestamp_types[destination.records.offsets == offset]
     if not (len(stamped) and stamped[0] == LOG_APPEND_TIME):
         return False
-    expected, held = (_hashes(tail.records, compares_timestamps=False) for tail in (source, destination))
+    expected, held = (_hashes(tail.records.without_timestamps()) for tail in (source, destination))
     return expected.get(offset) == held[offset]
 
 
@@ -129,7 +128,7 @@ class TailCheck:
         destination: its copy.
         source_is_compacted: the source topic may lose records to the cleaner.
         destination_is_compacted: the same of the destination topic.
-        compares_timestamps: False where the destination's brokers give records their own time.
+        transform: what the copy changes of records.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class TailCheck:
         *,
         source_is_compacted: bool = False,
         destination_is_compacted: bool = False,
-        compares_timestamps: bool = True,
+        transform: Transform = AS_IT_IS,
     ) -> None:
         self._source_client = source_client
         self._source = source
@@ -149,7 +148,7 @@ class TailCheck:
         self._destination = destination
         self._source_is_compacted = source_is_compacted
         self._destination_is_compacted = destination_is_compacted
-        self._compares_timestamps = compares_timestamps
+        self._transform = transform
 
     async def check(self, position: int, own: frozenset[int] | None) -> None:
         """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
@@ -198,9 +197,10 @@ class TailCheck:
             held,
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=self._destination_is_compacted,
-            compares_timestamps=self._compares_timestamps,
+            transform=self._transform,
         )
-        if difference is not None and self._compares_timestamps and has_only_other_time(expected, held, difference):
+        keeps_times = self._transform.times is Times.SOURCE
+        if difference is not None and keeps_times and has_only_other_time(expected, held, difference):
             raise times_replaced(self._destination, difference, is_seen=True)
         if difference is not None:
             raise self._foreign(position, difference)

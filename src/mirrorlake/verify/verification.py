@@ -13,6 +13,7 @@ from enum import StrEnum
 from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.config.resolved import TimestampMode
+from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kinds.archive_ends import archived_partition
@@ -162,7 +163,7 @@ class RecordVerification:
                 for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
                     sides[index, name] = _Side()
                     for part in _slices(offsets):
-                        task = DigestTask(side=side, offsets=part, compares_timestamps=_keeps_times(row))
+                        task = DigestTask(side=side, offsets=part, transform=_transform(row))
                         running[pool.submit(self._digest, task)] = (index, name), part
             unnamed = {task: pool.submit(self._digest_unnamed, task) for task in self._unnamed_tasks().values()}
             for future in as_completed(running):
@@ -306,7 +307,7 @@ class RecordVerification:
                 offsets=offsets,
                 in_detail=not latest_of,
                 latest_of=latest_of,
-                compares_timestamps=_keeps_times(row),
+                transform=_transform(row),
             )
         )
         if result.error is not None:
@@ -409,9 +410,10 @@ def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]
         )
 
 
-def _keeps_times(row: StatusRow) -> bool:
-    """Returns whether records of the copy must have the source's timestamps."""
-    return row.target.is_archive or row.target.kafka.timestamp_mode is TimestampMode.SOURCE
+def _transform(row: StatusRow) -> Transform:
+    """Returns what the copy changes of records, as far as it matters to who compares them."""
+    keeps_times = row.target.is_archive or row.target.kafka.timestamp_mode is TimestampMode.SOURCE
+    return Transform(times=Times.SOURCE if keeps_times else Times.BROKERS)
 
 
 def _source_side(row: StatusRow) -> KafkaSide:

@@ -11,6 +11,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map
+from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.range_reader import read_range
@@ -64,16 +65,21 @@ class DigestTask:
     """What one task reads; with ``in_detail`` it returns every record's trace, so the range should be short.
 
     With ``latest_of`` it returns the highest offset of each of these keys (by hash) instead. ``offsets`` are the
-    source's, on every side. Without ``compares_timestamps`` the records' times do not count. ``largest_batch_bytes`` is
-    what one record batch may decompress to.
+    source's, on every side. ``transform`` is what the copy changes of records. ``largest_batch_bytes`` is what one
+    record batch may decompress to.
     """
 
     side: KafkaSide | MappedSide | ArchiveSide
     offsets: OffsetRange
     in_detail: bool = False
     latest_of: frozenset[int] = frozenset()
-    compares_timestamps: bool = True
+    transform: Transform = AS_IT_IS
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
+
+    @property
+    def is_of_copy(self) -> bool:
+        """True where the side is the copy, False where it is the source."""
+        return not isinstance(self.side, KafkaSide) or self.side.is_copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +193,8 @@ class _Collector:
         self._latest: dict[int, int] = {}
 
     def add(self, columns: RecordColumns) -> None:
-        if not self._task.compares_timestamps:
-            columns = columns.without_timestamps()
+        transform = self._task.transform
+        columns = transform.copy_side(columns) if self._task.is_of_copy else transform.source_side(columns)
         if self._task.latest_of:
             hashes = map(key_hash, columns.keys.to_pylist())
             self._latest |= {

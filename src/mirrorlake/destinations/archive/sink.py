@@ -29,8 +29,8 @@ from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.store_threads import StoreThreads
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.route import with_records
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.records.batches import Path
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -223,7 +223,7 @@ class ArchiveSink(CuttingSink):
     # --- in the thread ------------------------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> None:
-        data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
+        data = with_records(delivery.batches)
         ends = self._filling.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         try:
             for number, end in enumerate(ends):

@@ -8,10 +8,13 @@ those are. Times are not compared: their topic may have a clock of its own.
 from mirrorlake.destinations.map.offset_map import MappedRun, OffsetMap, decode_runs
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.tail_check import TAIL_OFFSETS, Tail, first_difference, read_tail
+from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.offsets import OffsetRange, TopicPartition
+
+_TIMES_ASIDE = Transform(times=Times.BROKERS)
 
 
 def newest_run(progress: MapProgress) -> MappedRun | None:
@@ -78,7 +81,7 @@ class MappedTailCheck:
             Tail(records=held.relocated(rows, sources[rows])),
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=True,  # what is missing there is for `verify`, and for the look at its end
-            compares_timestamps=False,
+            transform=_TIMES_ASIDE,
         )
         if difference is not None:
             raise self._diverged(key, where, progress, difference)

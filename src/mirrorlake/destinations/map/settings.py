@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from mirrorlake.destinations.interface import HandedOn
 from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import StartKind, TopicPartition
 
 
@@ -72,6 +73,11 @@ class MapSettings:
     stamps_times: bool = False
     source_is_compacted: bool = False
     handed_on: HandedOn | None = None
+
+    @property
+    def transform(self) -> Transform:
+        """What the copy changes of records."""
+        return transform_of(keeps_log_append_time=self.keeps_log_append_time, stamps_times=self.stamps_times)
 
     @property
     def keeps_source_time(self) -> bool | None:

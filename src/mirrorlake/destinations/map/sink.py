@@ -6,19 +6,17 @@ tail to compare: the position is what the newest committed progress says.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
+from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_seats import MapAppend, Seat
-from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, Neighbours, goes_untouched, neighbours_joined
-from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
-from mirrorlake.destinations.stamping import stamped
+from mirrorlake.destinations.pieces import DataPiece, GapPiece
+from mirrorlake.destinations.route import Route
 from mirrorlake.errors import (
     DestinationForeignError,
     LostProgressError,
@@ -28,7 +26,7 @@ from mirrorlake.errors import (
     TopicRecreatedError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.records.batches import Batch, Path
+from mirrorlake.kafka.records.batches import Path
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 
 QUEUE_BYTES_MAX = 4 << 20
@@ -64,6 +62,7 @@ class MapSink(EndlessSink):
     ) -> None:
         super().__init__(changed=changed)
         self._settings = settings
+        self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=True, transform=settings.transform)
         self._shard = shard
         self._client = client
         self._find_start = find_start
@@ -146,18 +145,18 @@ class MapSink(EndlessSink):
             raise self.failure
         if self._seat is not None:
             self._seat.is_behind = delivery.covered.end_offset < delivery.end_offset
-        if self._settings.stamps_times:
-            stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
-            delivery = replace(delivery, batches=stamps)
-        untouched = self._take_untouched(delivery)
-        for item in neighbours_joined(
-            join_messages(delivery.batches[untouched:]),
-            batch_bytes_max=self._settings.batch_bytes_max,
-            packs=True,
-            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+        for piece in self._route.pieces(
+            delivery.batches,
+            position=self._next_offset,
+            covered_end=delivery.covered.end_offset,
+            now_ms=int(self._clock.now_seconds() * 1000),
         ):
-            self._take(item, delivery)
-        self._pass_over(delivery.covered.end_offset)
+            if piece.leader_epoch >= 0:
+                self._leader_epoch = piece.leader_epoch
+            if isinstance(piece, DataPiece):
+                self._take(piece, delivery.frame)
+            else:
+                self._take_gap(piece)
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
@@ -203,83 +202,42 @@ class MapSink(EndlessSink):
 
     # --- taking -------------------------------------------------------------------------------------------
 
-    def _take_untouched(self, delivery: Delivery) -> int:
-        """Queues the batches at the head that go on as they are, and returns how many."""
-        taken = 0
-        for item in delivery.batches:
-            if not goes_untouched(item, self._next_offset, self._settings.batch_bytes_max):
-                break
-            header = item.batch.header
-            if header.leader_epoch >= 0:
-                self._leader_epoch = header.leader_epoch
-            offsets = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
-            self._queue(item.batch, offsets, (offsets,), header.max_timestamp, UNTOUCHED_REASON, delivery.frame)
-            taken += 1
-        return taken
-
-    def _take(self, item: ClassifiedBatch | Neighbours, delivery: Delivery) -> None:
-        last = item.items[-1] if isinstance(item, Neighbours) else item
-        header = last.batch.header
-        if header.leader_epoch >= 0:
-            self._leader_epoch = header.leader_epoch
-        if last.path == Path.SKIP:
-            self._pass_over(header.next_offset)
-            self.progress.batches[f"{last.path}:{last.reason}"] += 1
-            return
-        for piece in pieces_of(
-            item,
-            position=self._next_offset,
-            end_offset=header.next_offset,
-            batch_bytes_max=self._settings.batch_bytes_max,
-            packs=True,
-            keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
-        ):
-            if isinstance(piece, DataPiece):
-                self._queue_piece(piece, delivery)
-            else:
-                self._pass_over(piece.offsets.end_offset)
-
-    def _queue_piece(self, piece: DataPiece, delivery: Delivery) -> None:
-        frame = delivery.frame if piece.is_in_frame else None
-        reason = f"{piece.path}:{piece.reason}"
-        self._queue(piece.batch, piece.offsets, piece.runs, piece.max_timestamp_ms, reason, frame)
-
-    def _queue(
-        self,
-        batch: Batch,
-        offsets: OffsetRange,
-        runs: tuple[OffsetRange, ...],
-        max_timestamp_ms: int,
-        reason: str,
-        frame: PinnedFrame | None,
-    ) -> None:
+    def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
         assert self._seat is not None
-        if frame is not None:
+        frame: PinnedFrame | None = None
+        if piece.is_in_frame:
+            frame = of_delivery
             frame.pin()
-        records = sum(map(len, runs))
+        batch, end_offset, max_timestamp_ms = piece.batch, piece.end_offset, piece.max_timestamp_ms
+        records = batch.header.record_count
         size_bytes = len(batch.view)
         append = MapAppend(
             header=batch.header,
             data=batch.view,
             size_bytes=size_bytes,
             expected_offset=-1,
-            end_offset=offsets.end_offset,
+            end_offset=end_offset,
             records=records,
-            reason=reason,
+            reason=piece.counted_as,
             max_timestamp_ms=max_timestamp_ms,
             frame=frame,
             seat=self._seat,
-            start_offset=offsets.start_offset,
-            runs=runs,
+            start_offset=piece.start_offset,
+            runs=piece.runs,
             leader_epoch=self._leader_epoch,
         )
-        self._note_absent(offsets.end_offset - self._next_offset - records)
-        self._next_offset = offsets.end_offset
+        self._note_absent(end_offset - self._next_offset - records)
+        self._next_offset = end_offset
         self._queued_bytes += size_bytes
         self._queued += 1
         self.progress.saw_timestamps(batch.header.first_timestamp, max_timestamp_ms)
         self._seat.leader_epoch = self._leader_epoch
         self._shard.take(self._seat, append)
+
+    def _take_gap(self, piece: GapPiece) -> None:
+        self._pass_over(piece.end_offset)
+        if piece.is_batch:
+            self.progress.batches[f"{Path.SKIP}:{piece.reason}"] += 1
 
     def _pass_over(self, end_offset: int) -> None:
         """Moves on over offsets without a record."""

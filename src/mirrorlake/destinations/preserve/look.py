@@ -55,7 +55,7 @@ def tail_check_of(
         settings.destination,
         source_is_compacted=settings.source_is_compacted,
         destination_is_compacted=settings.destination_is_compacted,
-        compares_timestamps=settings.keeps_log_append_time,
+        transform=settings.transform,
     )
 
 

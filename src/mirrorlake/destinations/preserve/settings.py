@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
 
 
@@ -59,6 +60,11 @@ class PreserveSettings:
     not_owner_because: str = ""
     keeps_log_append_time: bool = True
     stamps_times: bool = False
+
+    @property
+    def transform(self) -> Transform:
+        """What the copy changes of records."""
+        return transform_of(keeps_log_append_time=self.keeps_log_append_time, stamps_times=self.stamps_times)
 
     @property
     def keeps_source_time(self) -> bool | None:

@@ -18,19 +18,18 @@ claim starts again from 1. Nothing is ever sent after the lease's deadline.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
-from mirrorlake.destinations.neighbours import UNTOUCHED_REASON, goes_untouched, neighbours_joined
-from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
+from mirrorlake.destinations.pieces import DataPiece, GapPiece
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers, own_ids
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept
-from mirrorlake.destinations.stamping import stamped
+from mirrorlake.destinations.route import Route
 from mirrorlake.destinations.transactions.claim import Claim, ClaimReader
 from mirrorlake.destinations.transactions.gap_cost import fill_seconds
 from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
@@ -55,8 +54,6 @@ QUEUE_BYTES_MAX = 8 << 20
 STATE_AGE_MS_MAX = 12 * 3600 * 1000
 """Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
 timestamps, so after batches older than this the state may be gone at the next check."""
-
-NO_LIMIT = 1 << 62
 
 
 @dataclass(slots=True)
@@ -110,6 +107,7 @@ class PreserveSink(EndlessSink):
         self._clock = clock
         self._fill_from = fill_from_seconds
         self._crash_point = crash_point
+        self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=False, transform=settings.transform)
         self._needs_tail_check = settings.needs_tail_check
         self._claim: Claim | None = None
         self._channel: AppendChannel | None = None
@@ -205,61 +203,31 @@ class PreserveSink(EndlessSink):
             # The owner before may have died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
         try:
-            if self._settings.stamps_times:
-                stamps = stamped(delivery.batches, int(self._clock.now_seconds() * 1000))
-                delivery = replace(delivery, batches=stamps)
-            untouched = self._take_untouched(delivery)
-            for item in neighbours_joined(
-                join_messages(delivery.batches[untouched:]),
-                batch_bytes_max=self._settings.batch_bytes_max,
-                packs=False,
-                keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
+            for piece in self._route.pieces(
+                delivery.batches,
+                position=self._next_offset,
+                covered_end=delivery.covered.end_offset,
+                now_ms=int(self._clock.now_seconds() * 1000),
             ):
-                for piece in pieces_of(
-                    item,
-                    position=self._next_offset,
-                    end_offset=NO_LIMIT,
-                    batch_bytes_max=self._settings.batch_bytes_max,
-                    packs=False,
-                    keeps_log_append_time=self._settings.keeps_log_append_time or self._settings.stamps_times,
-                ):
-                    if isinstance(piece, DataPiece):
-                        self._take_piece(piece, delivery)
-                    else:
-                        self._take_gap(piece)
-            if delivery.covered.end_offset > self._next_offset:
-                rest = OffsetRange(start_offset=self._next_offset, end_offset=delivery.covered.end_offset)
-                self._take_gap(GapPiece(offsets=rest, reason="no batch covers them"))
+                if isinstance(piece, DataPiece):
+                    self._take(piece, delivery.frame)
+                else:
+                    self._take_gap(piece)
         except RecordTooLargeError as error:
             raise self._too_large(error) from error
         finally:
             self._send()  # what came before is right where it is
 
-    def _take_untouched(self, delivery: Delivery) -> int:
-        """Queues the batches at the head that go on as they are, and returns how many."""
-        taken = 0
-        for item in delivery.batches:
-            if not goes_untouched(item, self._next_offset, self._settings.batch_bytes_max):
-                break
-            header = item.batch.header
-            self._take(item.batch, header.next_offset, header.max_timestamp, UNTOUCHED_REASON, delivery.frame)
-            taken += 1
-        return taken
-
-    def _take_piece(self, piece: DataPiece, delivery: Delivery) -> None:
-        frame = delivery.frame if piece.is_in_frame else None
-        reason = f"{piece.path}:{piece.reason}"
-        self._take(piece.batch, piece.offsets.end_offset, piece.max_timestamp_ms, reason, frame)
-
-    def _take(
-        self, batch: Batch, end_offset: int, max_timestamp_ms: int, reason: str, frame: PinnedFrame | None
-    ) -> None:
+    def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
+        batch, end_offset, max_timestamp_ms = piece.batch, piece.end_offset, piece.max_timestamp_ms
         header = batch.header
-        if frame is not None:
+        frame: PinnedFrame | None = None
+        if piece.is_in_frame:
             if self._fills_queued:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
-                batch, frame = batch._replace(view=memoryview(bytearray(batch.view))), None
+                batch = batch._replace(view=memoryview(bytearray(batch.view)))
             else:
+                frame = of_delivery
                 frame.pin()
         if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
             gap.timestamp_ms = max_timestamp_ms  # a record's; the header's base may be a delete horizon
@@ -272,7 +240,7 @@ class PreserveSink(EndlessSink):
                 expected_offset=self._next_offset,
                 end_offset=end_offset,
                 records=header.record_count,
-                reason=reason,
+                reason=piece.counted_as,
                 max_timestamp_ms=max_timestamp_ms,
                 frame=frame,
             )

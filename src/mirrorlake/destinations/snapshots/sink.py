@@ -34,9 +34,9 @@ from mirrorlake.destinations.archive.filling import decoded
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.route import with_records
 from mirrorlake.destinations.snapshots.view import Base, OpenSnapshot
 from mirrorlake.errors import PositionMovedError
-from mirrorlake.kafka.records.batches import Path
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -198,7 +198,7 @@ class SnapshotSink(CuttingSink):
         self._check_leader(delivery)
         if self._needs_every_offset:
             self._check_dense(delivery)
-        data = [item.batch for item in delivery.batches if item.path != Path.SKIP]
+        data = with_records(delivery.batches)
         parts = decoded(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         for number, (columns, end) in enumerate(parts):
             self._check_wanted()
