@@ -29,7 +29,7 @@ REQUEST_BYTES_MAX = 8 << 20
 _NO_DATA = memoryview(b"")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Append:
     """One batch on its way: its frame is pinned until the answer is read.
 

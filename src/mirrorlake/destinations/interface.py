@@ -13,7 +13,7 @@ from typing import Protocol
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
-from mirrorlake.kafka.records.batches import Batch
+from mirrorlake.kafka.records.batches import Batch, BatchHeader
 from mirrorlake.offsets import Gap, OffsetRange
 
 LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, inf)
@@ -135,6 +135,14 @@ class Progress:
         if self.first_timestamp_ms is None:
             self.first_timestamp_ms = last_ms if first_ms is None else first_ms
         self.last_timestamp_ms = max(last_ms, self.last_timestamp_ms or last_ms)
+
+    def saw_batch(self, header: BatchHeader) -> None:
+        """Widens the span of record timestamps seen by those of a batch."""
+        last_ms = header.max_timestamp
+        if self.first_timestamp_ms is None:
+            self.saw_timestamps(header.first_timestamp, last_ms)
+        elif self.last_timestamp_ms is None or last_ms > self.last_timestamp_ms:
+            self.last_timestamp_ms = last_ms
 
 
 class PartitionSink(Protocol):

@@ -5,7 +5,6 @@ So where many small ones follow one another, their records go on in one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.kafka.records.batches import COMPACTED, DENSE, LOG_APPEND_TIME, BatchHeader, Codec, Path
@@ -38,11 +37,8 @@ JOINED_BYTES_MAX = 256 << 10
 _REASONS = frozenset({DENSE.reason, COMPACTED.reason, LOG_APPEND_TIME.reason})
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Small v2 data batches of one compression, in the order of their offsets, that go on as one; never empty."""
-
-    items: Sequence[ClassifiedBatch]
+Neighbours = Sequence[ClassifiedBatch]
+"""Small v2 data batches of one compression, in the order of their offsets, that go on as one; never empty."""
 
 
 def neighbours_joined(
@@ -92,4 +88,4 @@ def _is_small(item: ClassifiedBatch, *, is_rewritten: bool) -> bool:
 
 
 def _together(waiting: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch | Neighbours]:
-    return waiting if len(waiting) < JOINED_BATCHES_MIN else (Neighbours(waiting),)
+    return waiting if len(waiting) < JOINED_BATCHES_MIN else (tuple(waiting),)

@@ -108,6 +108,9 @@ class GapPiece:
         return self.reason not in _HOLES
 
 
+Piece = DataPiece | GapPiece
+"""What a destination does for a range of the source's offsets: append a batch, or nothing."""
+
 JOINED_MESSAGES_MAX = 1000
 JOINED_BYTES_MAX = 512 * 1024
 """How many messages of an old format, and how many bytes of them, become one batch: about half of what brokers take by
@@ -163,7 +166,7 @@ def pieces_of(
     batch_bytes_max: int,
     packs: bool,
     keeps_log_append_time: bool = True,
-) -> Iterator[DataPiece | GapPiece]:
+) -> Iterator[Piece]:
     """Yields pieces that account for ``[position, min(next offset of the batch, end_offset))`` without a hole.
 
     Neighbours become one piece of data, or where that cannot be, pieces one by one as if they had come so. Nothing
@@ -186,9 +189,9 @@ def pieces_of(
         CorruptBatchError: the records are not right; with the batch's base offset. Nothing has been yielded of it
             but the gap before.
     """
-    if isinstance(item, Neighbours):
+    if not isinstance(item, ClassifiedBatch):
         return _neighbours_pieces(
-            item.items,
+            item,
             start=position,
             end=end_offset,
             limit=batch_bytes_max,
@@ -207,21 +210,17 @@ def pieces_of(
         and not (keeps_log_append_time and header.is_log_append_time)
     )
     if is_raw and header.base_offset == position:
-        return iter((as_it_is(item.batch),))
+        return iter((as_it_is(item.batch, header, header.next_offset),))
     return _pieces(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
 
 
-def as_it_is(batch: Batch) -> DataPiece:
-    """Returns a dense batch of the fetch answer as a piece."""
-    header = batch.header
-    start_offset = header.base_offset
+def as_it_is(batch: Batch, header: BatchHeader, end_offset: int) -> DataPiece:
+    """Returns a dense batch of the fetch answer, with that header and end, as a piece."""
     # By position: it is made for every large batch.
-    return DataPiece(batch, start_offset, start_offset + header.record_count, None, True, AS_IT_IS, header.leader_epoch)
+    return DataPiece(batch, header.base_offset, end_offset, None, True, AS_IT_IS, header.leader_epoch)
 
 
-def _pieces(
-    item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool
-) -> Iterator[DataPiece | GapPiece]:
+def _pieces(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool) -> Iterator[Piece]:
     batch, codec, epoch = item.batch, item.batch.header.codec, item.batch.header.leader_epoch
     end = min(end, batch.header.next_offset)
     if start >= end:
@@ -238,7 +237,7 @@ def _pieces(
         if start >= end:
             return
     if is_raw:
-        yield as_it_is(item.batch)
+        yield as_it_is(item.batch, header, header.next_offset)
         return
     reason = item.reason if item.path == Path.RECORDS else _reason(header, start, end, limit)
     opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)
@@ -254,8 +253,8 @@ def _pieces(
 
 
 def _neighbours_pieces(
-    items: Sequence[ClassifiedBatch], *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
-) -> Iterator[DataPiece | GapPiece]:
+    items: Neighbours, *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
+) -> Iterator[Piece]:
     base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
     epoch = items[-1].batch.header.leader_epoch
     piece = _joined_piece(items, limit) if base_offset >= start and next_offset <= end else None
@@ -280,7 +279,7 @@ def _neighbours_pieces(
         yield _gap(piece.end_offset, next_offset, NO_RECORD, epoch)
 
 
-def _joined_piece(items: Sequence[ClassifiedBatch], limit: int) -> DataPiece | None:
+def _joined_piece(items: Neighbours, limit: int) -> DataPiece | None:
     """Returns the records of neighbours as one piece; None where it would be too large, or one of them is not right.
 
     What is wrong with one of them is then found out, or left to the destination's broker, when it goes by itself.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.neighbours import NOT_JOINED_BYTES_MIN, neighbours_joined
-from mirrorlake.destinations.pieces import NOT_COVERED, DataPiece, GapPiece, as_it_is, join_messages, pieces_of
+from mirrorlake.destinations.pieces import NOT_COVERED, GapPiece, Piece, as_it_is, join_messages, pieces_of
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
 from mirrorlake.offsets import OffsetRange
@@ -43,7 +43,7 @@ class Route:
 
     def pieces(
         self, items: Sequence[ClassifiedBatch], *, position: int, covered_end: int, now_ms: int = 0
-    ) -> Iterator[DataPiece | GapPiece]:
+    ) -> Iterator[Piece]:
         """Yields pieces that account for ``[position, covered_end)`` in order, without a hole and none twice.
 
         The pieces are made as they are asked for, from the bytes of the fetch answer, which must stay where they are
@@ -73,9 +73,8 @@ class Route:
                 or not NOT_JOINED_BYTES_MIN <= header.batch_bytes <= limit
             ):
                 break
-            piece = as_it_is(item.batch)
-            yield piece
-            position = piece.end_offset
+            position += header.record_count
+            yield as_it_is(item.batch, header, position)
             taken += 1
         if taken < len(items):
             for piece_of_rest in self._rest(items[taken:], position):
@@ -84,7 +83,7 @@ class Route:
         if covered_end > position:
             yield GapPiece(offsets=OffsetRange(start_offset=position, end_offset=covered_end), reason=NOT_COVERED)
 
-    def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[DataPiece | GapPiece]:
+    def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[Piece]:
         limit, packs, keeps = self.batch_bytes_max, self.packs, self.transform.sets_times
         for item in neighbours_joined(
             join_messages(items), batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps

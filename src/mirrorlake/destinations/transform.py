@@ -43,10 +43,10 @@ class Transform:
     def batches(self, items: Sequence[ClassifiedBatch], *, now_ms: int) -> Sequence[ClassifiedBatch]:
         """Returns the items of a delivery in order, those with records as they are to be copied.
 
-        There are two ways to change a batch. It may be patched: another of the same length and the same offsets,
-        ``raw`` as it was, goes on as it is. Or it is called ``records``: then its records go on in new batches, as its
-        header and bytes have them now. No item goes, and none comes: what a batch loses is a hole in it. The bytes that
-        were given stay as they are, as another destination may be given the same.
+        There are two ways to change a batch. It may be patched: another of the same length and the same offsets, its
+        checksum right, ``raw`` as it was, goes on as it is. Or it is called ``records``: then its records go on in new
+        batches, as its header and bytes have them now. No item goes, and none comes: what a batch loses is a hole in
+        it. The bytes that were given stay as they are, as another destination may be given the same.
 
         Args:
             items: as they were classified.

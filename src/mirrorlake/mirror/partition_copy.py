@@ -5,37 +5,23 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from mirrorlake.destinations.interface import ENDLESS, ClassifiedBatch, Delivery, PartitionSink
+from mirrorlake.destinations.interface import ENDLESS, Delivery, PartitionSink
 from mirrorlake.errors import (
-    BatchTooLargeError,
-    BrokerNotReadyError,
-    CorruptBatchError,
     MirrorlakeError,
     OutcomeUnknownError,
-    PermanentError,
     SourceTruncatedError,
 )
 from mirrorlake.kafka.control.holes import TailHole
-from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
-from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
 from mirrorlake.mirror.reader import PinnedAnswer
+from mirrorlake.mirror.source_answer import check_answer, classified, placed
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 OFFSET_OUT_OF_RANGE = 1
-OTHER_TOPIC = frozenset({100, 103})
-"""Nobody knows a topic of that id any more, or what has its name has another one."""
 CLAIM_AGAIN_SECONDS = 0.02
-
-NO_LIMIT = 1 << 62
-
-
-def _starts_at(header: BatchHeader, position: int) -> int:
-    """Returns the first offset a batch may have a record at, as far as its header tells."""
-    return position if header.is_old_wrapper else header.base_offset
 
 
 class PartitionCopy:
@@ -75,7 +61,7 @@ class PartitionCopy:
         self._errors: dict[int, MirrorlakeError] = {}
         self.steps = 0  # deliveries handed over
         self._sinks = list(sinks)
-        self._end_offset = NO_LIMIT if end_offset is None else end_offset
+        self._end_offset = ENDLESS if end_offset is None else end_offset
         self._reader_changed = changed
         self._inbox: deque[tuple[Delivery, PinnedAnswer]] = deque()
         self._next_offset = sinks[0].next_offset
@@ -162,7 +148,8 @@ class PartitionCopy:
             self._wake.set()
             return
         try:
-            delivery = self._delivery(answer, frame, is_quiet=is_quiet)
+            check_answer(answer, self.source, position=self._next_offset, topic_id=self.topic_id)
+            delivery = self._delivery(answer, frame, tail_end=self._tail_end(answer, is_quiet=is_quiet))
         except MirrorlakeError as error:
             self._unreadable = error
             self._wake.set()
@@ -370,7 +357,7 @@ class PartitionCopy:
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
         if sink not in self._sinks:
             return  # the source failed while the sink was waited for: that came first
-        self._errors[id(sink)] = self._placed(error)
+        self._errors[id(sink)] = placed(error, self.source)
         self._sinks.remove(sink)
         sink.abandon()
         if not self._sinks:
@@ -381,20 +368,6 @@ class PartitionCopy:
     def _fail_all(self, error: MirrorlakeError) -> None:
         for sink in list(self._sinks):
             self._end(sink, error)
-
-    def _placed(self, error: MirrorlakeError) -> MirrorlakeError:
-        """Names the source in an error of its bytes, which know no more than their offset."""
-        if isinstance(error, BatchTooLargeError):
-            message = f"source {self.source}: {error.message}"
-            return BatchTooLargeError(message, hint=error.hint, **{"source": str(self.source), **error.facts})
-        if not isinstance(error, CorruptBatchError) or "code" in error.facts:
-            return error
-        return CorruptBatchError(
-            f"source {self.source}: {error.message}",
-            hint="nothing was copied from there on; let kafka-dump-log.sh show the segment, then bring the batch back "
-            "from another replica, or delete the records up to it (kafka-delete-records.sh)",
-            **{"topic": self.source.topic, "partition": self.source.partition, **error.facts},
-        )
 
     def _tail_end(self, answer: FetchedPartition, *, is_quiet: bool) -> int:
         """Returns where a tail without a batch ends; the asked offset where there is none, or it is not proven."""
@@ -407,20 +380,8 @@ class PartitionCopy:
             return min(end, self._end_offset)
         return self._next_offset
 
-    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> Delivery:
-        what = f"fetch of source {self.source} at offset {self._next_offset}"
-        if answer.error_code in OTHER_TOPIC:
-            raise BrokerNotReadyError(
-                f"{what} was refused: the topic of id {self.topic_id} is gone, deleted or made again under its name",
-                hint="which of them is looked at before the next fetch; nothing of another topic was taken",
-                topic=self.source.topic,
-                partition=self.source.partition,
-                code=answer.error_code,
-            )
-        if answer.error_code:
-            raise error_for(answer.error_code, what=what, topic=self.source.topic, partition=self.source.partition)
-        position = self._tail_end(answer, is_quiet=is_quiet)
-        batches, position = self._classified(answer, position)
+    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, tail_end: int) -> Delivery:
+        batches, position = classified(answer, tail_end, end_offset=self._end_offset)
         return Delivery(
             covered=OffsetRange(start_offset=self._next_offset, end_offset=max(position, self._next_offset)),
             batches=batches,
@@ -429,56 +390,3 @@ class PartitionCopy:
             end_offset=answer.last_stable_offset,
             leader_epoch=self.leader_epoch,
         )
-
-    def _classified(self, answer: FetchedPartition, position: int) -> tuple[list[ClassifiedBatch], int]:
-        """Returns the batches of an answer from ``position`` on, and the position after them.
-
-        Step by step for all of them, not batch by batch: reading 128 KiB for a checksum leaves little of what the
-        steps before and after it had in the processor's cache.
-
-        Raises:
-            MirrorlakeError: the first batch is not right. Those before one that is not are right: they are returned,
-                and the next fetch begins with it.
-        """
-        walked, trouble = _walk_and_verify(answer.records, self._end_offset)
-        aborted = AbortedTransactions(answer.aborted)
-        batches: list[ClassifiedBatch] = []
-        try:
-            for batch in walked:
-                header = batch.header
-                if _starts_at(header, position) >= self._end_offset:
-                    return batches, self._end_offset  # nothing is left of the offsets between
-                found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
-                if header.last_offset < position:
-                    continue
-                batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
-                position = header.next_offset
-        except PermanentError as error:
-            trouble = error
-        if trouble is not None and not batches:
-            raise trouble
-        return batches, position
-
-
-def _walk_and_verify(records: memoryview, end_offset: int) -> tuple[list[Batch], PermanentError | None]:
-    """Returns the whole batches before the first that is not right, and what is wrong with that one.
-
-    The first that begins at ``end_offset`` or above is returned with its checksum not looked at; none after it.
-    """
-    walked: list[Batch] = []
-    trouble: PermanentError | None = None
-    try:
-        for batch in walk(records):
-            walked.append(batch)
-            if _starts_at(batch.header, 0) >= end_offset:
-                break
-    except PermanentError as error:
-        trouble = error
-    for number, batch in enumerate(walked):
-        if _starts_at(batch.header, 0) >= end_offset:
-            break
-        try:
-            verify_crc(batch)
-        except PermanentError as error:
-            return walked[:number], error
-    return walked, trouble

@@ -69,7 +69,7 @@ def grouped(
 
 def counts(groups: list[ClassifiedBatch | Neighbours]) -> list[int]:
     """How many batches become one each time; 1 for a batch that goes by itself."""
-    return [len(each.items) if isinstance(each, Neighbours) else 1 for each in groups]
+    return [1 if isinstance(each, ClassifiedBatch) else len(each) for each in groups]
 
 
 def pieces(

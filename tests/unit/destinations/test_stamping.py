@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import Neighbours, neighbours_joined
+from mirrorlake.destinations.neighbours import neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
 from mirrorlake.destinations.stamping import stamped
 from mirrorlake.kafka.records.batches import (
@@ -40,7 +40,7 @@ def copied(items: list[ClassifiedBatch], *, packs: bool = True) -> list[Sample]:
     position = 0  # a wrapper's own offset is that of its last message
     joined = neighbours_joined(join_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
     for each in joined:
-        last = each.items[-1] if isinstance(each, Neighbours) else each
+        last = each if isinstance(each, ClassifiedBatch) else each[-1]
         for piece in pieces_of(each, position=position, end_offset=NO_END, batch_bytes_max=MEBIBYTE, packs=packs):
             if isinstance(piece, DataPiece):
                 assert not piece.batch.header.is_log_append_time, "no broker takes that of a producer"

@@ -230,7 +230,7 @@ class MapSink(EndlessSink):
         self._next_offset = end_offset
         self._queued_bytes += size_bytes
         self._queued += 1
-        self.progress.saw_timestamps(batch.header.first_timestamp, max_timestamp_ms)
+        self.progress.saw_batch(batch.header)
         self._seat.leader_epoch = self._leader_epoch
         self._shard.take(self._seat, append)
 

@@ -21,29 +21,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
+from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.pieces import DataPiece, GapPiece
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers, own_ids
+from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
-from mirrorlake.destinations.record_clock import is_expected, times_kept
 from mirrorlake.destinations.route import Route
 from mirrorlake.destinations.transactions.claim import Claim, ClaimReader
-from mirrorlake.destinations.transactions.gap_cost import fill_seconds
 from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
 from mirrorlake.errors import (
     MirrorlakeError,
-    MisalignedError,
-    NotOwnerError,
     OutcomeUnknownError,
-    PositionMovedError,
     RecordTooLargeError,
-    SourceGapError,
 )
 from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
-from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -214,46 +208,47 @@ class PreserveSink(EndlessSink):
                 else:
                     self._take_gap(piece)
         except RecordTooLargeError as error:
-            raise self._too_large(error) from error
+            raise too_large(error, self._settings) from error
         finally:
             self._send()  # what came before is right where it is
 
     def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
-        batch, end_offset, max_timestamp_ms = piece.batch, piece.end_offset, piece.max_timestamp_ms
-        header = batch.header
+        header, data = piece.batch
+        end_offset, max_timestamp_ms = piece.end_offset, header.max_timestamp
         frame: PinnedFrame | None = None
         if piece.is_in_frame:
             if self._fills_queued:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
-                batch = batch._replace(view=memoryview(bytearray(batch.view)))
+                data = memoryview(bytearray(data))
             else:
                 frame = of_delivery
                 frame.pin()
         if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
             gap.timestamp_ms = max_timestamp_ms  # a record's; the header's base may be a delete horizon
-        size_bytes = len(batch.view)
+        size_bytes = len(data)
         self._queue.append(
+            # By position: one is made for every batch.
             Append(
-                header=header,
-                data=batch.view,
-                size_bytes=size_bytes,
-                expected_offset=self._next_offset,
-                end_offset=end_offset,
-                records=header.record_count,
-                reason=piece.counted_as,
-                max_timestamp_ms=max_timestamp_ms,
-                frame=frame,
+                header,
+                data,
+                size_bytes,
+                self._next_offset,
+                end_offset,
+                header.record_count,
+                piece.counted_as,
+                max_timestamp_ms,
+                frame,
             )
         )
         self._queued_bytes += size_bytes
         self._next_offset = end_offset
         self._last_timestamp_ms = max_timestamp_ms
-        self.progress.saw_timestamps(header.first_timestamp, max_timestamp_ms)
+        self.progress.saw_batch(header)
         self._idle.clear()
 
     def _take_gap(self, piece: GapPiece) -> None:
         if self._settings.gap_fill is GapFill.REFUSE:
-            raise self._refused(piece)
+            raise gap_refused(piece, self._settings)
         self._queue_fill(_Fill(Gap(offsets=piece.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
 
     def _queue_fill(self, fill: _Fill) -> None:
@@ -284,7 +279,7 @@ class PreserveSink(EndlessSink):
         if not (is_new or self._settings.skips_truncated):
             return False
         if len(offsets) > self._settings.gap_fill_offsets_max:
-            raise self._too_long(offsets)
+            raise too_long(offsets, self._settings)
         self._fillers_end = 0
         self._queue_fill(_Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
         self._send()
@@ -360,14 +355,8 @@ class PreserveSink(EndlessSink):
         Raises:
             NotOwnerError: this process could not take the mirror over.
         """
-        if reason := self._settings.not_owner_because:
-            raise NotOwnerError(
-                f"source {self._settings.source} has no records at offsets {fill.gap.offsets}, and only the owner "
-                f"of the mirror may fill them in {self._settings.destination}; this process could not become it: "
-                f"{reason}",
-                hint="remove what stands in the way; copying goes on by itself within seconds",
-                position=fill.gap.offsets.start_offset,
-            )
+        if self._settings.not_owner_because:
+            raise not_owner(fill.gap.offsets, self._settings)
         if self._fill_from >= self._filler.until_seconds:
             return False
         await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))
@@ -451,48 +440,12 @@ class PreserveSink(EndlessSink):
         self._let_go(append)
         if answer.error_code or answer.base_offset != append.expected_offset:
             self._filler.distrust()
-        if answer.error_code:
-            self._fail(
-                error_for(
-                    answer.error_code,
-                    what=f"append{size_said(append, answer)} to destination {self._settings.destination} at offset "
-                    f"{append.expected_offset}" + (f": {answer.error_message}" if answer.error_message else ""),
-                    topic=self.topic,
-                    partition=self.partition,
-                )
-            )
-        elif answer.base_offset < append.expected_offset:
-            self._fail(
-                PositionMovedError(
-                    f"destination {self._settings.destination} answered offset {answer.base_offset} for "
-                    f"{append.expected_offset}: another writer of this mirror had sent the same sequence"
-                )
-            )
-        elif answer.base_offset > append.expected_offset:
-            self._fail(
-                MisalignedError(
-                    f"destination {self._settings.destination} is misaligned: the records of source offset "
-                    f"{append.expected_offset} landed at {answer.base_offset}, so somebody else wrote there",
-                    hint="stop the other writer, then delete and re-create the destination topic",
-                    expected_offset=append.expected_offset,
-                    found_offset=answer.base_offset,
-                )
-            )
-        elif not is_expected(answer.log_append_time_ms, keeps_source_time=self._settings.keeps_source_time):
-            self._fail(self._other_clock(append))
+        refusal = answer_refused(answer, append, self._settings)
+        if refusal is not None:
+            self._fail(refusal)
         elif self.failure is None:
             self._accepted(append)
         self._after_answer()
-
-    def _other_clock(self, append: Append) -> MirrorlakeError:
-        """Returns what it means that the answer speaks of another clock than ``timestamp-mode``."""
-        if not self._settings.keeps_log_append_time:
-            return times_kept(self._settings.destination, append.expected_offset)
-        # That may be the time of a batch the broker knew already: what was stored tells, and the tail check reads it.
-        return OutcomeUnknownError(
-            f"destination {self._settings.destination} may have given the record at offset {append.expected_offset} "
-            "its own time; it is looked at"
-        )
 
     def answer_lost(self, append: Append, error: MirrorlakeError) -> None:
         """The batch may be there, or still come: claim again, compare the tail, and fill no gap under this identity."""
@@ -550,36 +503,3 @@ class PreserveSink(EndlessSink):
                 item.let_go()
         self._queue.clear()
         self._fills_queued = 0
-
-    # --- refusals -----------------------------------------------------------------------------------------
-
-    def _refused(self, piece: GapPiece) -> MirrorlakeError:
-        start, end = piece.offsets.start_offset, piece.offsets.end_offset
-        return SourceGapError(
-            f"source {self._settings.source} has no record at offsets {start}…{end - 1} ({piece.reason}), so "
-            f"destination {self._settings.destination} cannot get equal offsets past {start}",
-            hint="use `gap-fill: markers`, `gap-fill: filler` or `offsets: map`, or send this topic to an archive "
-            "destination, which records gaps",
-            position=start,
-            gap_end=end,
-        )
-
-    def _too_long(self, offsets: OffsetRange) -> MirrorlakeError:
-        minutes = fill_seconds(len(offsets), GapFill.FILLER) / 60
-        return SourceGapError(
-            f"source {self._settings.source} starts at offset {offsets.end_offset}: destination "
-            f"{self._settings.destination} would have to be filled by {len(offsets)} offsets from "
-            f"{offsets.start_offset} on, about {minutes:.0f} minutes",
-            hint="raise `gap-fill-max-offsets` of the destination, or use `offsets: map`",
-            position=offsets.start_offset,
-            log_start=offsets.end_offset,
-        )
-
-    def _too_large(self, error: RecordTooLargeError) -> MirrorlakeError:
-        return RecordTooLargeError(
-            f"source {self._settings.source}: {error.message}; destination topic {self.topic} takes "
-            f"{self._settings.batch_bytes_max} bytes",
-            hint=f"raise max.message.bytes of {self.topic} to at least {error.facts['bytes']}, and segment.bytes where "
-            "that is lower",
-            **error.facts,
-        )
