@@ -148,17 +148,10 @@ def _variables_table() -> str:
 def _unavailable_table() -> str:
     rows = []
     for row in UNAVAILABLE:
-        if row.values:
-            what = ", ".join(f"`{value}`" for value in row.values)
-        else:
-            what = f"anything but `{row.allowed[0]}`" if row.allowed else "any value"
-        rows.append((f"`{_pattern(row.where)}`", what, row.remedy))
+        what = f"anything but `{row.allowed[0]}`" if row.allowed else "any value"
+        rows.append((f"`{'.'.join(row.where)}`", what, row.remedy))
     table = _table(("field", "refused", "instead"), rows)
     return "## Not available in this version\n\nKnown, checked, and then refused by name, never ignored.\n\n" + table
-
-
-def _pattern(where: tuple[str, ...]) -> str:
-    return ".".join(where).replace("mirrors.*", "mirrors[]").replace("destinations.*", "destinations[]")
 
 
 def _kind(field: FieldInfo) -> str:

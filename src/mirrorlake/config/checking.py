@@ -1,5 +1,6 @@
 """Puts a part of the file through its model, and says in our words what the model did not like."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TypeVar, get_args
 
@@ -9,11 +10,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.problems import FieldPath, Place, ProblemList
-from mirrorlake.config.reading import ALREADY_REPORTED, REFUSED, found, suggestion
+from mirrorlake.config.reading import ALREADY_REPORTED, REFUSED, found, no_choice, suggestion
 from mirrorlake.config.section import Section
 
 _NATIVE_ONLY = ("clusters", "stores")
 S = TypeVar("S", bound=Section)
+_QUOTED = re.compile("'([^']*)'")
+"""A word of an enumeration, as pydantic lists them."""
 
 _HABITS = {
     "max-offsets": "max-records",
@@ -121,7 +124,7 @@ def _note(
     where = document.place((*path, *detail["loc"]))
     context = detail.get("ctx", {})
     match detail["type"]:
-        case kind if kind == ALREADY_REPORTED:
+        case kind if kind == ALREADY_REPORTED or isinstance(detail["input"], UnsetText):
             return
         case kind if kind == REFUSED:
             problems.add(where, str(context["message"]), str(context["hint"]))
@@ -131,6 +134,9 @@ def _note(
             problems.add(where, "is not a known field", _nearest_field(model, detail["loc"]))
         case "model_type" | "dict_type" | "model_attributes_type":
             problems.add(where, f"expected a mapping, found {found(detail['input'])}")
+        case "enum":
+            words = _QUOTED.findall(context["expected"])
+            problems.add(where, *no_choice(words, detail["input"]))
         case "list_type":
             problems.add(where, f"expected a list, found {found(detail['input'])}", _list_hint(detail["input"]))
         case kind:

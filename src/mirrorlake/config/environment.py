@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pydantic_core import PydanticCustomError
 
+from mirrorlake.config.checking import note_refusal
 from mirrorlake.config.kinds import read_heartbeat, read_listen
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.reading import read_choice, read_text, refuse
@@ -88,36 +89,26 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         ConfigurationErrors: one problem per variable whose value cannot be read, naming the variable.
     """
     problems = ProblemList()
-    reader = _Variables(environ, problems)
+
+    def read(name: str, reader: Callable[[object], T]) -> T | None:
+        text = environ.get(name, "")
+        try:
+            return reader(text) if text else None
+        except PydanticCustomError as error:
+            note_refusal(error, Place(file="environment", line=0, column=0, field=name), problems)
+            return None
+
     environment = Environment(
-        log_level=reader.read("MIRRORLAKE_LOG_LEVEL", read_choice(LogLevel)) or LogLevel.INFO,
-        log_format=reader.read("MIRRORLAKE_LOG_FORMAT", read_choice(LogFormat)) or LogFormat.TEXT,
-        cache_folder=reader.read("MIRRORLAKE_CACHE", _folder),
-        metrics=reader.read("MIRRORLAKE_METRICS", lambda text: Override(listen=read_listen(text))),
-        heartbeat=reader.read("MIRRORLAKE_HEARTBEAT", lambda text: Override(seconds=read_heartbeat(text))),
-        v3_metrics_port=reader.read("MIRROR_V3_METRICS_PORT", _whole_number(65535)),
-        v3_heartbeat_seconds=reader.read("MIRROR_V3_HEARTBEAT_SECS", _whole_number(86400)),
+        log_level=read("MIRRORLAKE_LOG_LEVEL", read_choice(LogLevel)) or LogLevel.INFO,
+        log_format=read("MIRRORLAKE_LOG_FORMAT", read_choice(LogFormat)) or LogFormat.TEXT,
+        cache_folder=read("MIRRORLAKE_CACHE", _folder),
+        metrics=read("MIRRORLAKE_METRICS", lambda text: Override(listen=read_listen(text))),
+        heartbeat=read("MIRRORLAKE_HEARTBEAT", lambda text: Override(seconds=read_heartbeat(text))),
+        v3_metrics_port=read("MIRROR_V3_METRICS_PORT", _whole_number(65535)),
+        v3_heartbeat_seconds=read("MIRROR_V3_HEARTBEAT_SECS", _whole_number(86400)),
     )
     problems.raise_if_any()
     return environment
-
-
-class _Variables:
-    def __init__(self, environ: Mapping[str, str], problems: ProblemList) -> None:
-        self._environ = environ
-        self._problems = problems
-
-    def read(self, name: str, reader: Callable[[object], T]) -> T | None:
-        text = self._environ.get(name, "")
-        if not text:
-            return None
-        try:
-            return reader(text)
-        except PydanticCustomError as error:
-            context = error.context or {}
-            place = Place(file="environment", line=0, column=0, field=name)
-            self._problems.add(place, str(context.get("message")), str(context.get("hint", "")))
-            return None
 
 
 def _folder(value: object) -> Path:

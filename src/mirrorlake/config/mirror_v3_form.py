@@ -8,37 +8,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mirrorlake.config import section as fields
 from mirrorlake.config.native_form import CommonForm, DailyForm
-from mirrorlake.config.resolved import ArchiveFormat, RecreationPolicy, TimestampMode
-from mirrorlake.config.section import (
-    CompactionWord,
-    CompressionWord,
-    Endpoint,
-    FormatWord,
-    Name,
-    Override,
-    Partition,
-    Prefix,
-    RecreationWord,
-    Root,
-    Section,
-    ServersOrHosts,
-    Text,
-    TimestampModeWord,
-    Topic,
-    Trigger,
-    TruncationWord,
-    option,
-)
+from mirrorlake.config.resolved import ArchiveFormat, Compaction, RecreationPolicy, TimestampMode, TruncationPolicy
+from mirrorlake.config.section import Section, option
 from mirrorlake.page_compression import Compression
 
 
 class V3FlushForm(Section):
     """When a file is cut: whichever comes first. A very large number switches a trigger off."""
 
-    max_time_ms: Trigger = option(..., "Milliseconds since the first record that is not archived yet.")
-    max_bytes: Trigger = option(..., "Bytes of keys, values and headers, and 32 for each header.")
-    max_offsets: Trigger = option(..., "Records.")
+    max_time_ms: fields.Trigger = option(..., "Milliseconds since the first record that is not archived yet.")
+    max_bytes: fields.Trigger = option(..., "Bytes of keys, values and headers, and 32 for each header.")
+    max_offsets: fields.Trigger = option(..., "Records.")
     daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
 
 
@@ -46,8 +28,8 @@ class V3KafkaForm(Section):
     """Another Kafka cluster."""
 
     type: Literal["kafka"] = option(..., "Selects this kind of destination.")
-    bootstrap_servers: ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
-    timestamp_mode: TimestampModeWord = option(
+    bootstrap_servers: fields.ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
+    timestamp_mode: TimestampMode = option(
         TimestampMode.SOURCE,
         "Whose timestamp a record carries at the destination. `source`: the one its readers saw at the source; the "
         "topic must have `message.timestamp.type=CreateTime`. `destination`: when it was written "
@@ -58,11 +40,11 @@ class V3KafkaForm(Section):
 class V3ArchiveForm(Section):
     """What both kinds of archives have."""
 
-    format: FormatWord = option(
+    format: ArchiveFormat = option(
         ArchiveFormat.PARQUET, "What a file holds. `log` is mirrorlake's, which mirror-v3 does not know."
     )
-    compression: CompressionWord = option(Compression.ZSTD_1, "Of Parquet; without effect on `ndjson`.")
-    compaction: CompactionWord | None = option(
+    compression: Compression = option(Compression.ZSTD_1, "Of Parquet; without effect on `ndjson`.")
+    compaction: Compaction | None = option(
         None, "`log`: files are snapshots of the latest record per key.", note="`none`"
     )
     flush: V3FlushForm = option(..., "When a file is cut.")
@@ -72,7 +54,7 @@ class V3FilesystemForm(V3ArchiveForm):
     """A folder."""
 
     type: Literal["filesystem"] = option(..., "Selects this kind of destination.")
-    root: Root = option(..., "The folder.")
+    root: fields.Root = option(..., "The folder.")
 
 
 class V3S3Form(V3ArchiveForm):
@@ -82,10 +64,10 @@ class V3S3Form(V3ArchiveForm):
     """
 
     type: Literal["s3"] = option(..., "Selects this kind of destination.")
-    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for AWS.")
-    region: Text = option(..., "The bucket's region.")
-    bucket: Text = option(..., "The bucket.")
-    prefix: Prefix | None = option(None, "What all keys begin with.")
+    endpoint: fields.Endpoint | None = option(None, "Address of the store; leave it out for AWS.")
+    region: fields.Text = option(..., "The bucket's region.")
+    bucket: fields.Text = option(..., "The bucket.")
+    prefix: fields.Prefix | None = option(None, "What all keys begin with.")
 
 
 V3DestinationForm = Annotated[V3KafkaForm | V3FilesystemForm | V3S3Form, Field(discriminator="type")]
@@ -99,32 +81,32 @@ V3_DESTINATION_FORMS: dict[str, type[Section]] = {
 class V3SourceForm(Section):
     """The cluster a mirror reads."""
 
-    bootstrap_servers: ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
-    group_id: Text | None = option(None, "Informational; nothing is committed.", note="`mirror-v3-{name}`")
+    bootstrap_servers: fields.ServersOrHosts = option(..., "Brokers to ask first; port 9092 where none is written.")
+    group_id: fields.Text | None = option(None, "Informational; nothing is committed.", note="`mirror-v3-{name}`")
 
 
 class V3MirrorForm(Section):
     """One partition of one topic."""
 
-    name: Name = option(..., "Unique. Part of transactional ids and of log lines.")
+    name: fields.Name = option(..., "Unique. Part of transactional ids and of log lines.")
     source: V3SourceForm = option(..., "What is read.")
-    topic: Topic = option(..., "Source topic.")
-    partition: Partition = option(..., "Source partition, and destination partition.")
-    destination_name_override: Override | None = option(
+    topic: fields.Topic = option(..., "Source topic.")
+    partition: fields.Partition = option(..., "Source partition, and destination partition.")
+    destination_name_override: fields.Override | None = option(
         None, "Destination topic, or folder below the root; left out, the topic's name."
     )
-    compaction: CompactionWord | None = option(None, "As at `destination`, for this mirror.")
+    compaction: Compaction | None = option(None, "As at `destination`, for this mirror.")
 
 
 class V3PoliciesForm(Section):
     """What stands at the root of this form and is no field of mirror-v3: what errors of it name as remedies."""
 
-    on_truncation: TruncationWord | None = option(
+    on_truncation: TruncationPolicy | None = option(
         None,
         "For all mirrors: when the source has deleted what comes next, `park`, or `skip` to its log start.",
         note="`park`; with `compaction: log` `skip`",
     )
-    on_recreate: RecreationWord = option(
+    on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
         "For all mirrors: when the source topic was deleted and made again, `park`, go on with the `new-topic` beside "
         "what was copied, or `restart` into the same Kafka topic.",

@@ -4,78 +4,36 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mirrorlake.bucket_access import Addressing
+from mirrorlake.bucket_access import Addressing, ContentCheck
+from mirrorlake.config import section as fields
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
     LostTailPolicy,
     OffsetMode,
+    OnPark,
     RecreationPolicy,
     Start,
     TimestampMode,
     TruncationPolicy,
 )
-from mirrorlake.config.section import (
-    AddressingWord,
-    AtUtc,
-    BatchSize,
-    Boolean,
-    CaFile,
-    CompactionWord,
-    CompressionWord,
-    ContentCheckWord,
-    Count,
-    DiscoveryTime,
-    Endpoint,
-    FlushTime,
-    FormatWord,
-    GapFillWord,
-    Heartbeat,
-    LaneCount,
-    LeaseTime,
-    Listen,
-    LostTailWord,
-    MemorySize,
-    Name,
-    OffsetModeWord,
-    OnParkWord,
-    Partitions,
-    Prefix,
-    Properties,
-    RecreationWord,
-    Replication,
-    Root,
-    SecretText,
-    Section,
-    SegmentSize,
-    Servers,
-    SlotCount,
-    StartPoint,
-    StopTime,
-    TailCheckTime,
-    Template,
-    Text,
-    TimestampModeWord,
-    TopicEntry,
-    TruncationWord,
-    option,
-)
-from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX
+from mirrorlake.config.section import Section, option
+from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 from mirrorlake.page_compression import Compression
 
 
 class ClusterForm(Section):
     """A Kafka cluster; its key is the name that mirrors refer to."""
 
-    bootstrap_servers: Servers = option(..., "Brokers to ask first. One that answers is enough.")
-    properties: Properties = option({}, "Client properties under Kafka's own names, see below.")
+    bootstrap_servers: fields.Servers = option(..., "Brokers to ask first. One that answers is enough.")
+    properties: fields.Properties = option({}, "Client properties under Kafka's own names, see below.")
 
 
 class StoreFilesystemForm(Section):
     """A folder that holds archives."""
 
     type: Literal["filesystem"] = option(..., "Selects this kind of store.")
-    root: Root = option(..., "The folder. It must exist, on a filesystem with hard links.")
+    root: fields.Root = option(..., "The folder. It must exist, on a filesystem with hard links.")
 
 
 class StoreS3Form(Section):
@@ -86,28 +44,30 @@ class StoreS3Form(Section):
     """
 
     type: Literal["s3"] = option(..., "Selects this kind of store.")
-    bucket: Text = option(..., "The bucket. It must exist.")
-    prefix: Prefix = option("", "What all keys begin with.")
-    region: Text = option(..., "The bucket's region.")
-    endpoint: Endpoint | None = option(
+    bucket: fields.Text = option(..., "The bucket. It must exist.")
+    prefix: fields.Prefix = option("", "What all keys begin with.")
+    region: fields.Text = option(..., "The bucket's region.")
+    endpoint: fields.Endpoint | None = option(
         None, "Address of the store; leave it out for AWS. Over `http://` nothing is encrypted."
     )
-    ca_file: CaFile | None = option(
+    ca_file: fields.CaFile | None = option(
         None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
     )
-    addressing: AddressingWord = option(
+    addressing: Addressing = option(
         Addressing.PATH, "`virtual-hosted`: the bucket's name goes before the host's, in `endpoint` leave it out."
     )
-    content_check: ContentCheckWord | None = option(
+    content_check: ContentCheck | None = option(
         None,
         "What tells the store that content was changed on the way: a digest in the signature (0.5 CPU seconds a GiB), "
         "a checksum (0.04; the store must know CRC-64/NVME), or nothing.",
         note="`sha256` over `http://`, else `none`, as TLS does it",
     )
-    profile: Text | None = option(None, "A profile of the AWS configuration files (`~/.aws`).", note="`AWS_PROFILE`")
-    access_key_id: SecretText | None = option(None, "With the next: the credentials.")
-    secret_access_key: SecretText | None = option(None, "See above.")
-    session_token: SecretText | None = option(None, "Of temporary credentials.")
+    profile: fields.Text | None = option(
+        None, "A profile of the AWS configuration files (`~/.aws`).", note="`AWS_PROFILE`"
+    )
+    access_key_id: fields.SecretText | None = option(None, "With the next: the credentials.")
+    secret_access_key: fields.SecretText | None = option(None, "See above.")
+    session_token: fields.SecretText | None = option(None, "Of temporary credentials.")
 
 
 class StoreGcsForm(Section):
@@ -118,13 +78,13 @@ class StoreGcsForm(Section):
     """
 
     type: Literal["gcs"] = option(..., "Selects this kind of store.")
-    bucket: Text = option(..., "The bucket. It must exist.")
-    prefix: Prefix = option("", "What all keys begin with.")
-    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Google's.")
-    ca_file: CaFile | None = option(
+    bucket: fields.Text = option(..., "The bucket. It must exist.")
+    prefix: fields.Prefix = option("", "What all keys begin with.")
+    endpoint: fields.Endpoint | None = option(None, "Address of the store; leave it out for Google's.")
+    ca_file: fields.CaFile | None = option(
         None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
     )
-    service_account_key: SecretText | None = option(None, "A service account's key, the JSON text.")
+    service_account_key: fields.SecretText | None = option(None, "A service account's key, the JSON text.")
 
 
 class StoreAzureForm(Section):
@@ -135,29 +95,31 @@ class StoreAzureForm(Section):
     """
 
     type: Literal["azure"] = option(..., "Selects this kind of store.")
-    account: Text = option(..., "The storage account.")
-    container: Text = option(..., "The container. It must exist.")
-    prefix: Prefix = option("", "What all keys begin with.")
-    endpoint: Endpoint | None = option(None, "Address of the store; leave it out for Azure's.")
-    ca_file: CaFile | None = option(
+    account: fields.Text = option(..., "The storage account.")
+    container: fields.Text = option(..., "The container. It must exist.")
+    prefix: fields.Prefix = option("", "What all keys begin with.")
+    endpoint: fields.Endpoint | None = option(None, "Address of the store; leave it out for Azure's.")
+    ca_file: fields.CaFile | None = option(
         None, "Certificates of authorities to trust beside the system's, in PEM; only over `https://`."
     )
-    account_key: SecretText | None = option(None, "The account's key.")
-    sas_token: SecretText | None = option(None, "A shared access signature, instead of the key.")
+    account_key: fields.SecretText | None = option(None, "The account's key.")
+    sas_token: fields.SecretText | None = option(None, "A shared access signature, instead of the key.")
 
 
 class DailyForm(Section):
     """A time of day at which segments are cut whatever they hold."""
 
-    at_utc: AtUtc = option(..., "Time of day in UTC.")
+    at_utc: fields.AtUtc = option(..., "Time of day in UTC.")
 
 
 class FlushForm(Section):
     """When a segment is cut: whichever comes first."""
 
-    max_bytes: SegmentSize = option(128 * 1024**2, "Bytes before compression, and 32 for each header.", shown="128MiB")
-    max_records: Count = option(1_000_000, "Records.")
-    max_time: FlushTime = option(
+    max_bytes: fields.SegmentSize = option(
+        128 * 1024**2, "Bytes before compression, and 32 for each header.", shown="128MiB"
+    )
+    max_records: fields.Count = option(1_000_000, "Records.")
+    max_time: fields.FlushTime = option(
         60.0, "Age of the oldest record that is not archived yet, also when nothing more arrives.", shown="1m"
     )
     daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
@@ -167,14 +129,14 @@ class KafkaDestinationForm(Section):
     """Another Kafka cluster, or the same one under other topic names."""
 
     type: Literal["kafka"] = option(..., "Selects this kind of destination.")
-    cluster: Name = option(..., "Key of one of `clusters`.")
-    topic: Template = option("{topic}", "Destination topic; knows `{topic}`, `{mirror}` and `{cluster}`.")
-    offsets: OffsetModeWord = option(
+    cluster: fields.Name = option(..., "Key of one of `clusters`.")
+    topic: fields.Template = option("{topic}", "Destination topic; knows `{topic}`, `{mirror}` and `{cluster}`.")
+    offsets: OffsetMode = option(
         OffsetMode.PRESERVE,
         "`preserve`: every record keeps its offset, and this mirror alone writes the destination partition. "
         "`map`: other writers are allowed, an offset map is kept.",
     )
-    gap_fill: GapFillWord | None = option(
+    gap_fill: GapFill | None = option(
         None,
         "How offsets without a record are closed with `offsets: preserve`. `markers`: by transactions that write "
         "nothing, invisible to every consumer, about 3 ms an offset. `filler`: by aborted records, invisible to "
@@ -182,22 +144,22 @@ class KafkaDestinationForm(Section):
         "one.",
         shown="markers",
     )
-    gap_fill_max_offsets: Count = option(
+    gap_fill_max_offsets: fields.Count = option(
         GAP_FILL_OFFSETS_MAX,
         "Offsets below the source's log start that are filled at most; beyond it the partition is parked. `plan` shows "
         "what filling them costs.",
     )
-    timestamp_mode: TimestampModeWord = option(
+    timestamp_mode: TimestampMode = option(
         TimestampMode.SOURCE,
         "Whose timestamp a record carries at the destination. `source`: the one its readers saw at the source; the "
         "topic must have `message.timestamp.type=CreateTime`. `destination`: when it was written "
         "there, by its broker's clock where the topic has `LogAppendTime`, as it is created, else by the copy's.",
     )
-    create_topics: Boolean = option(
+    create_topics: fields.Boolean = option(
         True,
         "Creates a missing destination topic with the source's number of partitions; else it must exist.",
     )
-    replication_factor: Replication | None = option(
+    replication_factor: fields.Replication | None = option(
         None, "Of created topics; left out, the destination cluster decides."
     )
 
@@ -206,12 +168,14 @@ class ArchiveDestinationForm(Section):
     """Files in a store, one folder per topic and partition."""
 
     type: Literal["archive"] = option(..., "Selects this kind of destination.")
-    store: Name = option(..., "Key of one of `stores`.")
-    name: Template = option("{topic}", "Folder below the store's root; knows `{topic}`, `{mirror}` and `{cluster}`.")
-    format: FormatWord = option(ArchiveFormat.PARQUET, "What a segment file holds.")
-    compression: CompressionWord = option(Compression.ZSTD_1, "How Parquet is compressed.")
-    compaction: CompactionWord = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
-    keep_snapshots: Count = option(
+    store: fields.Name = option(..., "Key of one of `stores`.")
+    name: fields.Template = option(
+        "{topic}", "Folder below the store's root; knows `{topic}`, `{mirror}` and `{cluster}`."
+    )
+    format: ArchiveFormat = option(ArchiveFormat.PARQUET, "What a segment file holds.")
+    compression: Compression = option(Compression.ZSTD_1, "How Parquet is compressed.")
+    compaction: Compaction = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
+    keep_snapshots: fields.Count = option(
         1,
         "With `compaction: log`: how many snapshots of a partition stay, the newest among them. Older ones go when the "
         "newest has been there for ten minutes and was read back.",
@@ -236,39 +200,39 @@ STORE_FORMS: dict[str, type[Section]] = {
 class SourceForm(Section):
     """What a mirror reads."""
 
-    cluster: Name = option(..., "Key of one of `clusters`.")
-    topics: list[TopicEntry] = option(
+    cluster: fields.Name = option(..., "Key of one of `clusters`.")
+    topics: list[fields.TopicEntry] = option(
         ..., "Topics by name, or by an expression between slashes that matches the whole name."
     )
-    exclude: list[TopicEntry] = option([], "Topics left out though an expression matches.")
-    partitions: Partitions = option(None, "Which partitions.", shown="all")
-    start: StartPoint = option(Start(), "Where a partition begins that has no position yet.", shown="earliest")
+    exclude: list[fields.TopicEntry] = option([], "Topics left out though an expression matches.")
+    partitions: fields.Partitions = option(None, "Which partitions.", shown="all")
+    start: fields.StartPoint = option(Start(), "Where a partition begins that has no position yet.", shown="earliest")
 
 
 class MirrorHeadForm(Section):
     """A mirror without its destinations, which are read one by one."""
 
-    name: Name = option(..., "Unique. Part of transactional ids: renaming a mirror makes it another writer.")
+    name: fields.Name = option(..., "Unique. Part of transactional ids: renaming a mirror makes it another writer.")
     source: SourceForm = option(..., "What is read.")
-    on_truncation: TruncationWord = option(
+    on_truncation: TruncationPolicy = option(
         TruncationPolicy.PARK,
         "When the source no longer has what a destination needs next: `park` stops the partition, `skip` "
         "goes on at the log start; archives record the gap, equal offsets are kept by filling it.",
     )
-    on_recreate: RecreationWord = option(
+    on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
         "When a source topic was deleted and made again: `park` stops its partitions; `restart` deletes the "
         "destination topic and copies the new one in its place (with `offsets: map`: behind what is there); "
         "`new-topic` keeps what was copied and copies the new one to a topic or folder of its own, `{topic}.2`, "
         "`{topic}.3`, …",
     )
-    on_lost_tail: LostTailWord = option(
+    on_lost_tail: LostTailPolicy = option(
         LostTailPolicy.PARK,
         "When a destination with `offsets: map` no longer holds the newest records that were copied to it, as after an "
         "unclean election: `park` stops its partitions, `copy-again` copies what is lost once more, behind what is "
         "there. With `offsets: preserve` it is copied again to its own offsets, whatever is said here.",
     )
-    enabled: Boolean = option(True, "`false`: checked, but not run.")
+    enabled: fields.Boolean = option(True, "`false`: checked, but not run.")
 
 
 class MirrorForm(MirrorHeadForm):
@@ -282,40 +246,40 @@ class MirrorForm(MirrorHeadForm):
 class EngineForm(Section):
     """How much of the machine is used."""
 
-    lanes: LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
-    lease: LeaseTime = option(
+    lanes: fields.LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
+    lease: fields.LeaseTime = option(
         5.0, "Longest time one lease runs; four times that while it has so much left to copy.", shown="5s"
     )
-    discovery: DiscoveryTime = option(
+    discovery: fields.DiscoveryTime = option(
         30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
     )
-    tail_check: TailCheckTime = option(
+    tail_check: fields.TailCheckTime = option(
         60.0, "How often the last segment of each archived partition is looked at, by one listing.", shown="60s"
     )
-    stop_timeout: StopTime = option(
+    stop_timeout: fields.StopTime = option(
         60.0, "How long a graceful stop may take before it gives up on what does not end.", shown="60s"
     )
-    memory: MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
-    largest_batch: BatchSize = option(
+    memory: fields.MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
+    largest_batch: fields.BatchSize = option(
         512 * 1024**2,
         "Bytes that one record batch may decompress to; a larger one parks its partition as `batch-too-large`.",
         shown="512MiB",
     )
-    batch_slots: SlotCount = option(1, "Slots kept for verification and other batch work.")
-    master: Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")
+    batch_slots: fields.SlotCount = option(1, "Slots kept for verification and other batch work.")
+    master: fields.Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")
 
 
 class ServiceForm(Section):
     """The listeners of `run`, and its heartbeat in the log."""
 
-    metrics: Listen = option(
+    metrics: fields.Listen = option(
         None,
         "Where `/metrics`, `/healthz` and `/readyz` are served. In the mirror-v3 form the default is "
         "`0.0.0.0:9090`, its port changed by `MIRROR_V3_METRICS_PORT`.",
         shown="off",
     )
-    control: Listen = option(None, "Where the control interface is served.", shown="off")
-    heartbeat: Heartbeat = option(30.0, "Time between heartbeat lines in the log.", shown="30s")
+    control: fields.Listen = option(None, "Where the control interface is served.", shown="off")
+    heartbeat: fields.Heartbeat = option(30.0, "Time between heartbeat lines in the log.", shown="30s")
 
 
 class CommonForm(Section):
@@ -323,7 +287,7 @@ class CommonForm(Section):
 
     engine: EngineForm = option(EngineForm(), "How much of the machine is used.", note="see below")
     service: ServiceForm = option(ServiceForm(), "Listeners.", note="see below")
-    on_park: OnParkWord | None = option(
+    on_park: OnPark | None = option(
         None,
         "When a partition is parked: `continue` with the others, or `exit` with code 3 at the first one.",
         note="`continue`; in the mirror-v3 form `exit`",

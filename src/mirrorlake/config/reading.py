@@ -6,7 +6,7 @@ never repeated in an error, as it may be a secret.
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NoReturn, TypeVar
 
@@ -181,8 +181,12 @@ def read_choice(kind: type[Choice]) -> Callable[[object], Choice]:
     def read(value: object) -> Choice:
         if isinstance(value, str) and value in words:
             return kind("".join(value))
-        hint = suggestion(value, words) if isinstance(value, str) and type(value) is str else ""
-        hint = hint if hint.startswith("did") else ""
-        refuse(f"expected {' or '.join(words)}, found {found(value)}", hint)
+        refuse(*no_choice(words, value))
 
     return read
+
+
+def no_choice(words: Sequence[str], value: object) -> tuple[str, str]:
+    """Returns what is wrong with a value that is none of the words, and the word that may have been meant."""
+    hint = suggestion(value, words) if type(value) is str else ""
+    return f"expected {' or '.join(words)}, found {found(value)}", hint if hint.startswith("did") else ""

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
-from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config.kinds import (
     PARTITION_MAX,
     read_at_utc,
@@ -31,27 +30,13 @@ from mirrorlake.config.kinds import (
 from mirrorlake.config.reading import (
     by,
     read_boolean,
-    read_choice,
     read_duration,
     read_integer,
     read_size,
     read_text,
     read_trigger,
 )
-from mirrorlake.config.resolved import (
-    ArchiveFormat,
-    Compaction,
-    ListenAddress,
-    LostTailPolicy,
-    OffsetMode,
-    OnPark,
-    RecreationPolicy,
-    Start,
-    TimestampMode,
-    TruncationPolicy,
-)
-from mirrorlake.offsets import GapFill
-from mirrorlake.page_compression import Compression
+from mirrorlake.config.resolved import ListenAddress, Start
 from mirrorlake.secret import Secret
 
 
@@ -132,36 +117,19 @@ _START = WithJsonSchema(
         ]
     }
 )
+_IN_A_FILE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}},
+    "required": ["file"],
+    "additionalProperties": False,
+}
 _PROPERTIES = WithJsonSchema(
     {
         "type": "object",
-        "additionalProperties": {
-            "anyOf": [
-                {"type": ["string", "integer", "boolean"]},
-                {
-                    "type": "object",
-                    "properties": {"file": {"type": "string"}},
-                    "required": ["file"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
+        "additionalProperties": {"anyOf": [{"type": ["string", "integer", "boolean"]}, _IN_A_FILE]},
     }
 )
-
-_SECRET = WithJsonSchema(
-    {
-        "anyOf": [
-            _REFERENCE,
-            {
-                "type": "object",
-                "properties": {"file": {"type": "string"}},
-                "required": ["file"],
-                "additionalProperties": False,
-            },
-        ]
-    }
-)
+_SECRET = WithJsonSchema({"anyOf": [_REFERENCE, _IN_A_FILE]})
 
 Text = Annotated[str, by(read_text), Shown("text")]
 Boolean = Annotated[
@@ -206,16 +174,3 @@ DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown
 TailCheckTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 StopTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 Heartbeat = Annotated[float | None, by(read_heartbeat), WithJsonSchema({"type": "string"}), Shown("duration or `off`")]
-
-OnParkWord = Annotated[OnPark, by(read_choice(OnPark))]
-OffsetModeWord = Annotated[OffsetMode, by(read_choice(OffsetMode))]
-GapFillWord = Annotated[GapFill, by(read_choice(GapFill))]
-TimestampModeWord = Annotated[TimestampMode, by(read_choice(TimestampMode))]
-FormatWord = Annotated[ArchiveFormat, by(read_choice(ArchiveFormat))]
-CompressionWord = Annotated[Compression, by(read_choice(Compression))]
-AddressingWord = Annotated[Addressing, by(read_choice(Addressing))]
-ContentCheckWord = Annotated[ContentCheck, by(read_choice(ContentCheck))]
-CompactionWord = Annotated[Compaction, by(read_choice(Compaction))]
-TruncationWord = Annotated[TruncationPolicy, by(read_choice(TruncationPolicy))]
-RecreationWord = Annotated[RecreationPolicy, by(read_choice(RecreationPolicy))]
-LostTailWord = Annotated[LostTailPolicy, by(read_choice(LostTailPolicy))]

@@ -1,31 +1,19 @@
-"""Processes below this one: found through /proc, killed as a tree, collected when they have ended."""
+"""Processes below this one: found, killed as a tree, collected when they have ended."""
 
 import contextlib
 import os
 import signal
 from collections.abc import Iterable
-from pathlib import Path
 
-_PROC = Path("/proc")
+import psutil
 
 
 def descendants(pid: int) -> list[int]:
-    """Returns the process ids below ``pid``, parents first; none where there is no /proc (macOS)."""
-    children: dict[int, list[int]] = {}
-    for entry in _PROC.glob("[0-9]*"):
-        # The name of a program, in brackets, may itself hold spaces and brackets: count from the last one.
-        try:
-            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found
+    """Returns the process ids below ``pid``, parents first; none where it has ended."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
 
 
 def kill(pids: Iterable[int]) -> None:
