@@ -23,6 +23,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.own_topics import STATE_TOPIC
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS, find_living
 from mirrorlake.service.owners.owner_records import record_after
@@ -75,6 +76,7 @@ class Owners:
         # A process that was superseded may begin leases until it looks again.
         self._hold_seconds = hold_seconds + CHECK_SECONDS
         self._claimed: dict[tuple[str, str], _Claimed] = {}
+        self._began_ms = int(clock.now_seconds() * 1000)
         # State records are written one after another: topics are found while owners are compared.
         self._turn = asyncio.Lock()
 
@@ -203,6 +205,7 @@ class Owners:
         states = await self._states(missing, self._claimed)
         found: list[tuple[Target, MirrorlakeError]] = []
         for claimed in missing:
+            await self._leave_to_a_later_start(claimed, states)
             known = dict(claimed.refused)
             await self._take(claimed, states)
             found += [
@@ -211,6 +214,27 @@ class Owners:
                 if place_of(target) in claimed.refused and place_of(target) not in known
             ]
         return found
+
+    async def _leave_to_a_later_start(self, claimed: _Claimed, states: States | None) -> None:
+        """Ends this process where one that started later owns the mirror and lives: the newest start is meant.
+
+        By the clocks of both; where they differ by more than lies between the two starts, the older one may stay.
+
+        Raises:
+            SupersededError: so it is.
+        """
+        mirror = claimed.ownership.mirror
+        found = (states or {}).get(mirror)
+        if found is None or found.is_released or found.taken_at_ms <= self._began_ms or claimed.ownership.wrote(found):
+            return
+        if not await self._living_at(claimed.settings, {mirror}):
+            return
+        raise SupersededError(
+            f"mirror {mirror} belongs to {found.owner} at cluster {claimed.settings.name}, which started later than "
+            "this process, took it while this one could not, and is at work",
+            hint=f"run one process per mirror; the newest record of {mirror} in {STATE_TOPIC} names the owner",
+            mirror=mirror,
+        )
 
     async def _compare(self, group: Sequence[_Claimed]) -> None:
         names = [transactional_id(claimed.ownership.mirror) for claimed in group]

@@ -1,5 +1,6 @@
 """Ownership on a real broker: the newest process owns a mirror, the older one finds out; sources are not mixed up."""
 
+import asyncio
 from dataclasses import replace
 from math import inf
 
@@ -234,6 +235,41 @@ def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
     assert isinstance(before, TransientError)
     assert fills_from == inf
     assert after is None
+
+
+@pytest.mark.parametrize("lives", [True, False], ids=["alive", "dead"])
+def test_who_could_not_take_a_mirror_at_its_start_leaves_it_to_a_later_start_that_lives(
+    lives: bool, source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    kafka = new_kafka(broker_session_timeout_ms=120_000)
+    target = target_of(topic_name, source_kafka, kafka)
+
+    async def story() -> str:
+        clients = WorkerCache()
+        try:
+            earlier = Owners(clients, owner="earlier", clock=SystemClock())
+            kafka.pause()
+            try:
+                await earlier.take([target])
+            finally:
+                kafka.resume()
+            later = Owners(clients, owner="later", clock=SystemClock())
+            assert await later.take([target]) == {}
+            watching = asyncio.create_task(later.watch(ends.append, lambda *_: None) if lives else asyncio.sleep(0))
+            if lives:
+                with pytest.raises(SupersededError, match="started later"):
+                    await earlier.check()
+            else:
+                await earlier.check()
+            assert not ends
+            watching.cancel()
+            states = await read_states(clients.client(settings_of_destination(target)))
+            return states[target.mirror.name].owner
+        finally:
+            await clients.close()
+
+    ends: list[SupersededError] = []
+    assert run_async(story()) == ("later" if lives else "earlier")
 
 
 def test_what_was_let_through_unasked_is_refused_once_its_records_can_be_read(
