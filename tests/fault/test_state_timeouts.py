@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,12 +49,14 @@ class StandsStill(ClusterClient):
 
     is_to_stand_still = False
 
-    async def end_transaction(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> None:
+    async def end_transaction(
+        self, transactional_id: str, identity: ProducerIdentity, *, committed: bool, **also: Any
+    ) -> None:
         if self.is_to_stand_still:
             self.is_to_stand_still = False
             while (await found_of(self, transactional_id)).state != "CompleteAbort":
                 await asyncio.sleep(0.05)
-        await super().end_transaction(transactional_id, identity, committed=committed)
+        await super().end_transaction(transactional_id, identity, committed=committed, **also)
 
 
 async def found_of(client: ClusterClient, name: str) -> TransactionState:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -110,9 +111,11 @@ class LosesItsLeader(ClusterClient):
 
     lose: Callable[[], None]
 
-    async def end_transaction(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> None:
+    async def end_transaction(
+        self, transactional_id: str, identity: ProducerIdentity, *, committed: bool, **also: Any
+    ) -> None:
         await asyncio.to_thread(self.lose)
-        await super().end_transaction(transactional_id, identity, committed=committed)
+        await super().end_transaction(transactional_id, identity, committed=committed, **also)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from mirrorlake.kafka.control.control_requests import (
     delete_records_request,
     list_offsets_request,
 )
-from mirrorlake.kafka.control.coordinators import Coordinators
+from mirrorlake.kafka.control.coordinators import BeforeSend, Coordinators, at_any_time
 from mirrorlake.kafka.control.descriptions import (
     AppendState,
     ClusterMetadata,
@@ -408,11 +408,14 @@ class ClusterClient:
 
     # -- transactions ---------------------------------------------------------------------------------------
 
-    async def init_producer_id(self, transactional_id: str | None, *, transaction_timeout_ms: int) -> ProducerIdentity:
+    async def init_producer_id(
+        self, transactional_id: str | None, *, transaction_timeout_ms: int, before_send: BeforeSend = at_any_time
+    ) -> ProducerIdentity:
         """Returns a producer id to write with: with None a new one, else the transactional id's, fencing who had it.
 
         Waits while the coordinator loads, moves, or ends the transaction before (at most the request
-        timeout). A lost answer may have raised the epoch; asking again is always safe.
+        timeout). A lost answer may have raised the epoch; asking again is always safe. ``before_send`` is called right
+        before the request goes out, each time; what it raises ends the waiting.
 
         Raises:
             BrokerNotReadyError: still not after that time.
@@ -420,7 +423,7 @@ class ClusterClient:
             PermissionDeniedError: no ACL for the transactional id.
         """
         return await self._coordinators.init_producer_id(
-            transactional_id, transaction_timeout_ms=transaction_timeout_ms
+            transactional_id, transaction_timeout_ms=transaction_timeout_ms, before_send=before_send
         )
 
     async def describe_transactions(
@@ -430,26 +433,43 @@ class ClusterClient:
         return await self._coordinators.describe(transactional_ids)
 
     async def add_partitions_to_transaction(
-        self, transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        *,
+        before_send: BeforeSend = at_any_time,
     ) -> dict[TopicPartition, MirrorlakeError | None]:
         """Opens a transaction if none is open and makes partitions part of it; None for each that is.
 
-        Waits while the transaction before is being ended (at most the request timeout).
+        Waits while the transaction before is being ended (at most the request timeout). ``before_send`` as for
+        `init_producer_id`.
 
         Raises:
             OutcomeUnknownError: the answer was lost.
         """
-        return await self._coordinators.add_partitions(transactional_id, identity, partitions)
+        return await self._coordinators.add_partitions(transactional_id, identity, partitions, before_send=before_send)
 
-    async def end_transaction(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> None:
+    async def end_transaction(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        *,
+        committed: bool,
+        before_send: BeforeSend = at_any_time,
+    ) -> None:
         """Commits or aborts the open transaction; its markers may become visible a little later.
+
+        ``before_send`` as for `init_producer_id`.
 
         Raises:
             PositionMovedError: fenced, or no such transaction.
             OutcomeUnknownError: the answer was lost.
             BrokerNotReadyError: not done now; nothing has changed.
         """
-        await self._coordinators.end_transaction(transactional_id, identity, committed=committed)
+        await self._coordinators.end_transaction(
+            transactional_id, identity, committed=committed, before_send=before_send
+        )
 
     async def has_ended(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> bool:
         """Tells whether the end that `end_transaction` asked for last is complete, markers and all.

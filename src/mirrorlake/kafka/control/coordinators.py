@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    CorruptBatchError,
     Fact,
     MirrorlakeError,
     OutcomeUnknownError,
@@ -31,6 +32,14 @@ from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
 
+BeforeSend = Callable[[], None]
+"""Called right before a request that changes something goes out, each time; raises where it must not any more."""
+
+
+def at_any_time() -> None:
+    """Lets every request go out."""
+
+
 _PATIENCE_CODES = COORDINATOR_MOVES | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS_MIN = 0.002
 """A marker is written in a few milliseconds; CONCURRENT_TRANSACTIONS ends then."""
@@ -44,14 +53,16 @@ class Coordinators:
         self._brokers = brokers
         self._broker_ids: dict[str, int] = {}
 
-    async def init_producer_id(self, transactional_id: str | None, *, transaction_timeout_ms: int) -> ProducerIdentity:
+    async def init_producer_id(
+        self, transactional_id: str | None, *, transaction_timeout_ms: int, before_send: BeforeSend = at_any_time
+    ) -> ProducerIdentity:
         """See `ClusterClient.init_producer_id`."""
         request = init_producer_id_request(transactional_id, transaction_timeout_ms=transaction_timeout_ms)
 
         async def ask() -> ProducerIdentity | Refused:
             if transactional_id is None:
                 return await self._brokers.ask_any(request)
-            return await self._ask(transactional_id, request)
+            return await self._ask(transactional_id, request, before_send)
 
         answer = await self._patiently(ask)
         if isinstance(answer, Refused):
@@ -106,13 +117,21 @@ class Coordinators:
         return results
 
     async def add_partitions(
-        self, transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        partitions: Iterable[TopicPartition],
+        *,
+        before_send: BeforeSend = at_any_time,
     ) -> dict[TopicPartition, MirrorlakeError | None]:
         """See `ClusterClient.add_partitions_to_transaction`."""
-        request = add_partitions_request(transactional_id, identity, partitions)
+        wanted = tuple(partitions)
+        request = add_partitions_request(transactional_id, identity, wanted)
 
         async def ask() -> dict[TopicPartition, Refused | None] | Refused:
-            answers = await self._ask_unrepeatable(transactional_id, request, "AddPartitionsToTxn")
+            found = await self._ask_unrepeatable(transactional_id, request, "AddPartitionsToTxn", before_send)
+            # One that the answer leaves out is not known to be part of anything.
+            answers = {partition: found.get(partition, _NO_ANSWER) for partition in wanted}
             waits = [answer for answer in answers.values() if answer and answer.code in _PATIENCE_CODES]
             return waits[0] if waits else answers
 
@@ -125,10 +144,17 @@ class Coordinators:
             for partition, answer in answers.items()
         }
 
-    async def end_transaction(self, transactional_id: str, identity: ProducerIdentity, *, committed: bool) -> None:
+    async def end_transaction(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        *,
+        committed: bool,
+        before_send: BeforeSend = at_any_time,
+    ) -> None:
         """See `ClusterClient.end_transaction`."""
         request = end_transaction_request(transactional_id, identity, committed=committed)
-        answer = await self._ask_unrepeatable(transactional_id, request, "EndTxn")
+        answer = await self._ask_unrepeatable(transactional_id, request, "EndTxn", before_send)
         if answer is not None:
             if answer.code in COORDINATOR_MOVES:
                 self._broker_ids.pop(transactional_id, None)
@@ -172,10 +198,14 @@ class Coordinators:
             raise found
         return found
 
-    async def _ask(self, transactional_id: str, request: ControlRequest[T | Refused]) -> T | Refused:
+    async def _ask(
+        self, transactional_id: str, request: ControlRequest[T | Refused], before_send: BeforeSend
+    ) -> T | Refused:
         broker_id = await self._coordinator(transactional_id)
         try:
-            answer = await self._brokers.ask(broker_id, request)
+            connection = await self._brokers.connection(broker_id, CONTROL)
+            before_send()
+            answer = await request.ask(connection, timeout_seconds=self._brokers.settings.request_timeout_seconds)
         except MirrorlakeError:
             self._broker_ids.pop(transactional_id, None)
             raise
@@ -183,7 +213,9 @@ class Coordinators:
             self._broker_ids.pop(transactional_id, None)
         return answer
 
-    async def _ask_unrepeatable(self, transactional_id: str, request: ControlRequest[T], name: str) -> T:
+    async def _ask_unrepeatable(
+        self, transactional_id: str, request: ControlRequest[T], name: str, before_send: BeforeSend
+    ) -> T:
         """Asks the coordinator; once the request is on its way, no answer means that nothing is known."""
         broker_id = await self._coordinator(transactional_id)
         try:
@@ -191,9 +223,10 @@ class Coordinators:
         except MirrorlakeError:
             self._broker_ids.pop(transactional_id, None)
             raise
+        before_send()
         try:
             return await request.ask(connection, timeout_seconds=self._brokers.settings.request_timeout_seconds)
-        except (BrokerUnreachableError, RequestTimeoutError) as error:
+        except (BrokerUnreachableError, RequestTimeoutError, CorruptBatchError) as error:
             self._broker_ids.pop(transactional_id, None)
             raise OutcomeUnknownError(
                 f"the answer to {name} of {transactional_id!r} was lost: {error.message}",
