@@ -1,6 +1,7 @@
 """Fills the gaps of a shard's partitions, so that offsets at the destination stay equal to the source's.
 
-All of a shard's gaps that lie open at the same time share their transactions. One round, each step waited for:
+All of a shard's gaps that lie open at the same time share their transactions. One round, each step waited for; what
+is known after a step, and what a death, a lost answer and a fencing mean at it, is said in ``session``:
 
 1. own the identity: InitProducerId, unless the last lease handed it on and the coordinator says that it still holds;
 2. the log ends of all partitions, read after that, are where their gaps begin, or inside them;
@@ -22,38 +23,28 @@ Source of the order: KIP-98, KIP-890, and the attacks named in ``docs/decisions/
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import HandedOn, Progress
 from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, Claim, claim_from
 from mirrorlake.destinations.transactions.filler_batch import build_filler
-from mirrorlake.destinations.transactions.gap_cost import filler_records
+from mirrorlake.destinations.transactions.session import TransactionSession
+from mirrorlake.destinations.transactions.waiting_gap import GapToFill as GapToFill
+from mirrorlake.destinations.transactions.waiting_gap import WaitingGap
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
-    MisalignedError,
     OutcomeUnknownError,
     PositionMovedError,
     TopicMissingError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
-from mirrorlake.kafka.control.lone_append import append_alone
-from mirrorlake.kafka.wire.error_codes import error_for
-from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
+from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-
-COMPLETE_STATES = frozenset({"Empty", "CompleteAbort", "CompleteCommit"})
-"""States of a transaction in which nothing of it is on its way any more."""
-
-_PAUSE_SECONDS_MIN = 0.0005
-_PAUSE_SECONDS_MAX = 0.05
-_COMPLETE_SECONDS_MAX = 5.0
-"""How long a marker may be waited for: a coordinator that was moved writes it up to some seconds later."""
 
 ROUNDS_SPARED = 2.0
 """A round is begun while this many times the last one's length is left: an open transaction is not left to a next
@@ -68,48 +59,6 @@ class FillStep(StrEnum):
     SEND_FILLER = "send filler"
     END_TRANSACTION = "end transaction"
     AWAIT_MARKERS = "await markers"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapToFill:
-    """A gap at one destination partition, whose log ends where ``offsets`` begins.
-
-    ``timestamp_ms`` and ``has_key`` are for fillers: a neighbour's time, and whether the topic needs keys.
-    ``moved`` is called with every new log end on the way.
-    """
-
-    partition: TopicPartition
-    offsets: OffsetRange
-    gap_fill: GapFill
-    batch_bytes_max: int
-    timestamp_ms: int
-    has_key: bool
-    moved: Callable[[int], None]
-
-
-@dataclass(slots=True)
-class _Open:
-    """A gap being filled, who waits for it, and its partition's state where the round before has just read it."""
-
-    gap: GapToFill
-    done: asyncio.Future[Claim]
-    state: AppendState | None = None
-
-    @property
-    def start(self) -> int:
-        return self.gap.offsets.start_offset
-
-    @property
-    def next_end(self) -> int:
-        """Where the log ends after the next round."""
-        return self.start + self.records + 1
-
-    @property
-    def records(self) -> int:
-        """Filler records of the next round."""
-        if self.gap.gap_fill is not GapFill.FILLER:
-            return 0
-        return filler_records(len(self.gap.offsets), batch_bytes_max=self.gap.batch_bytes_max)
 
 
 class GapFiller:
@@ -135,16 +84,17 @@ class GapFiller:
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self._client = client
-        self._transactional_id = transactional_id
+        self._session = TransactionSession(
+            client, transactional_id, timeout_ms=FILL_TRANSACTION_TIMEOUT_MS, before_send=self._check_time
+        )
         self._handed_on = handed_on
         self._hint = handed_on
-        self._identity: ProducerIdentity | None = None
         self._is_trusted = True
         self._members: list[Progress] = []
         self._clock = clock
         self._until = fill_until_seconds
         self._crash_point = crash_point
-        self._waiting: list[_Open] = []
+        self._waiting: list[WaitingGap] = []
         self._rounds: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
         self._round_seconds = 0.0
@@ -180,7 +130,8 @@ class GapFiller:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        identity = (self._identity or self._hint) if self._is_trusted else None
+        held = self._session.identity if self._session.is_owned else self._hint
+        identity = held if self._is_trusted else None
         handed_on = HandedOn(identity=identity) if identity is not None else None
         for progress in self._members:
             progress.handed_on = handed_on
@@ -193,7 +144,7 @@ class GapFiller:
             PositionMovedError: the log does not end inside the gap; nothing was changed.
             MirrorlakeError: the round failed; the destination must be read again.
         """
-        waits = _Open(gap, asyncio.get_running_loop().create_future())
+        waits = WaitingGap(gap, asyncio.get_running_loop().create_future())
         self._waiting.append(waits)
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._run())
@@ -212,11 +163,14 @@ class GapFiller:
             if not await self._is_open(partition):
                 return  # ended together with another partition's
             self._drop_identity()
-            await self._own()
-            if await self._is_open(partition):
-                await self._add([partition])
-                await self._end()
-                await self._await_closed(partition)
+            try:
+                await self._own()
+                if (await self._session.look([partition]))[partition].open_from is not None:
+                    self._crash_point(FillStep.ADD_PARTITIONS)
+                    await self._session.close([partition], committed=False)
+            except (MirrorlakeError, asyncio.CancelledError):
+                self._drop_identity()  # it may stand for an open transaction
+                raise
 
     async def cancel(self) -> None:
         """Gives up what is being filled; who waits for it is cancelled. Returns when nothing goes on any more."""
@@ -236,7 +190,7 @@ class GapFiller:
             except MirrorlakeError as error:
                 self._drop_identity()
                 for waits in batch:
-                    _fail(waits, error)
+                    waits.fail(error)
                 continue
             except asyncio.CancelledError:
                 self._drop_identity()
@@ -246,13 +200,14 @@ class GapFiller:
             self._waiting += batch
 
     def _drop_identity(self) -> None:
-        self._identity = self._hint = None
+        self._session.give_up()
+        self._hint = None
         self._pass_on()
 
-    async def _round(self, batch: list[_Open]) -> list[_Open]:
+    async def _round(self, batch: list[WaitingGap]) -> list[WaitingGap]:
         """Does one transaction for all of ``batch``; returns those whose gaps are not full yet."""
         began = self._clock.elapsed_seconds()
-        before = self._identity
+        before = self._session.identity if self._session.is_owned else None
         identity = await self._own()
         # A new epoch may have ended something: what was read before it does not count.
         is_same = identity is before
@@ -266,22 +221,25 @@ class GapFiller:
             return []
         if began + ROUNDS_SPARED * self._round_seconds >= self._until:
             for waits in ready:
-                _answer(waits, await self._claim(waits, states[waits.gap.partition], identity))
+                waits.answer(await self._claim(waits, states[waits.gap.partition], identity))
             return []
-        ready = await self._added(ready)
+        self._crash_point(FillStep.ADD_PARTITIONS)
+        await self._session.add_all([waits.gap.partition for waits in ready])
         await self._send_fillers(ready, states, identity)
-        await self._end()
-        ends = await self._await_ends(ready)
+        self._crash_point(FillStep.END_TRANSACTION)
+        await self._session.end(committed=False)
+        self._crash_point(FillStep.AWAIT_MARKERS)
+        ends = await self._session.until_marked({waits.gap.partition: waits.next_end for waits in ready})
         left = [rest for waits in ready if (rest := await self._took(waits, ends[waits.gap.partition], identity))]
         self._round_seconds = self._clock.elapsed_seconds() - began
         return left
 
     async def _at_their_ends(
         self,
-        batch: Sequence[_Open],
+        batch: Sequence[WaitingGap],
         states: dict[TopicPartition, AppendState | MirrorlakeError],
         identity: ProducerIdentity,
-    ) -> list[_Open]:
+    ) -> list[WaitingGap]:
         """Returns what is left of the gaps whose log ends inside them; the others are answered.
 
         The end may have moved since the gap was asked for: what an owner before us left open is ended by
@@ -291,40 +249,32 @@ class GapFiller:
         for waits in batch:
             state = states[waits.gap.partition]
             if isinstance(state, MirrorlakeError):
-                _fail(waits, state)
+                waits.fail(state)
             elif _is_open(state, identity.producer_id):
-                _fail(waits, BrokerNotReadyError(f"a transaction of ours still stands open on {waits.gap.partition}"))
+                waits.fail(BrokerNotReadyError(f"a transaction of ours still stands open on {waits.gap.partition}"))
             elif not waits.start <= state.log_end.end_offset <= waits.gap.offsets.end_offset:
-                _fail(waits, _moved(waits, state.log_end.end_offset))
+                waits.fail(waits.moved_error(state.log_end.end_offset))
             elif rest := await self._took(waits, state, identity):
                 ready.append(rest)
         return ready
 
-    async def _added(self, ready: Sequence[_Open]) -> list[_Open]:
-        refused = await self._add([waits.gap.partition for waits in ready])
-        for waits in ready:
-            if (error := refused[waits.gap.partition]) is not None:
-                # Kafka adds all of them or none.
-                raise error
-        return list(ready)
-
-    async def _took(self, waits: _Open, state: AppendState, identity: ProducerIdentity) -> _Open | None:
+    async def _took(self, waits: WaitingGap, state: AppendState, identity: ProducerIdentity) -> WaitingGap | None:
         """Takes a log end; returns what is left of the gap, None where it is full."""
         end = state.log_end.end_offset
         gap = waits.gap.offsets
         if end > gap.end_offset:
-            _fail(waits, _overfilled(waits, end))
+            waits.fail(waits.overfilled_error(end))
             return None
         if end > gap.start_offset:
             waits.gap.moved(end)
         if end == gap.end_offset:
-            _answer(waits, await self._claim(waits, state, identity))
+            waits.answer(await self._claim(waits, state, identity))
             return None
         rest = OffsetRange(start_offset=end, end_offset=gap.end_offset)
-        return _Open(replace(waits.gap, offsets=rest), waits.done, state)
+        return WaitingGap(replace(waits.gap, offsets=rest), waits.done, state)
 
     async def _claim(
-        self, waits: _Open, state: AppendState | MirrorlakeError, identity: ProducerIdentity
+        self, waits: WaitingGap, state: AppendState | MirrorlakeError, identity: ProducerIdentity
     ) -> Claim | MirrorlakeError:
         partition = waits.gap.partition
         led = (await self._client.metadata([partition.topic])).partition(partition)
@@ -339,36 +289,22 @@ class GapFiller:
     async def _own(self) -> ProducerIdentity:
         """Returns the identity, ours at this moment; takes it by InitProducerId where none is held that is trusted."""
         if not self._is_trusted:
-            self._identity = self._hint = None
-            self._is_trusted = True  # of what is held from here on
-        if self._identity is None and self._hint is not None:
-            found = (await self._client.describe_transactions([self._transactional_id])).get(self._transactional_id)
-            if _still_holds(found, self._hint):
-                self._identity = self._hint
+            self._session.give_up()
             self._hint = None
-        if self._identity is None:
-            self._check_time()
+            self._is_trusted = True  # of what is held from here on
+        if not self._session.is_owned and self._hint is not None:
+            if await self._session.still_holds(self._hint):
+                self._session.adopt(self._hint)
+            self._hint = None
+        if not self._session.is_owned:
             self._crash_point(FillStep.INIT_PRODUCER)
-            self._identity = await self._client.init_producer_id(
-                self._transactional_id, transaction_timeout_ms=FILL_TRANSACTION_TIMEOUT_MS
-            )
+            await self._session.own()
         self._pass_on()
-        return self._identity
-
-    async def _add(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, MirrorlakeError | None]:
-        assert self._identity is not None
-        self._check_time()
-        self._crash_point(FillStep.ADD_PARTITIONS)
-        return await self._client.add_partitions_to_transaction(self._transactional_id, self._identity, partitions)
-
-    async def _end(self) -> None:
-        assert self._identity is not None
-        self._crash_point(FillStep.END_TRANSACTION)
-        await self._client.end_transaction(self._transactional_id, self._identity, committed=False)
+        return self._session.identity
 
     async def _send_fillers(
         self,
-        ready: Sequence[_Open],
+        ready: Sequence[WaitingGap],
         states: dict[TopicPartition, AppendState | MirrorlakeError],
         identity: ProducerIdentity,
     ) -> None:
@@ -388,21 +324,12 @@ class GapFiller:
             )
             await self._append(waits, batch)
 
-    async def _append(self, waits: _Open, batch: bytearray) -> None:
-        partition = waits.gap.partition
-        self._check_time()
+    async def _append(self, waits: WaitingGap, batch: bytearray) -> None:
         self._crash_point(FillStep.SEND_FILLER)
-        answer = await append_alone(self._client, partition, batch, transactional_id=self._transactional_id)
-        what = f"append of {waits.records} fillers to destination {partition} at offset {waits.start}"
-        if answer.error_code:
-            raise error_for(
-                answer.error_code,
-                what=what + (f": {answer.error_message}" if answer.error_message else ""),
-                topic=partition.topic,
-                partition=partition.partition,
-            )
-        if answer.base_offset != waits.start:
-            raise PositionMovedError(f"{what} landed at {answer.base_offset}: another writer was there first")
+        what = f"append of {waits.records} fillers to destination {waits.gap.partition} at offset {waits.start}"
+        landed_at = await self._session.produce(waits.gap.partition, batch, what=what)
+        if landed_at != waits.start:
+            raise PositionMovedError(f"{what} landed at {landed_at}: another writer was there first")
 
     def _check_time(self) -> None:
         if self._clock.elapsed_seconds() >= self._until:
@@ -410,96 +337,23 @@ class GapFiller:
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    async def _states(self, batch: Sequence[_Open]) -> dict[TopicPartition, AppendState | MirrorlakeError]:
+    async def _states(self, batch: Sequence[WaitingGap]) -> dict[TopicPartition, AppendState | MirrorlakeError]:
         return await self._client.append_states([waits.gap.partition for waits in batch])
 
-    async def _await_ends(self, ready: Sequence[_Open]) -> dict[TopicPartition, AppendState]:
-        """Returns the states once the coordinator has nothing on its way any more and every marker is there.
+    async def _is_open(self, partition: TopicPartition) -> bool:
+        """Tells whether a transaction of the producer that the coordinator names stands open on ``partition``.
 
         Raises:
-            OutcomeUnknownError: not within a few seconds.
+            MirrorlakeError: the leader or the coordinator could not be asked, and nobody else can say.
         """
-        self._crash_point(FillStep.AWAIT_MARKERS)
-        expected = {waits.gap.partition: waits.next_end for waits in ready}
-        deadline = self._clock.elapsed_seconds() + _COMPLETE_SECONDS_MAX
-        pause = _PAUSE_SECONDS_MIN
-        while True:
-            # In this order: a marker that is written twice is written before the coordinator calls it complete.
-            found = (await self._client.describe_transactions([self._transactional_id])).get(self._transactional_id)
-            states = await self._states(ready)
-            good = {partition: state for partition, state in states.items() if isinstance(state, AppendState)}
-            if (
-                isinstance(found, TransactionState)
-                and found.state in COMPLETE_STATES
-                and all(p in good and good[p].log_end.end_offset >= end for p, end in expected.items())
-            ):
-                return good
-            if self._clock.elapsed_seconds() >= deadline:
-                raise OutcomeUnknownError(
-                    f"the markers of {self._transactional_id!r} did not all come: "
-                    + ", ".join(f"{p} should end at {end}" for p, end in expected.items())
-                )
-            await asyncio.sleep(pause)
-            pause = min(_PAUSE_SECONDS_MAX, pause * 2)
-
-    async def _is_open(self, partition: TopicPartition) -> bool:
         state = (await self._client.append_states([partition]))[partition]
         if isinstance(state, MirrorlakeError):
             raise state
-        found = (await self._client.describe_transactions([self._transactional_id])).get(self._transactional_id)
-        return isinstance(found, TransactionState) and _is_open(state, found.producer_id)
-
-    async def _await_closed(self, partition: TopicPartition) -> None:
-        deadline = self._clock.elapsed_seconds() + _COMPLETE_SECONDS_MAX
-        while await self._is_open(partition):
-            if self._clock.elapsed_seconds() >= deadline:
-                raise BrokerNotReadyError(
-                    f"a transaction of {self._transactional_id!r} still stands open on destination {partition}",
-                    hint="kafka-transactions.sh find-hanging shows it; it is ended as soon as the brokers answer",
-                )
-            await asyncio.sleep(_PAUSE_SECONDS_MAX)
+        found = await self._session.found()
+        if isinstance(found, MirrorlakeError):
+            raise found
+        return found is not None and _is_open(state, found.producer_id)
 
 
 def _is_open(state: AppendState, producer_id: int) -> bool:
     return any(p.producer_id == producer_id and p.transaction_start_offset is not None for p in state.producers)
-
-
-def _still_holds(found: TransactionState | MirrorlakeError | None, hint: ProducerIdentity) -> bool:
-    return (
-        isinstance(found, TransactionState)
-        and (found.producer_id, found.producer_epoch) == (hint.producer_id, hint.producer_epoch)
-        and found.state in COMPLETE_STATES
-    )
-
-
-def _answer(waits: _Open, claim: Claim | MirrorlakeError) -> None:
-    if isinstance(claim, MirrorlakeError):
-        _fail(waits, claim)
-    elif not waits.done.done():
-        waits.done.set_result(claim)
-
-
-def _fail(waits: _Open, error: MirrorlakeError) -> None:
-    if not waits.done.done():
-        waits.done.set_exception(copy(error))
-
-
-def _moved(waits: _Open, end: int) -> MirrorlakeError:
-    return PositionMovedError(
-        f"destination {waits.gap.partition} ends at offset {end}, outside the gap {waits.gap.offsets} that was to be "
-        "filled: another writer of this mirror was there first",
-        expected_offset=waits.start,
-        found_offset=end,
-    )
-
-
-def _overfilled(waits: _Open, end: int) -> MirrorlakeError:
-    gap = waits.gap.offsets
-    return MisalignedError(
-        f"destination {waits.gap.partition} is misaligned: the gap {gap} was filled up to {end}, so the record of "
-        f"source offset {gap.end_offset} cannot get its own offset any more",
-        hint="a coordinator that failed over wrote a marker twice, or somebody else wrote there; delete and re-create "
-        "the destination topic, or use `offsets: map`",
-        expected_offset=gap.end_offset,
-        found_offset=end,
-    )

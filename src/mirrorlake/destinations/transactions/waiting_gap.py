@@ -1,0 +1,88 @@
+"""A gap that waits to be filled, and what its partition is told in the end."""
+
+import asyncio
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+
+from mirrorlake.destinations.transactions.claim import Claim
+from mirrorlake.destinations.transactions.gap_cost import filler_records
+from mirrorlake.errors import MirrorlakeError, MisalignedError, PositionMovedError
+from mirrorlake.kafka.control.descriptions import AppendState
+from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapToFill:
+    """A gap at one destination partition, whose log ends where ``offsets`` begins.
+
+    ``timestamp_ms`` and ``has_key`` are for fillers: a neighbour's time, and whether the topic needs keys.
+    ``moved`` is called with every new log end on the way.
+    """
+
+    partition: TopicPartition
+    offsets: OffsetRange
+    gap_fill: GapFill
+    batch_bytes_max: int
+    timestamp_ms: int
+    has_key: bool
+    moved: Callable[[int], None]
+
+
+@dataclass(slots=True)
+class WaitingGap:
+    """A gap being filled, who waits for it, and its partition's state where the round before has just read it."""
+
+    gap: GapToFill
+    done: asyncio.Future[Claim]
+    state: AppendState | None = None
+
+    @property
+    def start(self) -> int:
+        """Where the gap begins."""
+        return self.gap.offsets.start_offset
+
+    @property
+    def next_end(self) -> int:
+        """Where the log ends after the next round."""
+        return self.start + self.records + 1
+
+    @property
+    def records(self) -> int:
+        """Filler records of the next round."""
+        if self.gap.gap_fill is not GapFill.FILLER:
+            return 0
+        return filler_records(len(self.gap.offsets), batch_bytes_max=self.gap.batch_bytes_max)
+
+    def answer(self, claim: Claim | MirrorlakeError) -> None:
+        """Tells who waits what to go on with, or why it cannot."""
+        if isinstance(claim, MirrorlakeError):
+            self.fail(claim)
+        elif not self.done.done():
+            self.done.set_result(claim)
+
+    def fail(self, error: MirrorlakeError) -> None:
+        """Tells who waits that the gap was not filled."""
+        if not self.done.done():
+            self.done.set_exception(copy(error))
+
+    def moved_error(self, end: int) -> MirrorlakeError:
+        """Returns what it means that the log ends outside the gap before anything was written."""
+        return PositionMovedError(
+            f"destination {self.gap.partition} ends at offset {end}, outside the gap {self.gap.offsets} that was to be "
+            "filled: another writer of this mirror was there first",
+            expected_offset=self.start,
+            found_offset=end,
+        )
+
+    def overfilled_error(self, end: int) -> MirrorlakeError:
+        """Returns what it means that the log ends past the gap after it was filled."""
+        gap = self.gap.offsets
+        return MisalignedError(
+            f"destination {self.gap.partition} is misaligned: the gap {gap} was filled up to {end}, so the record of "
+            f"source offset {gap.end_offset} cannot get its own offset any more",
+            hint="a coordinator that failed over wrote a marker twice, or somebody else wrote there; delete and "
+            "re-create the destination topic, or use `offsets: map`",
+            expected_offset=gap.end_offset,
+            found_offset=end,
+        )
