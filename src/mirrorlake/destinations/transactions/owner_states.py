@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.destinations.transactions.transaction_fence import IS_OVER, TransactionFence, read_written_by
+from mirrorlake.destinations.transactions.session import IS_OVER, TransactionSession
+from mirrorlake.destinations.transactions.written_records import read_written_by
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
@@ -25,6 +26,9 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.own_topics import STATE_TOPIC as STATE_TOPIC
 
 STATE_PARTITION = TopicPartition(STATE_TOPIC, 0)
+TRANSACTION_TIMEOUT_MS = 10_000
+"""Short: a state transaction left open holds up whoever reads the state."""
+
 STATE_FORMAT = 2
 """2 added producer ids, destinations, generations and the hold; records of format 1 are read as knowing none."""
 
@@ -161,7 +165,7 @@ async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
 
     What is being written is waited for: EndTxn answers a moment before its marker can be read, and a record that is
     passed over is a mirror that seems to be nobody's. A transaction that is over by its coordinator's word, and whose
-    marker never came (see ``transaction_fence``), would be waited for for ever by everybody: it is ended.
+    marker never came (see ``session``), would be waited for for ever by everybody: it is ended.
 
     Raises:
         BrokerNotReadyError: a transaction stands open; it ends by itself within seconds.
@@ -223,7 +227,9 @@ async def _end_forgotten(client: ClusterClient) -> bool:
             continue
         identity = ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
         committed = found.state != "CompleteAbort"
-        await TransactionFence(client, name).close(identity, [STATE_PARTITION], committed=committed)
+        session = TransactionSession(client, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
+        session.adopt(identity)
+        await session.close([STATE_PARTITION], committed=committed)
         ended = True
     return ended
 

@@ -21,11 +21,12 @@ from mirrorlake.destinations.transactions.owner_states import (
     STATE_FORMAT,
     STATE_PARTITION,
     STATE_TOPIC,
+    TRANSACTION_TIMEOUT_MS,
     OwnerState,
     encode_state_batch,
     transactional_id,
 )
-from mirrorlake.destinations.transactions.transaction_fence import TransactionFence
+from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
@@ -35,11 +36,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
-from mirrorlake.kafka.control.lone_append import append_alone
-from mirrorlake.kafka.wire.error_codes import INVALID_PRODUCER_ID_MAPPING, error_for
-
-TRANSACTION_TIMEOUT_MS = 10_000
-"""Short: a state transaction left open holds up whoever reads the state."""
+from mirrorlake.kafka.wire.error_codes import INVALID_PRODUCER_ID_MAPPING
 
 _ABORTED = frozenset({"PrepareEpochFence", "PrepareAbort", "CompleteAbort"})
 """States of a transaction that its time-out ended, or is ending."""
@@ -60,12 +57,13 @@ class Ownership:
         self._mirror = mirror
         self._owner = owner
         self._clock = clock
+        self._session = TransactionSession(client, transactional_id(mirror), timeout_ms=TRANSACTION_TIMEOUT_MS)
         self._identity: ProducerIdentity | None = None
         self._state: OwnerState | None = None
         self._next_sequence = 0
         self._is_settled = True
         self._taken_at_ms: int | None = None
-        self._timed_out: ProducerIdentity | None = None
+        self._doubted: ProducerIdentity | None = None
 
     @property
     def mirror(self) -> str:
@@ -90,36 +88,40 @@ class Ownership:
         """Becomes the owner and writes the state record, with owner and time filled in; returns what it wrote.
 
         Order of effects: InitProducerId (the owner before is superseded from here on), AddPartitionsToTxn, the
-        record, EndTxn, its marker. A crash in between leaves a transaction that ends by itself after ten seconds.
+        record, EndTxn, its marker; what is known after each is said in ``session``. A crash in between leaves a
+        transaction that ends by itself after ten seconds. Until all of it is done nothing is held, whatever was: where
+        it fails, the epoch that the coordinator then names may be our own.
 
         Raises:
             SupersededError: another process took it over while this one was writing.
             MirrorlakeError: the cluster could not do it; nothing is owned.
         """
-        name = transactional_id(self._mirror)
-        if self._timed_out is not None:
-            await self._check_nobody_came(self._timed_out)
-        identity = await self._client.init_producer_id(name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        if self._doubted is not None:
+            await self._check_nobody_came(self._doubted)
+        # From here on an epoch of the coordinator's that is not known may be our own, whose answer was lost.
+        self._identity = self._state = self._doubted = None
+        identity = await self._session.own()
         self._next_sequence = 0
-        self._timed_out = None
-        written = await self._write(name, identity, state)
+        written = await self._write(identity, state)
         self._identity = identity
         return written
 
     async def update(self, state: OwnerState) -> OwnerState:
         """Writes the record anew, as the owner this process is; returns what it wrote.
 
-        After an error nothing is known of the record before: the next update begins with InitProducerId.
+        After an error nothing is known of the record before: the next update looks whether another process has come
+        since, and begins with InitProducerId where none has.
 
         Raises:
             SupersededError: another process took the mirror over.
             MirrorlakeError: the cluster could not do it; ask again.
         """
-        if self._identity is None or not self._is_settled:
-            return await self.take(state)
-        return await self._write(transactional_id(self._mirror), self._identity, state)
+        if self._identity is not None and self._is_settled:
+            return await self._write(self._identity, state)
+        self._doubted = self._identity or self._doubted
+        return await self.take(state)
 
-    async def _write(self, name: str, identity: ProducerIdentity, state: OwnerState) -> OwnerState:
+    async def _write(self, identity: ProducerIdentity, state: OwnerState) -> OwnerState:
         now_ms = int(self._clock.now_seconds() * 1000)
         self._taken_at_ms = self._taken_at_ms or now_ms
         state = replace(
@@ -132,12 +134,11 @@ class Ownership:
         )
         self._is_settled = False
         try:
-            added = await self._client.add_partitions_to_transaction(name, identity, [STATE_PARTITION])
-            if (error := added[STATE_PARTITION]) is not None:
-                raise error
-            await self._append(name, identity, state)
-            await self._client.end_transaction(name, identity, committed=True)
-            await self._await_marker(name, identity)
+            await self._session.add_all([STATE_PARTITION])
+            batch = encode_state_batch(state, identity, sequence=self._next_sequence)
+            await self._session.produce(STATE_PARTITION, batch, what=f"append to {STATE_TOPIC}")
+            await self._session.end(committed=True)
+            await self._await_marker()
         except PositionMovedError as fenced:
             raise await self._why_fenced(identity) from fenced
         self._is_settled = True
@@ -145,27 +146,19 @@ class Ownership:
         self._state = state
         return state
 
-    async def _await_marker(self, name: str, identity: ProducerIdentity) -> None:
+    async def _await_marker(self) -> None:
         """Returns when the record can be read; one whose marker never comes would hold up every reader for ever."""
-        fence = TransactionFence(self._client, name)
         try:
-            forgotten = await fence.until_closed(identity, [STATE_PARTITION])
+            forgotten = await self._session.until_closed([STATE_PARTITION])
         except UnsupportedError:  # before Kafka 2.8, which cannot be asked
             return
         if forgotten:
-            await fence.close(identity, [STATE_PARTITION], committed=True)
-
-    async def _append(self, name: str, identity: ProducerIdentity, state: OwnerState) -> None:
-        batch = encode_state_batch(state, identity, sequence=self._next_sequence)
-        answer = await append_alone(self._client, STATE_PARTITION, batch, transactional_id=name)
-        if answer.error_code:
-            raise error_for(answer.error_code, what=f"append to {STATE_TOPIC}", topic=STATE_TOPIC)
+            await self._session.close([STATE_PARTITION], committed=True)
 
     async def _why_fenced(self, identity: ProducerIdentity) -> MirrorlakeError:
         """Returns what a refusal of our epoch means, and gives up what this process holds."""
-        name = transactional_id(self._mirror)
         try:
-            found = (await self._client.describe_transactions([name])).get(name)
+            found = await self._session.found()
         except MirrorlakeError:
             return self._in_doubt(identity)
         if found is None or isinstance(found, TransactionState):
@@ -179,8 +172,9 @@ class Ownership:
             SupersededError: another process has taken it.
             MirrorlakeError: the coordinator could not be asked.
         """
-        name = transactional_id(self._mirror)
-        found = (await self._client.describe_transactions([name])).get(name)
+        found = await self._session.found()
+        if isinstance(found, UnsupportedError):  # before Kafka 3.0, which cannot be asked
+            return
         if isinstance(found, MirrorlakeError):
             raise found
         if not _may_have_timed_out(found, identity):
@@ -227,7 +221,7 @@ class Ownership:
             raise self._gone() from refused
 
     def _in_doubt(self, identity: ProducerIdentity) -> BrokerNotReadyError:
-        self._timed_out = identity
+        self._doubted = identity
         self._identity = None
         self._state = None
         self._is_settled = False
