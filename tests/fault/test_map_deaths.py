@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from conftest import NewKafka, RunAsync
+from mirrorlake.destinations.map import shard_transaction
 from mirrorlake.destinations.map.settings import Step, map_transactional_id
-from mirrorlake.destinations.transactions import transaction_fence
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -136,7 +136,7 @@ def test_a_transaction_that_the_broker_ended_for_its_age_is_copied_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All was appended when the worker stood still; the coordinator aborts it, and what it then commits is nothing."""
-    monkeypatch.setattr(transaction_fence, "TRANSACTION_TIMEOUT_MS", 1000)
+    monkeypatch.setattr(shard_transaction, "TRANSACTION_TIMEOUT_MS", 1000)
     source = source_kafka.bootstrap_servers
     destination = new_kafka(transaction_abort_timed_out_transaction_cleanup_interval_ms=100).bootstrap_servers
     make_topic(source, topic_name, simple_records(50, timestamp=int(time.time() * 1000)))

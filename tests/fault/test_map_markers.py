@@ -5,8 +5,11 @@ state is made here on one broker that does not verify transactions: the partitio
 """
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,7 +29,7 @@ from mirrorlake.destinations.map.progress import (
 )
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
-from mirrorlake.destinations.transactions.transaction_fence import TransactionFence
+from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
@@ -88,9 +91,9 @@ class Broken:
                 found = await self._append(client, name, identity, at[part], records)
                 base = found if part == "data" else base
             await client.end_transaction(name, identity, committed=committed)
-            fence = TransactionFence(client, name)
-            await fence.until_closed(identity, [at[each] for each in added])
-            standing = await fence.look(identity, [at[each] for each in left_open])
+            session = session_of(client, name, identity)
+            await session.until_closed([at[each] for each in added])
+            standing = await session.look([at[each] for each in left_open])
             assert all(each.open_from is not None for each in standing.values()), "nothing stands open"
 
     def _records_of(self, part: str, base: int, *, full_page: bool) -> list[tuple[bytes, bytes]]:
@@ -124,7 +127,7 @@ class Broken:
         where: TopicPartition,
         records: list[tuple[bytes, bytes]],
     ) -> int:
-        standing = (await TransactionFence(client, name).look(identity, [where]))[where]
+        standing = (await session_of(client, name, identity).look([where]))[where]
         columns = columns_of(records, self.records[0].timestamp)
         if where == self.where:
             columns.timestamps[:] = [record.timestamp for record in self.records[COPIED:]]
@@ -152,6 +155,13 @@ class Broken:
         assert (row.position, row.records) == (COPIED + MORE, MORE if copied_again else 0)
         assert assert_equal_through_map(self.source, self.destination, self.where) == COPIED + MORE
         assert_nothing_open(self.destination, self.topic, self.where)
+
+
+def session_of(client: ClusterClient, name: str, identity: ProducerIdentity) -> TransactionSession:
+    """A session under an identity that somebody else took."""
+    session = TransactionSession(client, name, timeout_ms=30_000)
+    session.adopt(identity)
+    return session
 
 
 def progress_of_in_thread(servers: str, where: TopicPartition) -> MapProgress:
@@ -196,3 +206,57 @@ def test_what_stands_open_after_its_transaction_is_closed_as_the_transaction_end
     case = broken("page-aborted")
     case.transaction(added=["data", "progress"], left_open=["pages"], committed=False, full_page=True)
     case.assert_healed(copied_again=True)
+
+
+@contextmanager
+def strangers_open_transaction(servers: str, where: TopicPartition) -> Iterator[None]:
+    """Somebody else writes to the partition, in a transaction that is open meanwhile: nobody reads behind it."""
+    name = f"stranger-{where.topic}"
+    began = threading.Event()
+    over = threading.Event()
+
+    async def hold() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            session = TransactionSession(client, name, timeout_ms=60_000)
+            identity = await session.own()
+            await session.add_all([where])
+            batch = encode_batch(
+                columns_of([(b"k", b"somebody else's")], int(time.time() * 1000)),
+                codec=Codec.NONE,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            await session.produce(where, batch, what="append of a stranger")
+            began.set()
+            await asyncio.to_thread(over.wait)
+            await session.abort()
+
+    with ThreadPoolExecutor(1) as aside:
+        held = aside.submit(lambda: asyncio.run(hold()))
+        try:
+            while not began.wait(0.1):
+                assert not held.done(), held.result()
+            yield
+        finally:
+            over.set()
+            held.result()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_progress_is_closed_as_its_data_ended_though_a_strangers_open_transaction_hides_that(
+    committed: bool, new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """The marker in the data is there to be read: not to see the data yet does not say that it was aborted."""
+    server = new_kafka(transaction_partition_verification_enable="false")
+    case = Broken(source_kafka.bootstrap_servers, server.bootstrap_servers, topic_name)
+    with strangers_open_transaction(case.destination, case.where):
+        case.transaction(added=["data"], left_open=["progress"], committed=committed)
+        # It may wait for the stranger, with an error; what it decides about the progress cannot be taken back.
+        copied = case.lease().records
+    row = case.lease()
+    assert row.error is None, row.error
+    assert (row.position, copied + row.records) == (COPIED + MORE, 0 if committed else MORE)
+    assert assert_equal_through_map(case.source, case.destination, case.where) == COPIED + MORE
+    assert_nothing_open(case.destination, case.topic, case.where)

@@ -6,7 +6,7 @@ from mirrorlake.destinations.map.offset_map import OffsetMap
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map, read_progress
 from mirrorlake.destinations.map.settings import map_transactional_id
-from mirrorlake.destinations.transactions.transaction_fence import IS_OVER
+from mirrorlake.destinations.transactions.session import IS_OVER
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import TransactionState

@@ -176,7 +176,11 @@ class TransactionView(Protocol):
         ...
 
     def refused(self, seat: Seat, error: MirrorlakeError) -> None:
-        """Learns that a batch was refused or its answer lost: the transaction cannot be committed."""
+        """Learns that a batch was refused: the transaction cannot be committed."""
+        ...
+
+    def lost(self, seat: Seat, error: MirrorlakeError) -> None:
+        """Learns that a batch has no answer: the transaction can be neither committed nor aborted by its own epoch."""
         ...
 
 
@@ -317,7 +321,7 @@ class PartitionAppender:
         """The batch may or may not be there; the fence decides, and the transaction is given up."""
         assert isinstance(append, MapAppend)
         self._settle(append)
-        self._transaction.refused(append.seat, error)
+        self._transaction.lost(append.seat, error)
         if not self._in_flight:
             self._transaction.settled()
 

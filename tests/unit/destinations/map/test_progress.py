@@ -23,7 +23,7 @@ from mirrorlake.destinations.map.progress import (
     encode_progress_key,
     encode_shards,
 )
-from mirrorlake.destinations.transactions.transaction_fence import was_data_committed
+from mirrorlake.destinations.map.transaction_outcome import was_data_committed
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
 

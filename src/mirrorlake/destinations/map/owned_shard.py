@@ -1,0 +1,401 @@
+"""One transaction after another for a shard: its partitions' data, progress and offset maps, all or nothing.
+
+Order of effects of one transaction, each step waited for (``transactions.session`` says what each proves):
+
+1. AddPartitionsToTxn: destination partitions that have something to append, and the shard's progress;
+2. the batches, several in flight; each answer says where the records lie;
+3. the progress records, and pages of offset maps that became full;
+4. EndTxn(commit);
+5. the leaders are asked whether the transaction is closed everywhere; what never will be by itself is closed.
+"""
+
+import asyncio
+import contextlib
+import traceback
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.map.commit_pace import CommitPace
+from mirrorlake.destinations.map.lost_tail import Trim, progress_at
+from mirrorlake.destinations.map.progress import (
+    MapProgress,
+    ProgressKey,
+)
+from mirrorlake.destinations.map.progress_writer import ProgressWriter
+from mirrorlake.destinations.map.settings import Step
+from mirrorlake.destinations.map.tail_look import TailLook
+from mirrorlake.destinations.map.transaction_outcome import was_data_committed
+from mirrorlake.destinations.map.transaction_seats import MapAppend, PartitionAppender, Seat
+from mirrorlake.destinations.transactions.session import Standing, TransactionSession
+from mirrorlake.errors import (
+    MirrorlakeError,
+    OutcomeUnknownError,
+    PositionMovedError,
+    TopicMissingError,
+    TransientError,
+)
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint
+
+
+class OwnedShard:
+    """The shard under one producer epoch, from a take-over until something goes wrong.
+
+    Args:
+        client: of the destination cluster.
+        session: owned; its identity is the epoch.
+        writer: of the shard's own records.
+        known: the committed progress, by whose.
+        seen_whole: the leader epochs in which destination partitions were found to hold what the progress says.
+        clock: measures ages.
+        crash_point: called before every step; for tests.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        session: TransactionSession,
+        writer: ProgressWriter,
+        *,
+        known: dict[ProgressKey, MapProgress],
+        seen_whole: Mapping[tuple[str, int], int],
+        clock: Clock,
+        crash_point: CrashPoint,
+    ) -> None:
+        self.identity = session.identity
+        self.transactional_id = session.transactional_id
+        self.known = known
+        self.failure: MirrorlakeError | None = None
+        self.seats: set[Seat] = set()
+        self.changed = asyncio.Event()
+        self.is_sending = False
+        self.is_closing = False
+        self._client = client
+        self._session = session
+        self._writer = writer
+        self._crash_point = crash_point
+        self._appenders: dict[TopicPartition, PartitionAppender] = {}
+        self._opening: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._seen_whole = dict(seen_whole)
+        self._members: list[Seat] = []
+        self._turn = asyncio.Lock()
+        self._pace = CommitPace(clock)
+        self._is_clean = True
+        self._may_abort = False
+
+    # --- seats --------------------------------------------------------------------------------------------
+
+    async def open_partition(
+        self,
+        where: TopicPartition,
+        topic_id: str,
+        channel_to: Callable[[int], Awaitable[AppendChannel]],
+        *,
+        own_producer_ids: Collection[int],
+        copies_lost_again: bool,
+    ) -> None:
+        """Makes a destination partition ready for seats; the first who asks looks at it, the others wait.
+
+        Order of effects: what stands open of ours is closed; what the progress says is there is looked for, and the
+        progress goes back where it is not, and that is wanted.
+
+        Raises:
+            MirrorlakeError: see ``ShardTransaction.join``.
+        """
+        async with self._opening[where]:
+            if where in self._appenders or self.failure is not None:
+                return
+            standing = (await self._session.look([where]))[where]
+            end_offset = standing.end_offset
+            if standing.open_from is not None:
+                async with self._turn:
+                    committed = was_data_committed(self.known, where, standing.open_from)
+                    await self._session.close([where], committed=committed)
+                    standing = (await self._session.look([where]))[where]
+            ids = (self.identity.producer_id, *own_producer_ids)
+            look = TailLook(self._client, where, ids, end_offset=end_offset)
+            await self._see_whole(look, topic_id, standing, copies_lost_again=copies_lost_again)
+            led = (await self._client.metadata([where.topic])).partition(where)
+            if led is None:
+                raise TopicMissingError(f"destination partition {where} does not exist", topic=where.topic)
+            self._appenders[where] = PartitionAppender(
+                where,
+                channel=await channel_to(led.leader),
+                transaction=self,
+                sequence=standing.sequence,
+                end_offset=standing.end_offset,
+                crash_point=self._crash_point,
+            )
+
+    async def _see_whole(self, look: TailLook, topic_id: str, standing: Standing, *, copies_lost_again: bool) -> None:
+        """Compares a destination partition with the progress of every source that has records there."""
+        where = look.partition
+        there = progress_at(self.known, where, topic_id)
+        is_new_leader = self._seen_whole.get((where.topic, where.partition)) != standing.leader_epoch
+        lost = await look.find_lost(there, looks_at_records=is_new_leader)
+        if lost and not copies_lost_again:
+            raise next(iter(lost.values()))
+        if lost:
+            trims = [await look.trim(key, there[key], self._writer.pages_partition, lost[key]) for key in lost]
+            await self._go_back(trims)
+        elif is_new_leader and standing.has_written:
+            await look.check_behind(there, self._writer.progress_partition)
+        self._seen_whole[where.topic, where.partition] = standing.leader_epoch
+
+    async def _go_back(self, trims: Sequence[Trim]) -> None:
+        """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
+        try:
+            async with self._turn:
+                self._hand_on(None)
+                await self._add([self._writer.progress_partition, self._writer.pages_partition])
+                await self._writer.write_pages(
+                    [page for trim in trims for page in trim.pages],
+                    forgotten=[key for trim in trims for key in trim.forgotten],
+                )
+                await self._writer.write_progress([(trim.key, trim.progress) for trim in trims])
+                self._crash_point(Step.COMMIT)
+                await self._session.end(committed=True)
+                await self._see_closed([self._writer.progress_partition, self._writer.pages_partition])
+                self.known.update({trim.key: trim.progress for trim in trims})
+                self._hand_on(self._handed_on())
+        except MirrorlakeError as error:
+            self.fail(error)
+            raise
+
+    def sit_down(self, seat: Seat) -> Seat:
+        """Adds a seat for a destination partition that is open."""
+        if self.failure is not None:
+            raise copy(self.failure)
+        self.seats.add(seat)
+        self._members.append(seat)
+        seat.member.progress.handed_on = self._handed_on() if self._is_clean else None
+        self.changed.set()
+        return seat
+
+    def take(self, seat: Seat, append: MapAppend) -> None:
+        """Queues an append of a seat."""
+        appender = self._appenders[seat.destination]
+        seat.pending.append(append)
+        appender.queue.append(append)
+        seat.taken_end = append.end_offset
+        if appender.is_added and self.is_sending:
+            appender.notify()
+        else:
+            self.changed.set()
+
+    def leave(self, seat: Seat) -> None:
+        """Drops what was not sent of a seat; it stays until what was sent is committed."""
+        if seat not in self.seats:
+            return
+        if seat.pending:
+            seat.taken_end = seat.pending[0].start_offset
+            self._appenders[seat.destination].drop(lambda other: other is not seat)
+        seat.has_left = True
+        if not seat.is_dirty:
+            self.seats.discard(seat)
+        self.changed.set()
+
+    # --- the appenders' side ------------------------------------------------------------------------------
+
+    def sent(self, append: MapAppend) -> None:
+        """Counts a batch of the open transaction."""
+        self._pace.sent(append)
+        if self._pace.is_full:
+            self.changed.set()
+
+    def settled(self) -> None:
+        """A partition has nothing under way any more."""
+        # While it is behind, and nobody waits, only the clock or its size ends a transaction: a wake for each request
+        # would cost as much as the request.
+        if not self.is_sending or self._has_caught_up or any(seat.waits for seat in self.seats):
+            self.changed.set()
+
+    def refused(self, seat: Seat, error: MirrorlakeError) -> None:
+        """A batch was refused."""
+        self.fail(error, culprit=seat)
+
+    def lost(self, seat: Seat, error: MirrorlakeError) -> None:
+        """A batch has no answer, and may still come."""
+        self._session.lost_an_answer()
+        self.fail(error, culprit=seat)
+
+    def fail(self, error: MirrorlakeError, *, culprit: Seat | None = None) -> None:
+        """Gives the open transaction up: the seat to blame gets the error, the others read their positions again."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self.is_sending = self.is_closing = False
+        self._hand_on(None)
+        for appender in self._appenders.values():
+            appender.drop(lambda _: False)
+        others: MirrorlakeError = OutcomeUnknownError(
+            f"a transaction of {self.transactional_id} was given up: {error.message}"
+        )
+        others.__cause__ = error
+        if culprit is None and (isinstance(error, PositionMovedError) or not isinstance(error, TransientError)):
+            others = error
+        seats, self.seats = self.seats, set()
+        for seat in seats:
+            seat.clean.set()
+            if not seat.has_left:
+                seat.member.shard_failed(copy(error if seat is culprit else others))
+        self.changed.set()
+
+    # --- transactions -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Runs one transaction after another until something fails; ends the last one where it surely may."""
+        try:
+            while await self._until_worth_it():
+                async with self._turn:
+                    await self._transact()
+        except MirrorlakeError as error:
+            self.fail(error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours ends this shard's part, not the others' (law 6)
+            traceback.print_exc()
+            self.fail(OutcomeUnknownError(f"internal error: {error!r}; please report it"))
+        with contextlib.suppress(MirrorlakeError):
+            await self._abort()
+
+    async def _abort(self) -> None:
+        """Ends a transaction that was given up, so that nobody waits for its time-out. The fence needs none of it."""
+        # Not before every answer is there: a batch that comes after the marker would stand open for ever. Where one
+        # never comes the session leaves it to the next owner's fence, whose marker stops such a batch.
+        await self._until_answered()
+        if self._may_abort and not isinstance(self.failure, PositionMovedError):
+            await self._session.abort()
+
+    async def _until_answered(self) -> None:
+        while any(appender.in_flight for appender in self._appenders.values()):
+            self.changed.clear()
+            await self._wait(None)
+
+    async def _until_worth_it(self) -> bool:
+        """Waits until a transaction should begin; False where there will be none."""
+        while self.failure is None:
+            self.changed.clear()
+            if any(appender.queue for appender in self._appenders.values()):
+                return True
+            left: float | None = None
+            dirty = [seat for seat in self.seats if seat.is_dirty]
+            if dirty:
+                left = self._pace.seconds_to_next()
+                if left <= 0 or any(seat.waits for seat in dirty):
+                    return True
+            await self._wait(left)
+        return False
+
+    async def _transact(self) -> None:
+        self._hand_on(None)
+        self._may_abort = True
+        self._pace.begin()
+        await self._add([self._writer.progress_partition, *self._fresh()])
+        self.is_sending = True
+        while not self._may_end():
+            self.changed.clear()
+            if fresh := self._fresh():
+                await self._add(fresh)
+            for appender in self._appenders.values():
+                appender.notify()
+            await self._wait(self._seconds_to_end())
+        self.is_sending = False
+        await self._until_answered()
+        if self.failure is None:
+            await self._commit()
+
+    def _fresh(self) -> list[TopicPartition]:
+        return [at for at, appender in self._appenders.items() if appender.queue and not appender.is_added]
+
+    async def _add(self, partitions: Collection[TopicPartition]) -> None:
+        """Makes partitions part of the transaction, opening it with the first."""
+        self._crash_point(Step.ADD_PARTITIONS)
+        refused = await self._session.add(partitions)
+        # A broker that refuses one partition says of the others that it did not try; that is not why.
+        for at, error in sorted(refused.items(), key=lambda pair: isinstance(pair[1], TransientError)):
+            culprit = next((seat for seat in self.seats if seat.destination == at), None)
+            self.fail(error, culprit=culprit)
+            raise error
+        for at in partitions:
+            if at in self._appenders:
+                self._appenders[at].is_added = True
+
+    @property
+    def _has_caught_up(self) -> bool:
+        return not any(seat.is_behind and not seat.has_left for seat in self.seats)
+
+    def _may_end(self) -> bool:
+        if self.failure is not None or self._pace.is_full:
+            return True
+        if any(not appender.is_idle for appender in self._appenders.values()):
+            return False
+        return any(seat.waits for seat in self.seats) or self._seconds_to_end() <= 0
+
+    def _seconds_to_end(self) -> float:
+        is_idle = self._has_caught_up and all(appender.is_idle for appender in self._appenders.values())
+        return self._pace.seconds_to_end(is_idle=is_idle)
+
+    async def _commit(self) -> None:
+        """Writes progress, commits, tells the members, and looks that the transaction is closed everywhere."""
+        seats = [seat for seat in self.seats if seat.is_new or seat.covered_end != seat.committed_end]
+        written = [(seat, *seat.written()) for seat in seats]
+        pages = [page for _, _, full in written for page in full]
+        part_of_it = [at for at, appender in self._appenders.items() if appender.is_added]
+        part_of_it.append(self._writer.progress_partition)
+        if pages:
+            await self._add([self._writer.pages_partition])
+            part_of_it.append(self._writer.pages_partition)
+            await self._writer.write_pages(pages)
+        await self._writer.write_progress([(seat.key, progress) for seat, progress, _ in written])
+        self._crash_point(Step.COMMIT)
+        self._may_abort = False
+        await self._session.end(committed=True)
+        self._crash_point(Step.TAKE_COMMIT)
+        self._pace.committed()
+        self.is_closing = True
+        for seat, progress, _ in written:
+            self.known[seat.key] = progress
+            seat.took_commit(progress)
+        await self._see_closed(part_of_it)
+        for appender in self._appenders.values():
+            appender.is_added = False
+        self._hand_on(self._handed_on())
+        self.is_closing = False
+        for seat in list(self.seats):
+            if not seat.is_dirty:
+                seat.clean.set()
+                if seat.has_left:
+                    self.seats.discard(seat)
+
+    async def _see_closed(self, partitions: Collection[TopicPartition]) -> None:
+        """Makes sure that the committed transaction is closed, before the next could share its fate."""
+        self._crash_point(Step.LOOK_CLOSED)
+        left_open = await self._session.until_closed(partitions)
+        if left_open:
+            await self._session.close(left_open.keys(), committed=True)
+
+    # --- within -------------------------------------------------------------------------------------------
+
+    def _handed_on(self) -> HandedOn:
+        # Every transaction writes progress, so its sequence tells whether there was another one since.
+        at = self._writer.progress_partition
+        sequences = {(at.topic, at.partition): self._writer.progress_sequence}
+        # One mapping for all members of a lease: what they leave behind must be the same whenever they sat down.
+        return HandedOn(identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole)
+
+    def _hand_on(self, handed_on: HandedOn | None) -> None:
+        """Sets what every member of this lease leaves behind, those that are done with it too."""
+        self._is_clean = handed_on is not None
+        for seat in self._members:
+            seat.member.progress.handed_on = handed_on
+
+    async def _wait(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,110 @@
+"""Writes a shard's own records, progress and pages of offset maps, into its open transaction."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from mirrorlake.clock import Clock
+from mirrorlake.destinations.map.progress import (
+    KeyAndValue,
+    MapPage,
+    MapProgress,
+    PageKey,
+    ProgressKey,
+    columns_of,
+    encode_page,
+    encode_page_key,
+    encode_progress,
+    encode_progress_key,
+)
+from mirrorlake.destinations.map.settings import Step
+from mirrorlake.destinations.transactions.session import TransactionSession
+from mirrorlake.kafka.records.batches import Codec, next_sequence
+from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.stores.crash_points import CrashPoint
+
+PROGRESS_BATCH_BYTES_MAX = 512 << 10
+"""Half of what a topic takes by default."""
+
+
+class ProgressWriter:
+    """Appends to the shard's own partitions under one identity.
+
+    Args:
+        session: whose open transaction the records are part of; the partitions are added by who writes.
+        progress_partition: where the shard's progress is kept.
+        pages_partition: where the full pages of its offset maps are kept.
+        sequences: the next one that each of the partitions expects.
+        clock: dates the records.
+        crash_point: called before every append.
+    """
+
+    def __init__(
+        self,
+        session: TransactionSession,
+        *,
+        progress_partition: TopicPartition,
+        pages_partition: TopicPartition,
+        sequences: Mapping[TopicPartition, int],
+        clock: Clock,
+        crash_point: CrashPoint,
+    ) -> None:
+        self.progress_partition = progress_partition
+        self.pages_partition = pages_partition
+        self._session = session
+        self._sequences = dict(sequences)
+        self._clock = clock
+        self._crash_point = crash_point
+
+    @property
+    def progress_sequence(self) -> int:
+        """The sequence that the next progress record gets; every transaction writes one."""
+        return self._sequences[self.progress_partition]
+
+    async def write_progress(self, written: Iterable[tuple[ProgressKey, MapProgress]]) -> None:
+        """Appends progress records.
+
+        Raises:
+            MirrorlakeError: as ``TransactionSession.produce``; the transaction must not be committed.
+        """
+        records = [(encode_progress_key(key), encode_progress(progress)) for key, progress in written]
+        await self._write(self.progress_partition, records)
+
+    async def write_pages(
+        self, pages: Iterable[tuple[PageKey, MapPage]], *, forgotten: Collection[PageKey] = ()
+    ) -> None:
+        """Appends full pages, and takes those ``forgotten`` back.
+
+        Raises:
+            MirrorlakeError: as ``write_progress``.
+        """
+        records: list[KeyAndValue] = [(encode_page_key(key), encode_page(page)) for key, page in pages]
+        records += [(encode_page_key(key), None) for key in forgotten]
+        await self._write(self.pages_partition, records)
+
+    async def _write(self, partition: TopicPartition, records: Iterable[KeyAndValue]) -> None:
+        """Appends records, in as many batches as needed, one after the other."""
+        part: list[KeyAndValue] = []
+        size = 0
+        for key, value in records:
+            record_bytes = len(key) + len(value or b"")
+            if part and size + record_bytes > PROGRESS_BATCH_BYTES_MAX:
+                await self._append(partition, part)
+                part, size = [], 0
+            part.append((key, value))
+            size += record_bytes
+        if part:
+            await self._append(partition, part)
+
+    async def _append(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
+        identity, sequence = self._session.identity, self._sequences[partition]
+        batch = encode_batch(
+            columns_of(records, int(self._clock.now_seconds() * 1000)),
+            codec=Codec.NONE,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        self._crash_point(Step.SEND_PROGRESS)
+        self._sequences[partition] = next_sequence(sequence, len(records))
+        await self._session.produce(partition, batch, what=f"append to {partition}")
