@@ -31,6 +31,7 @@ from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.records.batches import Codec
@@ -38,10 +39,10 @@ from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
 from mirrorlake.offsets import OffsetRange, TopicPartition
-from support.copies import create_topic
+from support.copies import create_topic, log_end
 from support.leases import lease_plan, map_work, run_lease
 from support.map_copies import assert_equal_through_map, assert_nothing_open, progress_of
-from support.records import settings_of, simple_records
+from support.records import consume, settings_of, simple_records
 from support.topics import append
 
 pytestmark = pytest.mark.kafka
@@ -260,3 +261,36 @@ def test_progress_is_closed_as_its_data_ended_though_a_strangers_open_transactio
     assert (row.position, copied + row.records) == (COPIED + MORE, 0 if committed else MORE)
     assert assert_equal_through_map(case.source, case.destination, case.where) == COPIED + MORE
     assert_nothing_open(case.destination, case.topic, case.where)
+
+
+def test_records_of_ours_that_the_progress_lost_are_found_behind_a_strangers_open_transaction(
+    new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """Data without its progress says that the progress was lost; who cannot see it yet would copy it once more."""
+    server = new_kafka(transaction_partition_verification_enable="false")
+    case = Broken(source_kafka.bootstrap_servers, server.bootstrap_servers, topic_name)
+    with strangers_open_transaction(case.destination, case.where):
+        case.transaction(added=["data"], left_open=[], committed=True)
+        rows = [case.lease()]
+    rows.append(case.lease())
+    assert [(type(row.error), row.records) for row in rows] == [(LostProgressError, 0)] * 2
+    assert len(consume(case.destination, case.topic, 0)) == COPIED + MORE
+
+
+def test_records_of_ours_that_the_progress_lost_are_found_behind_deleted_ones(
+    new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """The log begins behind what the progress knows of, as retention leaves it."""
+    server = new_kafka(transaction_partition_verification_enable="false")
+    case = Broken(source_kafka.bootstrap_servers, server.bootstrap_servers, topic_name)
+    append(case.destination, case.topic, 0, simple_records(5, timestamp=int(time.time() * 1000)))
+    log_start = log_end(case.destination, case.topic)
+    case.transaction(added=["data"], left_open=[], committed=True)
+
+    async def delete() -> None:
+        async with ClusterClient(settings_of(case.destination)) as client:
+            assert (await client.delete_records({case.where: log_start}))[case.where] == log_start
+
+    asyncio.run(delete())
+    row = case.lease()
+    assert (type(row.error), row.records) == (LostProgressError, 0), row.error

@@ -344,8 +344,7 @@ class OwnedShard:
         seats = [seat for seat in self.seats if seat.is_new or seat.covered_end != seat.committed_end]
         written = [(seat, *seat.written()) for seat in seats]
         pages = [page for _, _, full in written for page in full]
-        part_of_it = [at for at, appender in self._appenders.items() if appender.is_added]
-        part_of_it.append(self._writer.progress_partition)
+        part_of_it = [self._writer.progress_partition, *(at for at, each in self._appenders.items() if each.is_added)]
         if pages:
             await self._add([self._writer.pages_partition])
             part_of_it.append(self._writer.pages_partition)

@@ -7,15 +7,14 @@ from mirrorlake.destinations.map.lost_tail import Trim, cut_short, overwritten, 
 from mirrorlake.destinations.map.offset_map import MappedRun
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import read_pages
+from mirrorlake.destinations.transactions.written_records import find_committed_by
 from mirrorlake.errors import LostProgressError, LostTailError, SourceTruncatedError
-from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.records.aborted import AbortedTransactions
 from mirrorlake.kafka.records.batches import Batch, walk
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED
-from mirrorlake.offsets import TopicPartition
-
-_READ_BYTES = 1 << 20
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 BEHIND_BYTES_MAX = 8 << 20
 """What is read behind our last record: a transaction's data comes soon after the one before, and a busy stranger's
@@ -161,29 +160,18 @@ class TailLook:
         return _nth(offsets, below)
 
     async def _find_behind(self, start_offset: int) -> int | None:
-        """Returns the first offset from ``start_offset`` on with committed data of ours, None where there is none."""
-        at, left = start_offset, BEHIND_BYTES_MAX
-        while at < self._end_offset and left > 0:
-            try:
-                frame, answer = await self._client.fetch_once(
-                    self.partition, at, max_bytes=_READ_BYTES, isolation_level=READ_COMMITTED
-                )
-            except SourceTruncatedError:
-                return None
-            with frame:
-                aborted = AbortedTransactions(answer.aborted)
-                before, left = at, left - len(answer.records)
-                for batch in walk(answer.records):
-                    holder = self._holder(batch, is_aborted=aborted.is_aborted(batch))
-                    at = max(at, batch.header.next_offset)
-                    # A batch of the cleaner's without a record says nothing; one of ours begins where we wrote it.
-                    if holder is Holder.OURS and batch.header.base_offset >= start_offset and batch.header.record_count:
-                        return batch.header.base_offset
-            if at == before:
-                # Not decided yet, by somebody's transaction; or hidden, and then nothing is concluded.
-                await check_empty(self._client, self.partition, at, readable_end=answer.last_stable_offset)
-                return None
-        return None
+        """Returns the first offset from ``start_offset`` on with committed data of ours, None where there is none.
+
+        Somebody else's open transaction, and a log start that has moved, hide none of it.
+        """
+        start = max(start_offset, await self._client.offset_at(self.partition, EARLIEST))
+        return await find_committed_by(
+            self._client,
+            self.partition,
+            self._own_producer_ids,
+            OffsetRange(start_offset=start, end_offset=max(start, self._end_offset)),
+            bytes_max=BEHIND_BYTES_MAX,
+        )
 
 
 def _nth(ranges: Iterable[range], index: int) -> int:

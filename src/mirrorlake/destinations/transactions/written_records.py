@@ -1,19 +1,24 @@
 """What a producer id wrote, committed or not: how a transaction is read that readers of committed data do not see."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 
 from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.control.known_offsets import fetch_known
-from mirrorlake.kafka.records.aborted import control_type
+from mirrorlake.kafka.records.aborted import ControlType, control_type
 from mirrorlake.kafka.records.batches import Batch, walk
 from mirrorlake.kafka.records.codec import decode_batches
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 _READ_BYTES = 1 << 20
+
+_REPLICATION_WAITS_MAX = 20
+_REPLICATION_PAUSE_SECONDS = 0.05
+"""The end of a log that others write to is replicated some milliseconds later; a second is no such moment."""
 
 
 async def read_written_by(
@@ -51,11 +56,53 @@ async def read_marker_behind(
     return None
 
 
+async def find_committed_by(
+    client: ClusterClient,
+    partition: TopicPartition,
+    producer_ids: Collection[int],
+    offsets: OffsetRange,
+    *,
+    bytes_max: int,
+) -> int | None:
+    """Returns the first offset of a committed transaction of some producer ids in a range, None where none is found.
+
+    It is found also behind the open transaction of somebody else, where readers of committed data do not get yet.
+
+    Args:
+        client: of the cluster.
+        partition: to look at.
+        producer_ids: whose transactions.
+        offsets: where their records begin; a marker behind it decides nothing.
+        bytes_max: of the log, in which the first record is looked for; its marker is looked for up to the end.
+
+    Raises:
+        BrokerNotReadyError: not all of the range is replicated yet.
+        MirrorlakeError: the partition could not be read.
+    """
+    undecided: dict[int, int] = {}
+    async with aclosing(_answers(client, partition, offsets)) as answers:
+        async for batches in answers:
+            for batch in batches:
+                header = batch.header
+                if header.producer_id not in producer_ids or not header.record_count:
+                    continue
+                if header.is_control:
+                    first = undecided.pop(header.producer_id, None)
+                    if first is not None and control_type(batch) == ControlType.COMMIT:
+                        return first
+                elif header.is_transactional and header.base_offset >= offsets.start_offset:
+                    undecided.setdefault(header.producer_id, header.base_offset)
+            bytes_max -= sum(len(batch.view) for batch in batches)
+            if bytes_max <= 0 and not undecided:
+                return None
+    return None
+
+
 async def _answers(
     client: ClusterClient, partition: TopicPartition, offsets: OffsetRange
 ) -> AsyncGenerator[list[Batch]]:
     """Yields the batches of a range, answer by answer; they are gone with the next one."""
-    start = offsets.start_offset
+    start, waits = offsets.start_offset, 0
     while start < offsets.end_offset:
         frame, answer = await fetch_known(
             client, partition, start, max_bytes=_READ_BYTES, isolation_level=READ_UNCOMMITTED
@@ -65,6 +112,9 @@ async def _answers(
             if not batches:
                 await check_empty(client, partition, start, readable_end=answer.high_watermark)
                 if answer.high_watermark < offsets.end_offset:
+                    if (waits := waits + 1) <= _REPLICATION_WAITS_MAX:
+                        await asyncio.sleep(_REPLICATION_PAUSE_SECONDS)
+                        continue
                     raise BrokerNotReadyError(
                         f"{partition} is replicated up to offset {answer.high_watermark}, its log ends at "
                         f"{offsets.end_offset}",
