@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, cast
 from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
-from mirrorlake.destinations.archive.store_threads import StoreThreads
+from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.connection import Connection

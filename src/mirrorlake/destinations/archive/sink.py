@@ -26,10 +26,10 @@ from mirrorlake.destinations.archive.cut import Cut, CutRule
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.archive.filling import filling_for
 from mirrorlake.destinations.archive.segment import OpenSegment
-from mirrorlake.destinations.archive.store_threads import StoreThreads
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.route import with_records
+from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash

@@ -20,8 +20,8 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
-from mirrorlake.destinations.archive.store_threads import StoreThreads
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
+from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.records.batches import Path as BatchPath
 from mirrorlake.kafka.records.batches import walk

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mirrorlake.destinations.archive.store_threads import StoreThreads
+from mirrorlake.destinations.store_threads import StoreThreads
 
 
 def test_more_than_there_is_room_for_wait_until_one_has_ended() -> None:
