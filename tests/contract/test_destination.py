@@ -128,7 +128,7 @@ def test_an_empty_destination_gets_everything_from_offset_zero(case: Case) -> No
 
 
 def test_an_empty_source_leaves_the_destination_as_it_is(case: Case) -> None:
-    row = case.copy(end=0, seconds=2.0)
+    row = case.copy(end=0)
     assert row.error is None
     assert (row.start_offset, row.position, row.records) == (0, 0, 0)
 
