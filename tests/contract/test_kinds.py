@@ -4,6 +4,7 @@ import ast
 import asyncio
 import pickle
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,15 @@ def test_a_work_takes_its_orders_and_stays_what_it_is(kind: Kind, targets: list[
 def test_what_is_live_has_no_flush_rule_and_what_is_cut_has_one(kind: Kind, targets: list[Target]) -> None:
     target = target_of(kind, targets)
     assert kind.work(target, writer="").is_live is (kind.flush_rule(target) is None)
+
+
+@EVERY_KIND
+def test_workers_load_what_a_plan_needs_before_its_first_lease(kind: Kind, targets: list[Target]) -> None:
+    target = target_of(kind, targets)
+    modules = kind.preload(target.destination)
+    assert type(kind.work(target, writer="")) is kind.work_type
+    assert kind.work_type.__module__ in modules
+    assert all(find_spec(module) is not None for module in modules)
 
 
 @EVERY_KIND

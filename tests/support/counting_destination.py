@@ -128,6 +128,8 @@ class CountingWork(DestinationWork):
 class CountingKind(Kind):
     """Counts in a folder."""
 
+    work_type: ClassVar[type[DestinationWork]] = CountingWork
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.config.resolved import ArchiveDestination, Compaction, Destination, TruncationPolicy
+from mirrorlake.config.resolved import ArchiveDestination, ArchiveFormat, Compaction, Destination, TruncationPolicy
 from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.archive_ends import archived_partition, check_end
 from mirrorlake.kinds.kind import Kind, Look
@@ -21,9 +23,14 @@ from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 DAY_SECONDS = 86400.0
 
+JSON_LOOPS = "mirrorlake.archive.formats.json_kernels"
+"""Compiled when it is imported."""
+
 
 class ArchiveKind(Kind):
     """The end of the newest file is the position."""
+
+    work_type: ClassVar[type[DestinationWork]] = ArchiveWork
 
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is an archive of every record."""
@@ -64,6 +71,17 @@ class ArchiveKind(Kind):
     def flush_clock(self, target: Target) -> FlushClock:
         """Returns what keeps the time of day, and what the source keeps."""
         return FlushClock(daily_at_utc=target.archive.flush.daily_at_utc, retention=target.source_retention)
+
+    def segment_bytes_max(self, destination: Destination) -> int | None:
+        """Returns the most bytes of one segment."""
+        assert isinstance(destination, ArchiveDestination)
+        return destination.flush.bytes_max
+
+    def preload(self, destination: Destination) -> tuple[str, ...]:
+        """Returns the work's module, and the loops of NDJSON, which take seconds the first time a machine sees them."""
+        assert isinstance(destination, ArchiveDestination)
+        more = (JSON_LOOPS,) if destination.format is ArchiveFormat.NDJSON else ()
+        return (*super().preload(destination), *more)
 
     async def positions(
         self, targets: Mapping[int, Target], clients: WorkerCache

@@ -7,6 +7,7 @@ module beside this one. `registry` names them all; nobody else asks of what kind
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.connections import WorkerCache
@@ -33,6 +34,9 @@ class Look:
 class Kind(ABC):
     """One kind of destination, without state; every method is told the target or where it stands."""
 
+    work_type: ClassVar[type[DestinationWork]]
+    """What `work` returns; unpickling a plan imports its module, and the sink's."""
+
     # --- run ----------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -57,6 +61,16 @@ class Kind(ABC):
         """Returns what keeps the times of `flush_rule`."""
         del target
         return FlushClock()
+
+    def segment_bytes_max(self, destination: Destination) -> int | None:
+        """Returns the most bytes of a segment that shares its reads with other destinations; None where none does."""
+        del destination
+        return None
+
+    def preload(self, destination: Destination) -> tuple[str, ...]:
+        """Returns the modules that workers load before their first lease, beyond what every worker loads."""
+        del destination
+        return (self.work_type.__module__,)
 
     # --- status -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Kafka destinations that give records offsets of their own."""
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from mirrorlake.config.resolved import (
     Destination,
@@ -15,6 +16,7 @@ from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings, map_transactional_id
 from mirrorlake.destinations.map.work import MapWork
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.kafka import WRITING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
 from mirrorlake.kinds.kafka_warnings import warnings_of
@@ -27,6 +29,8 @@ from mirrorlake.topics.targets import Target
 
 class MapKind(Kind):
     """Data, progress and offset map are committed in one transaction; the progress is the position."""
+
+    work_type: ClassVar[type[DestinationWork]] = MapWork
 
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is a Kafka destination with ``offsets: map``."""

@@ -3,12 +3,14 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from mirrorlake.config.resolved import Destination, KafkaDestination, OffsetMode, TruncationPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.gap_cost import FILLER_BYTES_PER_OFFSET, MARKER_SECONDS, fill_seconds
+from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, SourceGapError
 from mirrorlake.kinds.kafka import DELETING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
 from mirrorlake.kinds.kafka_warnings import warnings_of
@@ -22,6 +24,8 @@ from mirrorlake.topics.targets import Target, is_deleting
 
 class PreserveKind(Kind):
     """Every record gets the offset it has at the source; the destination's log end is the position."""
+
+    work_type: ClassVar[type[DestinationWork]] = PreserveWork
 
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is a Kafka destination with ``offsets: preserve``."""

@@ -22,6 +22,8 @@ from mirrorlake.topics.targets import Target
 class SnapshotKind(ArchiveKind):
     """An archive whose files are snapshots."""
 
+    work_type = SnapshotWork
+
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is an archive with ``compaction: log``."""
         return isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG
@@ -40,6 +42,11 @@ class SnapshotKind(ArchiveKind):
         rule = snapshot_rule(configs.get("cleanup.policy"), configs.get("delete.retention.ms"))
         settings = super().settings(target, writer=writer)
         return replace(settings, snapshots=rule, snapshots_kept=target.archive.snapshots_kept)
+
+    def segment_bytes_max(self, destination: Destination) -> int | None:
+        """Returns None: a view is read for alone."""
+        del destination
+        return None
 
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
         """Looks at nothing: a view holds no record that could be compared by its offset alone (decision 0165)."""

@@ -17,9 +17,6 @@ from prometheus_client import make_wsgi_app
 
 from mirrorlake.clock import SystemClock, utc_text
 from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveFormat,
-    Compaction,
     Configuration,
     Form,
     OnPark,
@@ -27,6 +24,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
+from mirrorlake.kinds.registry import kind_of
 from mirrorlake.pipeline.engine import Engine, EngineBuilder
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.pulse import EnginePulse
@@ -85,10 +83,6 @@ PRELOAD = (
     "mirrorlake.kafka.records.checksum_kernels",
     "mirrorlake.kafka.records.codec:warm",
 )
-
-
-PRELOAD_OF_NDJSON = "mirrorlake.archive.formats.json_kernels"
-"""Compiles its loops the first time a machine sees them, which takes some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,11 +564,8 @@ def _left(state: PartitionState) -> str:
 def _send_seconds_max(config: Configuration) -> float:
     """Returns how long a lease of this configuration may append to a Kafka destination, at most."""
     destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
-    archives = [d for d in destinations if isinstance(d, ArchiveDestination) and d.compaction is not Compaction.LOG]
-    return send_seconds_max(
-        lease_seconds_max(config.engine.lease_seconds),
-        max((archive.flush.bytes_max for archive in archives), default=None),
-    )
+    sizes = [size for each in destinations if (size := kind_of(each).segment_bytes_max(each)) is not None]
+    return send_seconds_max(lease_seconds_max(config.engine.lease_seconds), max(sizes, default=None))
 
 
 def _topic_at(target: Target) -> tuple[str, str]:
@@ -584,6 +575,6 @@ def _topic_at(target: Target) -> tuple[str, str]:
 
 def _preload(config: Configuration) -> tuple[str, ...]:
     """Returns what workers load before their first lease."""
-    destinations = [destination for mirror in config.mirrors for destination in mirror.destinations]
-    writes_lines = any(isinstance(d, ArchiveDestination) and d.format is ArchiveFormat.NDJSON for d in destinations)
-    return (*PRELOAD, PRELOAD_OF_NDJSON) if writes_lines else PRELOAD
+    destinations = [destination for mirror in config.enabled_mirrors for destination in mirror.destinations]
+    of_kinds = {module: None for each in destinations for module in kind_of(each).preload(each)}
+    return (*PRELOAD, *of_kinds)
