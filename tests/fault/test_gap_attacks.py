@@ -68,7 +68,7 @@ def test_a_request_of_a_filling_that_comes_after_another_owners_filling_changes_
     lossy.copy(gap_fill=gap_fill)
     lossy.write_gap(4)
     late = lossy.proxy.hold(api_key)
-    with leases_aside(lossy.plan(1.0, gap_fill=gap_fill), count=1):
+    with leases_aside(lossy.plan(2.0, gap_fill=gap_fill), count=1):
         late.await_arrival()
     lossy.write(20)
     lossy.copy(gap_fill=gap_fill)
