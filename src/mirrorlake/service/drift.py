@@ -4,10 +4,6 @@ One short listing each, from the segment known on, in a thread of its own: lease
 deleted, altered or added is said within the time between two looks, not at the next flush, which may be a day away.
 """
 
-import threading
-from types import TracebackType
-from typing import Self
-
 import structlog
 
 from mirrorlake.archive.chain import Segment
@@ -15,14 +11,12 @@ from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.newest import check_newest, read_newest
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import MirrorlakeError, PermanentError
+from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
 
 _log = structlog.get_logger("mirrorlake")
-
-STOP_SECONDS_MAX = 5.0
-"""A listing that hangs is left to the end of the process."""
 
 
 def look_at_tail(archived: PartitionFolder, known: Segment | None, work: ArchiveWork) -> Segment | None:
@@ -50,7 +44,7 @@ def look_at_tail(archived: PartitionFolder, known: Segment | None, work: Archive
     return tail
 
 
-class DriftWatch:
+class DriftWatch(RepeatedInThread):
     """Looks at each archived partition every ``seconds``, in a thread. Use as a context manager.
 
     Args:
@@ -60,29 +54,15 @@ class DriftWatch:
     """
 
     def __init__(self, supervisor: Supervisor, markers: ArchiveMarkers, *, seconds: float) -> None:
+        super().__init__("drift-watch", seconds=seconds)
         self._supervisor = supervisor
         self._markers = markers
-        self._seconds = seconds
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="drift-watch", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_over.set()
-        self._thread.join(STOP_SECONDS_MAX)
-
-    def _work(self) -> None:
+    def _begin(self) -> None:
         # The chains were checked a moment ago, at the start.
         self._markers.update()
-        while not self._is_over.wait(self._seconds):
-            self.look_at_all()
 
-    def look_at_all(self) -> None:
+    def _round(self) -> None:
         """Looks at every root and partition once, the looks spread over half of the time between two rounds."""
         states = [state for state in self._supervisor.states if state.archived is not None]
         gone = self._markers.gone_roots()

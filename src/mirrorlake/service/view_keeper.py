@@ -1,25 +1,19 @@
 """Removes views that newer ones have followed while the service runs, in a thread of its own: no lease waits for it."""
 
-import threading
-from types import TracebackType
-from typing import Self
-
 import structlog
 
 from mirrorlake.archive.snapshots.followed import remove_followed
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, PermanentError
+from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
 
 _log = structlog.get_logger("mirrorlake")
 
-STOP_SECONDS_MAX = 5.0
-"""A view that is being read back is left to the end of the process: nothing is removed before it was read."""
 
-
-class ViewKeeper:
+class ViewKeeper(RepeatedInThread):
     """Looks at the snapshots of each partition every ``seconds``, in a thread. Use as a context manager.
 
     Args:
@@ -29,26 +23,12 @@ class ViewKeeper:
     """
 
     def __init__(self, supervisor: Supervisor, *, seconds: float, clock: Clock) -> None:
+        super().__init__("view-keeper", seconds=seconds)
         self._supervisor = supervisor
-        self._seconds = seconds
         self._clock = clock
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="view-keeper", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_over.set()
-        self._thread.join(STOP_SECONDS_MAX)
-
-    def _work(self) -> None:
+    def _round(self) -> None:
         self.look_at_all()
-        while not self._is_over.wait(self._seconds):
-            self.look_at_all()
 
     def look_at_all(self) -> None:
         """Looks at every partition's snapshots once."""

@@ -1,0 +1,45 @@
+"""Something that is done again and again in a thread of its own, for as long as a block goes on."""
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Self
+
+STOP_SECONDS_MAX = 5.0
+"""A round that hangs then, in a store or in Spark, is left to the end of the process. Until then it is waited for: a
+question to a session that stops meanwhile would be an error of Spark's in the log."""
+
+
+class RepeatedInThread(ABC):
+    """Does rounds in a thread, ``seconds`` after one another, until closed. Use as a context manager.
+
+    Args:
+        name: of the thread.
+        seconds: between the end of a round and the begin of the next.
+    """
+
+    def __init__(self, name: str, *, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends; a round that is under way is waited for, `STOP_SECONDS_MAX` at most."""
+        self._is_over.set()
+        self._thread.join(STOP_SECONDS_MAX)
+
+    def _work(self) -> None:
+        self._begin()
+        while not self._is_over.wait(self._seconds):
+            self._round()
+
+    def _begin(self) -> None:
+        """What is done before the first wait: a round, unless told otherwise."""
+        self._round()
+
+    @abstractmethod
+    def _round(self) -> None:
+        """One round; it may ask ``_is_over`` whether to go on."""
