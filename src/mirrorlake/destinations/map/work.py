@@ -3,43 +3,25 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from mirrorlake.destinations.kafka_work import KafkaWork
 from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.sink import MapSink
 from mirrorlake.destinations.map.start import find_start
-from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
-from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.destinations.work import Orders, SinkContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapWork(DestinationWork):
+class MapWork(KafkaWork):
     """One Kafka destination of one source partition, offsets mapped.
 
     All partitions of a shard that are in leases at a time are in one lease, or they fence one another.
     """
 
-    is_live: ClassVar[bool] = True
     needs_whole_shard: ClassVar[bool] = True
 
-    destination: str
-    cluster: ClusterSettings
     settings: MapSettings
-
-    @property
-    def skips_truncated(self) -> bool:
-        """Whether it may go on at the source's log start where that has moved past the position."""
-        return self.settings.skips_truncated
-
-    @property
-    def batch_bytes_max(self) -> int | None:
-        """The destination topic's ``max.message.bytes``."""
-        return self.settings.batch_bytes_max
-
-    @property
-    def cluster_name(self) -> str:
-        """The destination cluster's name."""
-        return self.cluster.name
 
     def with_orders(self, orders: Orders) -> Self:
         """Returns the work with what only the next lease needs to know."""

@@ -1,42 +1,23 @@
 """One Kafka destination of one source partition, offsets preserved."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
+from mirrorlake.destinations.kafka_work import KafkaWork
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import tail_check_of
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.sink import PreserveSink
 from mirrorlake.destinations.transactions.claim import ClaimReader
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
-from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext, WrittenPartition
-from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.destinations.work import Orders, SinkContext, WrittenPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreserveWork(DestinationWork):
+class PreserveWork(KafkaWork):
     """One Kafka destination of one source partition, offsets preserved."""
 
-    is_live: ClassVar[bool] = True
-
-    destination: str
-    cluster: ClusterSettings
     settings: PreserveSettings
-
-    @property
-    def skips_truncated(self) -> bool:
-        """Whether what the source has deleted past the position may be filled."""
-        return self.settings.skips_truncated
-
-    @property
-    def batch_bytes_max(self) -> int | None:
-        """The destination topic's ``max.message.bytes``."""
-        return self.settings.batch_bytes_max
-
-    @property
-    def cluster_name(self) -> str:
-        """The destination cluster's name."""
-        return self.cluster.name
 
     @property
     def written_partition(self) -> WrittenPartition | None:
