@@ -1,7 +1,7 @@
 """When a shard's open transaction should be committed. Only the clock and counters; it asks nobody."""
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.map.transaction_seats import MapAppend
+from mirrorlake.destinations.map.transaction_participants import MapAppend
 
 COMMIT_SECONDS_MIN = 0.1
 """Between two commits of a stream that is thin; each costs five round trips and a marker per partition."""

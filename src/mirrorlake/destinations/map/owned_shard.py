@@ -29,7 +29,7 @@ from mirrorlake.destinations.map.progress_writer import ProgressWriter
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.tail_look import TailLook
 from mirrorlake.destinations.map.transaction_outcome import was_data_committed
-from mirrorlake.destinations.map.transaction_seats import MapAppend, PartitionAppender, Seat
+from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant, PartitionAppender
 from mirrorlake.destinations.transactions.session import Standing, TransactionSession
 from mirrorlake.errors import (
     MirrorlakeError,
@@ -71,7 +71,7 @@ class OwnedShard:
         self.transactional_id = session.transactional_id
         self.known = known
         self.failure: MirrorlakeError | None = None
-        self.seats: set[Seat] = set()
+        self.participants: set[Participant] = set()
         self.changed = asyncio.Event()
         self.is_sending = False
         self.is_closing = False
@@ -82,13 +82,13 @@ class OwnedShard:
         self._appenders: dict[TopicPartition, PartitionAppender] = {}
         self._opening: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen_whole = dict(seen_whole)
-        self._members: list[Seat] = []
+        self._members: list[Participant] = []
         self._turn = asyncio.Lock()
         self._pace = CommitPace(clock)
         self._is_clean = True
         self._may_abort = False
 
-    # --- seats --------------------------------------------------------------------------------------------
+    # --- participants -------------------------------------------------------------------------------------
 
     async def open_partition(
         self,
@@ -99,7 +99,7 @@ class OwnedShard:
         own_producer_ids: Collection[int],
         copies_lost_again: bool,
     ) -> None:
-        """Makes a destination partition ready for seats; the first who asks looks at it, the others wait.
+        """Makes a destination partition ready for participants; the first who asks looks at it, the others wait.
 
         Order of effects: what stands open of ours is closed; what the progress says is there is looked for, and the
         progress goes back where it is not, and that is wanted.
@@ -167,37 +167,37 @@ class OwnedShard:
             self.fail(error)
             raise
 
-    def sit_down(self, seat: Seat) -> Seat:
-        """Adds a seat for a destination partition that is open."""
+    def admit(self, participant: Participant) -> Participant:
+        """Adds a participant for a destination partition that is open."""
         if self.failure is not None:
             raise copy(self.failure)
-        self.seats.add(seat)
-        self._members.append(seat)
-        seat.member.progress.handed_on = self._handed_on() if self._is_clean else None
+        self.participants.add(participant)
+        self._members.append(participant)
+        participant.member.progress.handed_on = self._handed_on() if self._is_clean else None
         self.changed.set()
-        return seat
+        return participant
 
-    def take(self, seat: Seat, append: MapAppend) -> None:
-        """Queues an append of a seat."""
-        appender = self._appenders[seat.destination]
-        seat.pending.append(append)
+    def take(self, participant: Participant, append: MapAppend) -> None:
+        """Queues an append of a participant."""
+        appender = self._appenders[participant.destination]
+        participant.pending.append(append)
         appender.queue.append(append)
-        seat.taken_end = append.end_offset
+        participant.taken_end = append.end_offset
         if appender.is_added and self.is_sending:
             appender.notify()
         else:
             self.changed.set()
 
-    def leave(self, seat: Seat) -> None:
-        """Drops what was not sent of a seat; it stays until what was sent is committed."""
-        if seat not in self.seats:
+    def leave(self, participant: Participant) -> None:
+        """Drops what was not sent of a participant; it stays until what was sent is committed."""
+        if participant not in self.participants:
             return
-        if seat.pending:
-            seat.taken_end = seat.pending[0].start_offset
-            self._appenders[seat.destination].drop(lambda other: other is not seat)
-        seat.has_left = True
-        if not seat.is_dirty:
-            self.seats.discard(seat)
+        if participant.pending:
+            participant.taken_end = participant.pending[0].start_offset
+            self._appenders[participant.destination].drop(lambda other: other is not participant)
+        participant.has_left = True
+        if not participant.is_dirty:
+            self.participants.discard(participant)
         self.changed.set()
 
     # --- the appenders' side ------------------------------------------------------------------------------
@@ -212,20 +212,20 @@ class OwnedShard:
         """A partition has nothing under way any more."""
         # While it is behind, and nobody waits, only the clock or its size ends a transaction: a wake for each request
         # would cost as much as the request.
-        if not self.is_sending or self._has_caught_up or any(seat.waits for seat in self.seats):
+        if not self.is_sending or self._has_caught_up or any(each.waits for each in self.participants):
             self.changed.set()
 
-    def refused(self, seat: Seat, error: MirrorlakeError) -> None:
+    def refused(self, participant: Participant, error: MirrorlakeError) -> None:
         """A batch was refused."""
-        self.fail(error, culprit=seat)
+        self.fail(error, culprit=participant)
 
-    def lost(self, seat: Seat, error: MirrorlakeError) -> None:
+    def lost(self, participant: Participant, error: MirrorlakeError) -> None:
         """A batch has no answer, and may still come."""
         self._session.lost_an_answer()
-        self.fail(error, culprit=seat)
+        self.fail(error, culprit=participant)
 
-    def fail(self, error: MirrorlakeError, *, culprit: Seat | None = None) -> None:
-        """Gives the open transaction up: the seat to blame gets the error, the others read their positions again."""
+    def fail(self, error: MirrorlakeError, *, culprit: Participant | None = None) -> None:
+        """Aborts the open transaction: the participant to blame gets the error, others read their positions again."""
         if self.failure is not None:
             return
         self.failure = error
@@ -239,11 +239,11 @@ class OwnedShard:
         others.__cause__ = error
         if culprit is None and (isinstance(error, PositionMovedError) or not isinstance(error, TransientError)):
             others = error
-        seats, self.seats = self.seats, set()
-        for seat in seats:
-            seat.clean.set()
-            if not seat.has_left:
-                seat.member.shard_failed(copy(error if seat is culprit else others))
+        participants, self.participants = self.participants, set()
+        for participant in participants:
+            participant.clean.set()
+            if not participant.has_left:
+                participant.member.shard_failed(copy(error if participant is culprit else others))
         self.changed.set()
 
     # --- transactions -------------------------------------------------------------------------------------
@@ -282,10 +282,10 @@ class OwnedShard:
             if any(appender.queue for appender in self._appenders.values()):
                 return True
             left: float | None = None
-            dirty = [seat for seat in self.seats if seat.is_dirty]
+            dirty = [each for each in self.participants if each.is_dirty]
             if dirty:
                 left = self._pace.seconds_to_next()
-                if left <= 0 or any(seat.waits for seat in dirty):
+                if left <= 0 or any(each.waits for each in dirty):
                     return True
             await self._wait(left)
         return False
@@ -317,7 +317,7 @@ class OwnedShard:
         refused = await self._session.add(partitions)
         # A broker that refuses one partition says of the others that it did not try; that is not why.
         for at, error in sorted(refused.items(), key=lambda pair: isinstance(pair[1], TransientError)):
-            culprit = next((seat for seat in self.seats if seat.destination == at), None)
+            culprit = next((each for each in self.participants if each.destination == at), None)
             self.fail(error, culprit=culprit)
             raise error
         for at in partitions:
@@ -326,14 +326,14 @@ class OwnedShard:
 
     @property
     def _has_caught_up(self) -> bool:
-        return not any(seat.is_behind and not seat.has_left for seat in self.seats)
+        return not any(each.is_behind and not each.has_left for each in self.participants)
 
     def _may_end(self) -> bool:
         if self.failure is not None or self._pace.is_full:
             return True
         if any(not appender.is_idle for appender in self._appenders.values()):
             return False
-        return any(seat.waits for seat in self.seats) or self._seconds_to_end() <= 0
+        return any(each.waits for each in self.participants) or self._seconds_to_end() <= 0
 
     def _seconds_to_end(self) -> float:
         is_idle = self._has_caught_up and all(appender.is_idle for appender in self._appenders.values())
@@ -341,34 +341,34 @@ class OwnedShard:
 
     async def _commit(self) -> None:
         """Writes progress, commits, tells the members, and looks that the transaction is closed everywhere."""
-        seats = [seat for seat in self.seats if seat.is_new or seat.covered_end != seat.committed_end]
-        written = [(seat, *seat.written()) for seat in seats]
+        participants = [each for each in self.participants if each.is_new or each.covered_end != each.committed_end]
+        written = [(participant, *participant.written()) for participant in participants]
         pages = [page for _, _, full in written for page in full]
         part_of_it = [self._writer.progress_partition, *(at for at, each in self._appenders.items() if each.is_added)]
         if pages:
             await self._add([self._writer.pages_partition])
             part_of_it.append(self._writer.pages_partition)
             await self._writer.write_pages(pages)
-        await self._writer.write_progress([(seat.key, progress) for seat, progress, _ in written])
+        await self._writer.write_progress([(participant.key, progress) for participant, progress, _ in written])
         self._crash_point(Step.COMMIT)
         self._may_abort = False
         await self._session.end(committed=True)
         self._crash_point(Step.TAKE_COMMIT)
         self._pace.committed()
         self.is_closing = True
-        for seat, progress, _ in written:
-            self.known[seat.key] = progress
-            seat.took_commit(progress)
+        for participant, progress, _ in written:
+            self.known[participant.key] = progress
+            participant.took_commit(progress)
         await self._see_closed(part_of_it)
         for appender in self._appenders.values():
             appender.is_added = False
         self._hand_on(self._handed_on())
         self.is_closing = False
-        for seat in list(self.seats):
-            if not seat.is_dirty:
-                seat.clean.set()
-                if seat.has_left:
-                    self.seats.discard(seat)
+        for participant in list(self.participants):
+            if not participant.is_dirty:
+                participant.clean.set()
+                if participant.has_left:
+                    self.participants.discard(participant)
 
     async def _see_closed(self, partitions: Collection[TopicPartition]) -> None:
         """Makes sure that the committed transaction is closed, before the next could share its fate."""
@@ -389,8 +389,8 @@ class OwnedShard:
     def _hand_on(self, handed_on: HandedOn | None) -> None:
         """Sets what every member of this lease leaves behind, those that are done with it too."""
         self._is_clean = handed_on is not None
-        for seat in self._members:
-            seat.member.progress.handed_on = handed_on
+        for participant in self._members:
+            participant.member.progress.handed_on = handed_on
 
     async def _wait(self, seconds: float | None) -> None:
         try:

@@ -19,7 +19,7 @@ from mirrorlake.destinations.map.progress_store import ProgressTopics, check_sam
 from mirrorlake.destinations.map.progress_writer import ProgressWriter
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.transaction_outcome import was_progress_committed, were_pages_committed
-from mirrorlake.destinations.map.transaction_seats import MapAppend, Seat
+from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.transactions.session import Standing, TransactionSession
 from mirrorlake.errors import OutcomeUnknownError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -85,16 +85,16 @@ class ShardTransaction:
         self,
         key: ProgressKey,
         *,
-        make_seat: Callable[[MapProgress | None], Seat],
+        make_participant: Callable[[MapProgress | None], Participant],
         handed_on: HandedOn | None,
         own_producer_ids: Collection[int] = (),
         copies_lost_again: bool = False,
-    ) -> Seat:
-        """Gives a source partition its seat; takes the shard over where nobody has in this lease.
+    ) -> Participant:
+        """Adds a source partition to the transactions; takes the shard over where nobody has in this lease.
 
         Args:
             key: whose progress.
-            make_seat: makes the seat from the newest progress, None where there is none; may refuse by raising.
+            make_participant: makes it from the newest progress, None where there is none; may refuse by raising.
             handed_on: what the shard's last lease left, if it ended cleanly.
             own_producer_ids: those the mirror's shards are known to have written under, beside the one of now.
             copies_lost_again: whether the progress goes back where the destination has lost its newest records.
@@ -105,7 +105,7 @@ class ShardTransaction:
             MirrorlakeError: the shard could not be taken over, or the destination partition not be asked.
         """
         owned = await self._take_over(handed_on)
-        wanted = make_seat(owned.known.get(key))
+        wanted = make_participant(owned.known.get(key))
         await owned.open_partition(
             wanted.destination,
             wanted.destination_topic_id,
@@ -113,36 +113,36 @@ class ShardTransaction:
             own_producer_ids=own_producer_ids,
             copies_lost_again=copies_lost_again,
         )
-        return owned.sit_down(make_seat(owned.known.get(key)))
+        return owned.admit(make_participant(owned.known.get(key)))
 
-    def take(self, seat: Seat, append: MapAppend) -> None:
-        """Queues a batch of a seat; it is sent in the open transaction, or in the next."""
+    def take(self, participant: Participant, append: MapAppend) -> None:
+        """Queues a batch of a participant; it is sent in the open transaction, or in the next."""
         if self._owned is not None:
-            self._owned.take(seat, append)
+            self._owned.take(participant, append)
 
-    def advance(self, seat: Seat, end_offset: int) -> None:
-        """Moves a seat's position over offsets without a record; the next commit writes it."""
-        seat.taken_end = end_offset
+    def advance(self, participant: Participant, end_offset: int) -> None:
+        """Moves a participant's position over offsets without a record; the next commit writes it."""
+        participant.taken_end = end_offset
         if self._owned is not None:
             self._owned.changed.set()
 
-    async def flush(self, seat: Seat) -> None:
-        """Waits until all that was handed over is committed, or the seat void; a commit is not put off for long."""
-        if self._owned is None or seat not in self._owned.seats:
+    async def flush(self, participant: Participant) -> None:
+        """Waits until all it handed over is committed, or the participant void; a commit is not put off for long."""
+        if self._owned is None or participant not in self._owned.participants:
             return
-        seat.waits += 1
+        participant.waits += 1
         try:
-            while (seat.is_dirty or self._owned.is_closing) and seat in self._owned.seats:
-                seat.clean.clear()
+            while (participant.is_dirty or self._owned.is_closing) and participant in self._owned.participants:
+                participant.clean.clear()
                 self._owned.changed.set()
-                await seat.clean.wait()
+                await participant.clean.wait()
         finally:
-            seat.waits -= 1
+            participant.waits -= 1
 
-    def leave(self, seat: Seat) -> None:
-        """Drops what was not sent of a seat; what was sent is committed with the others."""
+    def leave(self, participant: Participant) -> None:
+        """Drops what was not sent of a participant; what was sent is committed with the others."""
         if self._owned is not None:
-            self._owned.leave(seat)
+            self._owned.leave(participant)
 
     async def cancel(self) -> None:
         """Gives everything up at once; an open transaction is left to the next owner's fence."""

@@ -14,7 +14,7 @@ from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
-from mirrorlake.destinations.map.transaction_seats import MapAppend, Seat
+from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.pieces import DataPiece, GapPiece
 from mirrorlake.destinations.route import Route
 from mirrorlake.errors import (
@@ -68,7 +68,7 @@ class MapSink(EndlessSink):
         self._find_start = find_start
         self._check_tail = check_tail
         self._clock = clock
-        self._seat: Seat | None = None
+        self._participant: Participant | None = None
         self._leader_epoch = -1
         self._queued_bytes = 0
         self._queued = 0
@@ -84,7 +84,7 @@ class MapSink(EndlessSink):
         return False
 
     async def open(self) -> None:
-        """Takes a seat in the shard's transactions and reads the position from the progress.
+        """Joins the shard's transactions and reads the position from the progress.
 
         Where there is no progress the start is decided, and written in a transaction before anything is copied: a
         crash does not decide it again.
@@ -103,36 +103,36 @@ class MapSink(EndlessSink):
             raise TopicMissingError(f"destination topic {topic} does not exist", topic=topic)
         start: int | None = None
 
-        def make_seat(progress: MapProgress | None) -> Seat:
+        def make_participant(progress: MapProgress | None) -> Participant:
             former = None
             if progress is not None and self._begins_anew(progress):
                 former, progress = progress, None
             if progress is not None:
                 self._check(progress, found.topic_id)
-            return self._make_seat(progress, found.topic_id, start, former)
+            return self._make_participant(progress, found.topic_id, start, former)
 
         key = ProgressKey(destination_topic=topic, source=self._settings.source)
         known = await self._shard.progress_of(key, self._settings.handed_on)
         self._check_not_older(known)
         if known is None or self._begins_anew(known):
             start = await self._find_start()
-        seat = await self._shard.join(
+        participant = await self._shard.join(
             key,
-            make_seat=make_seat,
+            make_participant=make_participant,
             handed_on=self._settings.handed_on,
             own_producer_ids=self._settings.own_producer_ids,
             copies_lost_again=self._settings.copies_lost_again,
         )
-        self._seat = seat
-        if self._settings.handed_on is None and known is not None and known.position == seat.taken_end:
+        self._participant = participant
+        if self._settings.handed_on is None and known is not None and known.position == participant.taken_end:
             await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None
-        self._next_offset = self.progress.position = seat.taken_end
+        self._next_offset = self.progress.position = participant.taken_end
         if not self.progress.claims:
-            self.progress.start_offset = seat.taken_end
+            self.progress.start_offset = participant.taken_end
         self.progress.claims += 1
-        await self._shard.flush(seat)
+        await self._shard.flush(participant)
 
     async def deliver(self, delivery: Delivery) -> None:
         """Queues the delivery's batches, and notes what of it holds no record.
@@ -143,8 +143,8 @@ class MapSink(EndlessSink):
         """
         if self.failure is not None:
             raise self.failure
-        if self._seat is not None:
-            self._seat.is_behind = delivery.covered.end_offset < delivery.end_offset
+        if self._participant is not None:
+            self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
         for piece in self._route.pieces(
             delivery.batches,
             position=self._next_offset,
@@ -160,12 +160,12 @@ class MapSink(EndlessSink):
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
-        if not self._settings.skips_truncated or self._seat is None or self.failure is not None:
+        if not self._settings.skips_truncated or self._participant is None or self.failure is not None:
             return False
         lost = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
         self.progress.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
         self._next_offset = log_start
-        self._shard.advance(self._seat, log_start)
+        self._shard.advance(self._participant, log_start)
         return True
 
     async def finish(self) -> None:
@@ -179,7 +179,7 @@ class MapSink(EndlessSink):
     @property
     def is_settled(self) -> bool:
         """True where all that was taken is committed, or the shard's transaction given up."""
-        return self._seat is None or not self._seat.is_dirty
+        return self._participant is None or not self._participant.is_dirty
 
     async def settle(self) -> None:
         """Has the shard commit, and waits for it.
@@ -187,8 +187,8 @@ class MapSink(EndlessSink):
         Raises:
             MirrorlakeError: the shard's transaction was given up.
         """
-        if self._seat is not None and self.failure is None:
-            await self._shard.flush(self._seat)
+        if self._participant is not None and self.failure is None:
+            await self._shard.flush(self._participant)
         if self.failure is not None:
             raise self.failure
 
@@ -197,13 +197,13 @@ class MapSink(EndlessSink):
 
     def abandon(self) -> None:
         """Drops what was not sent; what is in the open transaction is committed or not with the others'."""
-        if self._seat is not None:
-            self._shard.leave(self._seat)
+        if self._participant is not None:
+            self._shard.leave(self._participant)
 
     # --- taking -------------------------------------------------------------------------------------------
 
     def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
-        assert self._seat is not None
+        assert self._participant is not None
         frame: PinnedFrame | None = None
         if piece.is_in_frame:
             frame = of_delivery
@@ -221,7 +221,7 @@ class MapSink(EndlessSink):
             reason=piece.counted_as,
             max_timestamp_ms=max_timestamp_ms,
             frame=frame,
-            seat=self._seat,
+            participant=self._participant,
             start_offset=piece.start_offset,
             runs=piece.runs,
             leader_epoch=self._leader_epoch,
@@ -231,8 +231,8 @@ class MapSink(EndlessSink):
         self._queued_bytes += size_bytes
         self._queued += 1
         self.progress.saw_batch(batch.header)
-        self._seat.leader_epoch = self._leader_epoch
-        self._shard.take(self._seat, append)
+        self._participant.leader_epoch = self._leader_epoch
+        self._shard.take(self._participant, append)
 
     def _take_gap(self, piece: GapPiece) -> None:
         self._pass_over(piece.end_offset)
@@ -241,12 +241,12 @@ class MapSink(EndlessSink):
 
     def _pass_over(self, end_offset: int) -> None:
         """Moves on over offsets without a record."""
-        if end_offset <= self._next_offset or self._seat is None:
+        if end_offset <= self._next_offset or self._participant is None:
             return
         self._note_absent(end_offset - self._next_offset)
         self._next_offset = end_offset
-        self._seat.leader_epoch = self._leader_epoch
-        self._shard.advance(self._seat, end_offset)
+        self._participant.leader_epoch = self._leader_epoch
+        self._shard.advance(self._participant, end_offset)
 
     def _note_absent(self, offsets: int) -> None:
         if offsets:
@@ -277,14 +277,14 @@ class MapSink(EndlessSink):
         """Takes that the open transaction was given up."""
         if self.failure is None:
             self.failure = error
-            self._seat = None
+            self._participant = None
             self._changed()
 
-    # --- the seat -----------------------------------------------------------------------------------------
+    # --- the participant ----------------------------------------------------------------------------------
 
-    def _make_seat(
+    def _make_participant(
         self, progress: MapProgress | None, topic_id: str, start: int | None, former: MapProgress | None
-    ) -> Seat:
+    ) -> Participant:
         settings = self._settings
         destination = settings.destination
         if progress is None:
@@ -294,7 +294,7 @@ class MapSink(EndlessSink):
         else:
             position, page = progress.position, progress.page
             destination = TopicPartition(destination.topic, progress.destination_partition)
-        return Seat(
+        return Participant(
             key=ProgressKey(destination_topic=destination.topic, source=settings.source),
             member=self,
             source_cluster_id=settings.source_cluster_id,

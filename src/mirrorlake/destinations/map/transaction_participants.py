@@ -1,4 +1,4 @@
-"""Who takes part in a shard's transactions: seats for source partitions, appenders for destination partitions.
+"""Who takes part in a shard's transactions: participants for source partitions, appenders for destination partitions.
 
 Several source partitions may go to one destination partition; their batches then share its sequence and its place in
 every request, so the appender is the destination partition's, not the source's.
@@ -39,22 +39,22 @@ class Member(Protocol):
         ...
 
     def shard_failed(self, error: MirrorlakeError) -> None:
-        """The open transaction was given up; the seat is void."""
+        """The open transaction was given up; the participant is void."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class MapAppend(Append):
-    """One batch of one seat: ``start_offset`` is the source offset of its first record, ``runs`` where all lie."""
+    """A batch of one participant: ``start_offset`` is the source offset of its first record, ``runs`` where all lie."""
 
-    seat: "Seat"
+    participant: "Participant"
     start_offset: int
     runs: tuple[OffsetRange, ...]
     leader_epoch: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Seat:
+class Participant:
     """One source partition's part in the transactions of its shard.
 
     ``taken_end`` is the source position after all that was handed over, ``committed_end`` what is safe. ``pending``
@@ -101,7 +101,7 @@ class Seat:
         return self.pending[0].start_offset if self.pending else self.taken_end
 
     def written(self) -> tuple[MapProgress, list[tuple[PageKey, MapPage]]]:
-        """Returns what a commit has to write for this seat: its progress, and the pages that became full."""
+        """Returns what a commit has to write for this participant: its progress, and the pages that became full."""
         runs = joined(self.runs)
         full, page = add_runs(self.page, runs)
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
@@ -175,17 +175,17 @@ class TransactionView(Protocol):
         """Learns that an appender waits for no answer any more."""
         ...
 
-    def refused(self, seat: Seat, error: MirrorlakeError) -> None:
+    def refused(self, participant: Participant, error: MirrorlakeError) -> None:
         """Learns that a batch was refused: the transaction cannot be committed."""
         ...
 
-    def lost(self, seat: Seat, error: MirrorlakeError) -> None:
+    def lost(self, participant: Participant, error: MirrorlakeError) -> None:
         """Learns that a batch has no answer: the transaction can be neither committed nor aborted by its own epoch."""
         ...
 
 
 class PartitionAppender:
-    """Sends the batches of all seats that go to one destination partition, in the order they were handed over.
+    """Sends the batches of all participants that go to one destination partition, in the order they were handed over.
 
     Args:
         partition: where they go.
@@ -241,15 +241,15 @@ class PartitionAppender:
         if self.queue and self.is_added and self._transaction.is_sending:
             self._channel.notify(self)
 
-    def drop(self, wanted: Callable[[Seat], bool]) -> None:
-        """Drops every append that was not sent and whose seat ``wanted`` does not want."""
+    def drop(self, wanted: Callable[[Participant], bool]) -> None:
+        """Drops every append that was not sent and whose participant ``wanted`` does not want."""
         kept: deque[MapAppend] = deque()
         for append in self.queue:
-            if wanted(append.seat):
+            if wanted(append.participant):
                 kept.append(append)
             else:
-                append.seat.pending.popleft()  # all of a seat's or none
-                append.seat.member.let_go(append)
+                append.participant.pending.popleft()  # all of a participant's or none
+                append.participant.member.let_go(append)
                 append.let_go()
         self.queue = kept
 
@@ -273,9 +273,9 @@ class PartitionAppender:
         append.transactional_id = self._transaction.transactional_id
         self.sequence = next_sequence(self.sequence, append.records)
         self._in_flight += 1
-        seat = append.seat
-        seat.pending.popleft()
-        seat.in_flight += 1
+        participant = append.participant
+        participant.pending.popleft()
+        participant.in_flight += 1
         self._transaction.sent(append)
         return append
 
@@ -289,31 +289,31 @@ class PartitionAppender:
             error: MirrorlakeError = error_for(
                 answer.error_code,
                 what=f"append{size_said(append, answer)} to destination {self.where} of source "
-                f"{append.seat.key.source} offset {append.start_offset}{said}",
+                f"{append.participant.key.source} offset {append.start_offset}{said}",
                 topic=self.topic,
                 partition=self.partition,
             )
-            self._transaction.refused(append.seat, error)
+            self._transaction.refused(append.participant, error)
         elif answer.base_offset < self._end_offset:
             # Below what was there already: the broker took the batch for one it knows, and appended nothing.
             self._transaction.refused(
-                append.seat,
+                append.participant,
                 OutcomeUnknownError(
                     f"destination {self.where} answered offset {answer.base_offset}, its end was {self._end_offset} "
                     "already"
                 ),
             )
-        elif not is_expected(answer.log_append_time_ms, keeps_source_time=append.seat.keeps_source_time):
+        elif not is_expected(answer.log_append_time_ms, keeps_source_time=append.participant.keeps_source_time):
             # Unlike a batch outside of a transaction this one is not visible, and nothing of it ever will be.
-            self._transaction.refused(append.seat, self._other_clock(append.seat, answer.base_offset))
+            self._transaction.refused(append.participant, self._other_clock(append.participant, answer.base_offset))
         else:
             self._accept(append, answer.base_offset)
         self.notify()  # there is room for one more in flight
         if not self._in_flight:
             self._transaction.settled()
 
-    def _other_clock(self, seat: Seat, offset: int) -> MirrorlakeError:
-        if seat.keeps_source_time:
+    def _other_clock(self, participant: Participant, offset: int) -> MirrorlakeError:
+        if participant.keeps_source_time:
             return times_replaced(self.where, offset, is_seen=False)
         return times_kept(self.where, offset)
 
@@ -321,21 +321,21 @@ class PartitionAppender:
         """The batch may or may not be there; the fence decides, and the transaction is given up."""
         assert isinstance(append, MapAppend)
         self._settle(append)
-        self._transaction.lost(append.seat, error)
+        self._transaction.lost(append.participant, error)
         if not self._in_flight:
             self._transaction.settled()
 
     def _settle(self, append: MapAppend) -> None:
         self._in_flight -= 1
-        append.seat.in_flight -= 1
-        append.seat.member.let_go(append)
+        append.participant.in_flight -= 1
+        append.participant.member.let_go(append)
         append.let_go()
 
     def _accept(self, append: MapAppend, base_offset: int) -> None:
         self._end_offset = base_offset + append.records
         for run in append.runs:
-            append.seat.runs.append(
+            append.participant.runs.append(
                 MappedRun(start_offset=run.start_offset, length=len(run), destination_offset=base_offset)
             )
             base_offset += len(run)
-        append.seat.accepted.append(append)
+        append.participant.accepted.append(append)
