@@ -58,7 +58,7 @@ async def _fill(client: ClusterClient, numbers: Sequence[int], offsets: int, gap
     filler = GapFiller(
         client,
         f"bench.{gap_fill.value}.{numbers[0]}",
-        handed_on=None,
+        hand_off=None,
         clock=clock,
         fill_until_seconds=clock.elapsed_seconds() + _PATIENCE_SECONDS,
     )

@@ -12,7 +12,7 @@ import pytest
 import mirrorlake
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.work import Orders
 from mirrorlake.errors import TransientError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
@@ -83,8 +83,8 @@ def test_a_work_says_where_it_goes_and_is_a_value_that_a_plan_can_carry(kind: Ki
 
 @EVERY_KIND
 def test_a_work_takes_its_orders_and_stays_what_it_is(kind: Kind, targets: list[Target]) -> None:
-    handed_on = HandedOn(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
-    orders = Orders(last_position=7, needs_tail_check=False, handed_on=handed_on, read_end_offset=9)
+    hand_off = ProducerHandOff(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
+    orders = Orders(last_position=7, needs_tail_check=False, hand_off=hand_off, read_end_offset=9)
     before = kind.work(target_of(kind, targets), writer="host-1")
     after = before.with_orders(orders)
     assert type(after) is type(before)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import OutcomeUnknownError
@@ -50,36 +50,38 @@ class Shard:
             record = Record(int(time.time() * 1000), key.encode(), b"%s %d" % (key.encode(), time.monotonic_ns()))
             asyncio.run(produce(self.source, self.topic, partition, [build_batch([record])]))
 
-    def begin(self, *partitions: int) -> HandedOn:
-        """Copies up to `FILLED`, a filled gap among it; returns the identity the lease hands on."""
+    def begin(self, *partitions: int) -> ProducerHandOff:
+        """Copies up to `FILLED`, a filled gap among it; returns the producer hand-off of the lease."""
         for partition in partitions:
             self.append(partition, *(f"k{n}" for n in range(5)))
             record = Record(int(time.time() * 1000), b"t", b"t")
             append_in_transaction(self.source, self.topic, [record], partition=partition)
         rows = self.worker.run(self.plan(dict.fromkeys(partitions), end=FILLED, seconds=20.0))
         assert [(row.error, row.position) for row in rows] == [(None, FILLED)] * len(partitions)
-        handed_on = rows[0].handed_on
-        assert handed_on is not None, "a clean lease hands its identity on"
-        assert [row.handed_on for row in rows] == [handed_on] * len(partitions)
-        return handed_on
+        hand_off = rows[0].hand_off
+        assert hand_off is not None, "a clean lease leaves a hand-off"
+        assert [row.hand_off for row in rows] == [hand_off] * len(partitions)
+        return hand_off
 
-    def plan(self, handed_on: dict[int, HandedOn | None], *, end: int | None = None, seconds: float) -> LeasePlan:
-        """A lease of some partitions, with what each was handed on; one without it compares the tails."""
+    def plan(
+        self, hand_offs: dict[int, ProducerHandOff | None], *, end: int | None = None, seconds: float
+    ) -> LeasePlan:
+        """A lease of some partitions, with the hand-off of each; one without it compares the tails."""
         return lease_plan(
             self.source,
-            [(TopicPartition(self.topic, p), [self._work(p, hint)]) for p, hint in handed_on.items()],
+            [(TopicPartition(self.topic, p), [self._work(p, hint)]) for p, hint in hand_offs.items()],
             end=end,
             seconds=seconds,
         )
 
-    def _work(self, partition: int, handed_on: HandedOn | None) -> PreserveWork:
+    def _work(self, partition: int, hand_off: ProducerHandOff | None) -> PreserveWork:
         work = kafka_work(
             self.proxy.address,
             TopicPartition(self.topic, partition),
             gap_fill=GapFill.MARKERS,
             source_is_compacted=True,
-            needs_tail_check=handed_on is None,
-            handed_on=handed_on,
+            needs_tail_check=hand_off is None,
+            hand_off=hand_off,
         )
         return replace(
             work,
@@ -124,11 +126,11 @@ def shard(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str) -> Iterato
 
 
 def test_a_batch_that_arrives_after_its_own_lease_has_filled_the_gap_before_it_is_refused(shard: Shard) -> None:
-    handed_on = shard.begin(0)
+    hand_off = shard.begin(0)
     shard.append(0, "x", "a", "b")  # 7, 8, 9
     late = shard.proxy.hold(PRODUCE)
     following = shard.proxy.hold(PRODUCE, after_requests=2)
-    thread, rows = shard.lease_aside(shard.plan({0: handed_on}, seconds=28.0))
+    thread, rows = shard.lease_aside(shard.plan({0: hand_off}, seconds=28.0))
     late.await_arrival()
     shard.clean_away(0, "x", FILLED)
     following.await_arrival(25.0)  # the first one was given up, the gap filled
@@ -147,19 +149,19 @@ def test_a_batch_that_arrives_after_its_own_lease_has_filled_the_gap_before_it_i
 def test_a_batch_that_arrives_after_a_gap_was_filled_by_another_partitions_identity_is_refused(
     shard: Shard,
 ) -> None:
-    handed_on = shard.begin(0, 1)
+    hand_off = shard.begin(0, 1)
     shard.append(1, "x", "a", "b")  # 7, 8, 9
     late = shard.proxy.hold(PRODUCE)
-    thread, rows = shard.lease_aside(shard.plan({1: handed_on}, seconds=1.5))
+    thread, rows = shard.lease_aside(shard.plan({1: hand_off}, seconds=1.5))
     late.await_arrival()
     shard.clean_away(1, "x", FILLED)
     thread.join(60)
     (row,) = rows
     assert isinstance(row.error, OutcomeUnknownError)
-    assert row.handed_on is None
+    assert row.hand_off is None
     following = shard.proxy.hold(PRODUCE)
     # The other partition was in no lease meanwhile, and still has what the first one left.
-    thread, rows = shard.lease_aside(shard.plan({0: handed_on, 1: row.handed_on}, seconds=15.0))
+    thread, rows = shard.lease_aside(shard.plan({0: hand_off, 1: row.hand_off}, seconds=15.0))
     following.await_arrival(20.0)
     assert log_end(shard.proxy.address, shard.topic, 1) == FILLED + 1
     late.release()
@@ -168,31 +170,33 @@ def test_a_batch_that_arrives_after_a_gap_was_filled_by_another_partitions_ident
     following.release()
     thread.join(60)
     assert [row.error for row in rows] == [None, None]
-    assert rows[0].handed_on == rows[1].handed_on != handed_on
+    assert rows[0].hand_off == rows[1].hand_off != hand_off
     shard.assert_equal(1)
 
 
-def test_a_lease_with_one_unanswered_append_hands_nothing_on_to_any_partition_of_its_shard(shard: Shard) -> None:
-    handed_on = shard.begin(0, 1)
+def test_a_lease_with_one_unanswered_append_leaves_no_hand_off_to_any_partition_of_its_shard(shard: Shard) -> None:
+    hand_off = shard.begin(0, 1)
     shard.append(1, "a")
     late = shard.proxy.hold(PRODUCE)
-    rows = shard.worker.run(shard.plan({0: handed_on, 1: handed_on}, seconds=1.5))
+    rows = shard.worker.run(shard.plan({0: hand_off, 1: hand_off}, seconds=1.5))
     late.await_arrival(1.0)
     assert rows[0].error is None
     assert isinstance(rows[1].error, OutcomeUnknownError)
-    assert [row.handed_on for row in rows] == [None, None]
+    assert [row.hand_off for row in rows] == [None, None]
     late.release()
 
 
-def test_a_lease_without_an_unanswered_append_hands_on_and_its_successor_asks_for_no_new_epoch(shard: Shard) -> None:
-    handed_on = shard.begin(0, 1)
+def test_a_lease_without_an_unanswered_append_leaves_a_hand_off_and_its_successor_asks_for_no_new_epoch(
+    shard: Shard,
+) -> None:
+    hand_off = shard.begin(0, 1)
     asked = shard.proxy.requests.get(INIT_PRODUCER_ID, 0)
     for partition in (0, 1):
         append_in_transaction(
             shard.source, shard.topic, [Record(int(time.time() * 1000), b"u", b"u")], partition=partition
         )
-    rows = shard.worker.run(shard.plan({0: handed_on, 1: handed_on}, end=9, seconds=20.0))
-    assert [(row.error, row.position, row.handed_on) for row in rows] == [(None, 9, handed_on)] * 2
+    rows = shard.worker.run(shard.plan({0: hand_off, 1: hand_off}, end=9, seconds=20.0))
+    assert [(row.error, row.position, row.hand_off) for row in rows] == [(None, 9, hand_off)] * 2
     assert shard.proxy.requests.get(INIT_PRODUCER_ID, 0) == asked
 
 
@@ -205,7 +209,7 @@ def test_an_append_that_is_unanswered_at_the_end_of_a_lease_is_its_error_whateve
     (row,) = lossy.worker.run(lossy.plan(1.5, needs_tail_check=False))
     late.await_arrival(1.0)
     assert isinstance(row.error, OutcomeUnknownError), row
-    assert row.handed_on is None
+    assert row.hand_off is None
     late.release()
     lossy.copy()
     lossy.assert_equal()

@@ -2,7 +2,7 @@
 
 import random
 
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
@@ -24,7 +24,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
         ClusterSettings(name=name, bootstrap_servers=(f"{name}.example:9092",), client_id="m", security=security)
         for name in ("east", "west")
     )
-    left = [HandedOn(identity=ProducerIdentity(producer_id=1_000 + n, producer_epoch=3)) for n in range(64)]
+    left = [ProducerHandOff(identity=ProducerIdentity(producer_id=1_000 + n, producer_epoch=3)) for n in range(64)]
     topic_ids = [f"{chance.getrandbits(72):022d}" for _ in range(-(-partitions // PARTITIONS_PER_TOPIC))]
     works = []
     for number in range(partitions):
@@ -37,7 +37,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
             batch_bytes_max=1 << 20,
             needs_tail_check=False,
             last_position=position,
-            handed_on=left[number % 64],
+            hand_off=left[number % 64],
         )
         works.append(
             PartitionWork(

@@ -8,7 +8,7 @@ from typing import Any
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapSettings, MapStart, map_transactional_id
 from mirrorlake.destinations.map.work import MapWork
@@ -69,7 +69,7 @@ def map_work(
     source_topic_id: str = "",
     skips_truncated: bool = False,
     restarts_recreated: bool = False,
-    handed_on: HandedOn | None = None,
+    hand_off: ProducerHandOff | None = None,
 ) -> MapWork:
     """A Kafka destination with mapped offsets; every source topic is a mirror of one shard unless told."""
     name = mirror or source.topic
@@ -88,7 +88,7 @@ def map_work(
             start=start or MapStart(),
             skips_truncated=skips_truncated,
             restarts_recreated=restarts_recreated,
-            handed_on=handed_on,
+            hand_off=hand_off,
         ),
     )
 

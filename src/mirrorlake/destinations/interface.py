@@ -88,10 +88,10 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandedOn:
-    """What a lease that ended cleanly leaves to the next one of its shard, so that it need not fence itself.
+class ProducerHandOff:
+    """The producer that a lease which ended cleanly leaves to the next one of its shard, which need not fence it then.
 
-    A hint only: whoever uses it asks the coordinator first whether the identity still holds (law 1).
+    A hint only: its user asks the coordinator first whether the identity still holds (law 1).
 
     ``identity`` is the producer the shard's transactions ran under. ``sequences`` are the next ones by destination
     topic and partition, empty where the partitions themselves are asked. ``leader_epochs`` are those in which the
@@ -119,7 +119,7 @@ class Progress:
     latencies: Counter[float] = field(default_factory=Counter)
     latency_seconds_sum: float = 0.0
     claims: int = 0
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Counts the offsets of ``gap`` under its kind."""
@@ -202,7 +202,7 @@ class PartitionSink(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """True where nothing is on its way: what became of everything that was sent or handed on is known.
+        """True where nothing is on its way: what became of everything that was sent or passed on is known.
 
         False whenever a destination may hold, or come to hold, what ``progress.position`` does not say (law 7).
         """

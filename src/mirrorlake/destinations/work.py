@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import LeaseConnections
-from mirrorlake.destinations.interface import HandedOn, PartitionSink
+from mirrorlake.destinations.interface import PartitionSink, ProducerHandOff
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
@@ -31,7 +31,7 @@ class Orders:
     """What only the next lease needs to know; each kind takes what concerns it.
 
     ``last_position`` is where this process last saw the destination stand, None where it has not. ``needs_tail_check``
-    is False only where its last lease ended without anything unknown. ``handed_on`` is what that one left.
+    is False only where its last lease ended without anything unknown. ``hand_off`` is what that one left.
 
     Of archives: ``known_tail`` is the newest segment as last seen, ``read_end_offset`` (exclusive) how far to read at
     most, ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``;
@@ -43,7 +43,7 @@ class Orders:
 
     last_position: int | None
     needs_tail_check: bool
-    handed_on: HandedOn | None
+    hand_off: ProducerHandOff | None
     known_tail: Segment | None = None
     read_end_offset: int = 0
     flushes_rest: bool = False
@@ -92,7 +92,7 @@ class DestinationWork(ABC):
     """True where what is written is the latest record of every key, and not every record."""
 
     needs_whole_shard: ClassVar[bool] = False
-    """True where all partitions of the shard that are in leases at a time must be in one lease, and are handed on to
+    """True where all partitions of the shard that are in leases at a time must be in one lease, and are handed over to
     the next one together."""
 
     seconds_past_sends: ClassVar[float] = 0.0

@@ -298,7 +298,7 @@ class PartitionJob:
                 flushes=tuple(progress.flushes),
                 latencies=dict(progress.latencies),
                 latency_seconds_sum=progress.latency_seconds_sum,
-                handed_on=progress.handed_on,
+                hand_off=progress.hand_off,
                 mark=self._mark_after(sink),
                 error=self._errors.get(id(sink)),
             )

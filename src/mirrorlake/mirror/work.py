@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.destinations.interface import Flush, HandedOn
+from mirrorlake.destinations.interface import Flush, ProducerHandOff
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
@@ -62,7 +62,7 @@ class LeaseRow:
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
     ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
-    their age in seconds. ``handed_on`` is for the shard's next lease, ``mark`` for the destination's.
+    their age in seconds. ``hand_off`` is for the shard's next lease, ``mark`` for the destination's.
     """
 
     mirror: str
@@ -81,6 +81,6 @@ class LeaseRow:
     flushes: tuple[Flush, ...] = ()
     latencies: Mapping[float, int] = field(default_factory=dict)
     latency_seconds_sum: float = 0.0
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
     mark: SourceMark | None = None
     error: MirrorlakeError | None = None

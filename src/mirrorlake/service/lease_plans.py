@@ -132,7 +132,7 @@ def orders_of(state: PartitionState, due: Due | None) -> Orders:
     orders = Orders(
         last_position=state.position,
         needs_tail_check=state.needs_tail_check,
-        handed_on=state.handed_on,
+        hand_off=state.hand_off,
         known_tail=state.tail,
         claim_looks=state.claim_looks,
     )

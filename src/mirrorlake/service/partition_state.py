@@ -12,7 +12,7 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.destinations.archive.work import ArchiveWork
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import ClaimAheadError, MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
@@ -81,7 +81,7 @@ class PartitionState:
     fruitless_offsets: int = 0
     claim_looks: int = 0
     needs_tail_check: bool = True
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
     source_mark: SourceMark | None = None
     view_records: int | None = None
     is_leased: bool = False
@@ -245,7 +245,7 @@ class PartitionState:
             self.fruitless_offsets = self.lag or 0
         self._keep_waiting_clock(now_seconds)
         self.claim_looks = self.claim_looks + 1 if isinstance(row.error, ClaimAheadError) else 0
-        self.handed_on = row.handed_on
+        self.hand_off = row.hand_off
         self.source_mark = row.mark or self.source_mark
         if self.is_parked and (row.error is None or between_leases(row.error) is not Decision.END):
             return None  # a look at the tail has found meanwhile what the lease did not see, or saw as well
@@ -258,7 +258,7 @@ class PartitionState:
 
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
         """Takes an error that came instead of a row."""
-        self.handed_on = None
+        self.hand_off = None
         decision = self._took_outcome(error, now_seconds, moved=False)
         assert decision is not None
         return decision

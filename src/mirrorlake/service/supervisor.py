@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.destinations.work import Orders
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
@@ -396,25 +396,25 @@ class Supervisor:
                     self._events.lease_ended(lane_index, state, row, decision)
                     if decision is Decision.END:
                         self._end = state.error
-            self._share_handed_on(ended.states, rows)
+            self._share_hand_offs(ended.states, rows)
         self._changed()
 
-    def _share_handed_on(
+    def _share_hand_offs(
         self, leased: Sequence[PartitionState], rows: Mapping[tuple[str, TopicPartition, str], LeaseRow]
     ) -> None:
         """Gives every partition of a shard that is leased whole what its last lease left: one alone cannot tell.
 
         A row with an error counts too, as its source may have failed and not the shard. Where rows differ or are
-        missing nothing is handed on, to partitions that were not in the lease neither.
+        missing there is no hand-off, for partitions that were not in the lease neither.
         """
-        left: dict[tuple[str, str], list[HandedOn | None]] = defaultdict(list)
+        left: dict[tuple[str, str], list[ProducerHandOff | None]] = defaultdict(list)
         for state in leased:
             if state.work.needs_whole_shard:
                 row = rows.get((state.mirror, state.source, state.destination))
-                left[state.shard, state.work.cluster_name].append(row.handed_on if row is not None else None)
+                left[state.shard, state.work.cluster_name].append(row.hand_off if row is not None else None)
         for state in self._states:
             if state.work.needs_whole_shard and (found := left.get((state.shard, state.work.cluster_name))):
-                state.handed_on = found[0] if all(each == found[0] for each in found) else None
+                state.hand_off = found[0] if all(each == found[0] for each in found) else None
 
     # --- choosing -----------------------------------------------------------------------------------------
 

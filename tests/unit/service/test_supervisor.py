@@ -16,7 +16,7 @@ from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.archive.work import ArchiveWork
-from mirrorlake.destinations.interface import Flush, HandedOn
+from mirrorlake.destinations.interface import Flush, ProducerHandOff
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.errors import (
@@ -517,24 +517,24 @@ def test_a_kafka_lease_is_told_its_own_producer_ids_and_when_gaps_may_be_filled(
     assert settings_in(found(bench, 0)[1]).fill_wait_seconds == 0.0
 
 
-def test_what_a_lease_says_it_left_is_handed_on_whatever_its_source_did_and_nothing_where_it_said_nothing() -> None:
-    left = HandedOn(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
+def test_the_hand_off_of_a_lease_reaches_the_next_whatever_its_source_did_and_nothing_where_it_said_nothing() -> None:
+    left = ProducerHandOff(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
     state = kafka_state(0)
     bench = Bench(state, lanes=1)
-    handed_on = []
+    hand_off = []
     # A row whose append had no answer leaves nothing; one whose source failed, what it had.
     for ended in (left, None, left, left):
         lease, plan = found(bench, 0)
-        handed_on.append(settings_in(plan).handed_on)
+        hand_off.append(settings_in(plan).hand_off)
         error = None if ended is None else BrokerUnreachableError("the source is gone")
-        bench.end(0, lease, replace(row(state, 1, error), handed_on=ended))
+        bench.end(0, lease, replace(row(state, 1, error), hand_off=ended))
         bench.clock.advance(60)
     lease, plan = found(bench, 0)
-    handed_on.append(settings_in(plan).handed_on)
+    hand_off.append(settings_in(plan).hand_off)
     bench.end(0, lease)  # lost
     bench.clock.advance(60)
-    handed_on.append(settings_in(found(bench, 0)[1]).handed_on)
-    assert handed_on == [None, left, None, left, left, None]
+    hand_off.append(settings_in(found(bench, 0)[1]).hand_off)
+    assert hand_off == [None, left, None, left, left, None]
 
 
 def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_at_work() -> None:

@@ -4,7 +4,7 @@ import pickle
 from dataclasses import replace
 
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.work import MapWork
@@ -23,8 +23,10 @@ EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
 
 
-def handed(sequence: int) -> HandedOn:
-    return HandedOn(identity=ProducerIdentity(producer_id=5, producer_epoch=1), sequences={("progress", 0): sequence})
+def handed(sequence: int) -> ProducerHandOff:
+    return ProducerHandOff(
+        identity=ProducerIdentity(producer_id=5, producer_epoch=1), sequences={("progress", 0): sequence}
+    )
 
 
 def mapped(partition: int, shard: int = 0) -> PartitionState:
@@ -67,7 +69,7 @@ class Bench:
     def end(self, lease: Lease, *rows: LeaseRow, lane: int = 0) -> None:
         self.supervisor.lease_ended(lane, lease, [{"kind": "progress", "row": row} for row in rows])
 
-    def lease(self, *rows: LeaseRow) -> dict[int, HandedOn | None]:
+    def lease(self, *rows: LeaseRow) -> dict[int, ProducerHandOff | None]:
         """Runs one lease of all that may be leased; returns what its partitions were handed."""
         lease = self.next()
         assert lease is not None
@@ -75,17 +77,17 @@ class Bench:
         return given(lease)
 
 
-def given(lease: Lease) -> dict[int, HandedOn | None]:
+def given(lease: Lease) -> dict[int, ProducerHandOff | None]:
     plan: LeasePlan = pickle.loads(lease.plan)
-    found: dict[int, HandedOn | None] = {}
+    found: dict[int, ProducerHandOff | None] = {}
     for work in plan.partitions:
         (destination,) = work.destinations
         assert isinstance(destination, MapWork)
-        found[work.source.partition] = destination.settings.handed_on
+        found[work.source.partition] = destination.settings.hand_off
     return found
 
 
-def row(state: PartitionState, handed_on: HandedOn | None, error: MirrorlakeError | None = None) -> LeaseRow:
+def row(state: PartitionState, hand_off: ProducerHandOff | None, error: MirrorlakeError | None = None) -> LeaseRow:
     return LeaseRow(
         mirror="m",
         source=state.source,
@@ -94,7 +96,7 @@ def row(state: PartitionState, handed_on: HandedOn | None, error: MirrorlakeErro
         position=1,
         source_start=0,
         source_end=1,
-        handed_on=handed_on,
+        hand_off=hand_off,
         error=error,
     )
 

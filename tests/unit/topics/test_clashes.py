@@ -76,7 +76,7 @@ RING = configured(
 )
 
 
-def test_a_way_over_three_clusters_is_known_at_the_third_by_what_the_records_hand_on() -> None:
+def test_a_way_over_three_clusters_is_known_at_the_third_by_what_the_records_pass_on() -> None:
     first = record_of(target(RING, "first", "t"))
     second = target(RING, "second", "t", origins=origins_of("t", {"first": first}))
     assert errors_of(RING, second) == [None], "a chain is no circle"

@@ -18,7 +18,7 @@ from copy import copy
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.commit_pace import CommitPace
 from mirrorlake.destinations.map.lost_tail import Trim, progress_at
 from mirrorlake.destinations.map.progress import (
@@ -151,7 +151,7 @@ class OwnedShard:
         """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
         try:
             async with self._turn:
-                self._hand_on(None)
+                self._set_hand_off(None)
                 await self._add([self._writer.progress_partition, self._writer.pages_partition])
                 await self._writer.write_pages(
                     [page for trim in trims for page in trim.pages],
@@ -162,7 +162,7 @@ class OwnedShard:
                 await self._session.end(committed=True)
                 await self._see_closed([self._writer.progress_partition, self._writer.pages_partition])
                 self.known.update({trim.key: trim.progress for trim in trims})
-                self._hand_on(self._handed_on())
+                self._set_hand_off(self._new_hand_off())
         except MirrorlakeError as error:
             self.fail(error)
             raise
@@ -173,7 +173,7 @@ class OwnedShard:
             raise copy(self.failure)
         self.participants.add(participant)
         self._members.append(participant)
-        participant.member.progress.handed_on = self._handed_on() if self._is_clean else None
+        participant.member.progress.hand_off = self._new_hand_off() if self._is_clean else None
         self.changed.set()
         return participant
 
@@ -230,7 +230,7 @@ class OwnedShard:
             return
         self.failure = error
         self.is_sending = self.is_closing = False
-        self._hand_on(None)
+        self._set_hand_off(None)
         for appender in self._appenders.values():
             appender.drop(lambda _: False)
         others: MirrorlakeError = OutcomeUnknownError(
@@ -291,7 +291,7 @@ class OwnedShard:
         return False
 
     async def _transact(self) -> None:
-        self._hand_on(None)
+        self._set_hand_off(None)
         self._may_abort = True
         self._pace.begin()
         await self._add([self._writer.progress_partition, *self._fresh()])
@@ -362,7 +362,7 @@ class OwnedShard:
         await self._see_closed(part_of_it)
         for appender in self._appenders.values():
             appender.is_added = False
-        self._hand_on(self._handed_on())
+        self._set_hand_off(self._new_hand_off())
         self.is_closing = False
         for participant in list(self.participants):
             if not participant.is_dirty:
@@ -379,18 +379,18 @@ class OwnedShard:
 
     # --- within -------------------------------------------------------------------------------------------
 
-    def _handed_on(self) -> HandedOn:
+    def _new_hand_off(self) -> ProducerHandOff:
         # Every transaction writes progress, so its sequence tells whether there was another one since.
         at = self._writer.progress_partition
         sequences = {(at.topic, at.partition): self._writer.progress_sequence}
-        # One mapping for all members of a lease: what they leave behind must be the same whenever they sat down.
-        return HandedOn(identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole)
+        # One mapping for all members of a lease: what they leave behind must be the same whenever they joined.
+        return ProducerHandOff(identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole)
 
-    def _hand_on(self, handed_on: HandedOn | None) -> None:
+    def _set_hand_off(self, hand_off: ProducerHandOff | None) -> None:
         """Sets what every member of this lease leaves behind, those that are done with it too."""
-        self._is_clean = handed_on is not None
+        self._is_clean = hand_off is not None
         for participant in self._members:
-            participant.member.progress.handed_on = handed_on
+            participant.member.progress.hand_off = hand_off
 
     async def _wait(self, seconds: float | None) -> None:
         try:

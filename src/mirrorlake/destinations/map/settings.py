@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import StartKind, TopicPartition
@@ -43,7 +43,7 @@ class MapSettings:
     ``destination`` is where a partition without progress goes; one that has progress stays where it began.
     ``topics`` and ``shard`` say where its progress is. ``transactional_id`` is the shard's for this mode.
     ``source_cluster_id`` and ``source_topic_id`` are those its progress must name; empty where the source knows none.
-    ``batch_bytes_max`` is the destination topic's ``max.message.bytes``. ``handed_on`` is what the shard's last lease
+    ``batch_bytes_max`` is the destination topic's ``max.message.bytes``. ``hand_off`` is what the shard's last lease
     left, None unless that one ended cleanly.
 
     ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
@@ -72,7 +72,7 @@ class MapSettings:
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     source_is_compacted: bool = False
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
 
     @property
     def transform(self) -> Transform:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.owned_shard import OwnedShard
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, check_same_topics, ensure_topics, read_progress
@@ -69,24 +69,24 @@ class ShardTransaction:
         self._taking: asyncio.Task[OwnedShard] | None = None
         self._running: list[asyncio.Task[None]] = []
 
-    async def progress_of(self, key: ProgressKey, handed_on: HandedOn | None) -> MapProgress | None:
+    async def progress_of(self, key: ProgressKey, hand_off: ProducerHandOff | None) -> MapProgress | None:
         """Returns the newest progress of a source partition; takes the shard over where nobody has in this lease.
 
         Args:
             key: whose progress.
-            handed_on: what the shard's last lease left, if it ended cleanly.
+            hand_off: what the shard's last lease left, if it ended cleanly.
 
         Raises:
             MirrorlakeError: the shard could not be taken over.
         """
-        return (await self._take_over(handed_on)).known.get(key)
+        return (await self._take_over(hand_off)).known.get(key)
 
     async def join(
         self,
         key: ProgressKey,
         *,
         make_participant: Callable[[MapProgress | None], Participant],
-        handed_on: HandedOn | None,
+        hand_off: ProducerHandOff | None,
         own_producer_ids: Collection[int] = (),
         copies_lost_again: bool = False,
     ) -> Participant:
@@ -95,7 +95,7 @@ class ShardTransaction:
         Args:
             key: whose progress.
             make_participant: makes it from the newest progress, None where there is none; may refuse by raising.
-            handed_on: what the shard's last lease left, if it ended cleanly.
+            hand_off: what the shard's last lease left, if it ended cleanly.
             own_producer_ids: those the mirror's shards are known to have written under, beside the one of now.
             copies_lost_again: whether the progress goes back where the destination has lost its newest records.
 
@@ -104,7 +104,7 @@ class ShardTransaction:
             LostProgressError: it holds records of ours that the progress does not know.
             MirrorlakeError: the shard could not be taken over, or the destination partition not be asked.
         """
-        owned = await self._take_over(handed_on)
+        owned = await self._take_over(hand_off)
         wanted = make_participant(owned.known.get(key))
         await owned.open_partition(
             wanted.destination,
@@ -156,17 +156,17 @@ class ShardTransaction:
 
     # --- take-over ----------------------------------------------------------------------------------------
 
-    async def _take_over(self, handed_on: HandedOn | None) -> OwnedShard:
+    async def _take_over(self, hand_off: ProducerHandOff | None) -> OwnedShard:
         """Returns the shard as it is owned now; those who ask at once share one take-over."""
         if self._owned is not None and self._owned.failure is None:
             return self._owned
         if self._taking is None or self._taking.done():
-            # What was handed on is good for the first take-over of a lease only.
-            hint = handed_on if self._owned is None else None
+            # A hand-off is good for the first take-over of a lease only.
+            hint = hand_off if self._owned is None else None
             self._taking = asyncio.create_task(self._own(hint))
         return await asyncio.shield(self._taking)
 
-    async def _own(self, handed_on: HandedOn | None) -> OwnedShard:
+    async def _own(self, hand_off: ProducerHandOff | None) -> OwnedShard:
         self._check_time()
         # One session for each take-over: what the one before has yet to end, it ends under its own epoch.
         session = TransactionSession(
@@ -175,13 +175,13 @@ class ShardTransaction:
             timeout_ms=TRANSACTION_TIMEOUT_MS,
             before_send=self._check_time,
         )
-        if handed_on is None or not await self._goes_on(session, handed_on):
-            handed_on = None
+        if hand_off is None or not await self._continues(session, hand_off):
+            hand_off = None
             await ensure_topics(self._client, self._topics)
             self._crash_point(Step.FENCE)
             await session.own()
         standing = await session.look((self._progress_partition, self._pages_partition))
-        known = await self._read_progress(session, standing, is_fenced=handed_on is None)
+        known = await self._read_progress(session, standing, is_fenced=hand_off is None)
         await self._close_pages(session, standing, known)
         writer = ProgressWriter(
             session,
@@ -196,25 +196,25 @@ class ShardTransaction:
             session,
             writer,
             known=known,
-            seen_whole=handed_on.leader_epochs if handed_on is not None else {},
+            seen_whole=hand_off.leader_epochs if hand_off is not None else {},
             clock=self._clock,
             crash_point=self._crash_point,
         )
         self._running.append(asyncio.create_task(self._owned.run()))
         return self._owned
 
-    async def _goes_on(self, session: TransactionSession, handed_on: HandedOn) -> bool:
-        """Tells whether nothing has happened under the id since it was handed on; goes on under it then.
+    async def _continues(self, session: TransactionSession, hand_off: ProducerHandOff) -> bool:
+        """Adopts the identity of the hand-off; False where something has happened under the id since.
 
         The coordinator must name the same producer and no open transaction, and the progress partition, which every
-        transaction writes to, must expect the very sequence that was handed on.
+        transaction writes to, must expect the very sequence of the hand-off.
         """
-        if not await session.still_holds(handed_on.identity):
+        if not await session.still_holds(hand_off.identity):
             return False
-        session.adopt(handed_on.identity)
+        session.adopt(hand_off.identity)
         progress = self._progress_partition
         standing = (await session.look([progress]))[progress]
-        expected = handed_on.sequences.get((progress.topic, progress.partition), 0)
+        expected = hand_off.sequences.get((progress.topic, progress.partition), 0)
         return standing.open_from is None and standing.sequence == expected
 
     async def _read_progress(

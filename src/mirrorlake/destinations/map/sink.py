@@ -112,19 +112,19 @@ class MapSink(EndlessSink):
             return self._make_participant(progress, found.topic_id, start, former)
 
         key = ProgressKey(destination_topic=topic, source=self._settings.source)
-        known = await self._shard.progress_of(key, self._settings.handed_on)
+        known = await self._shard.progress_of(key, self._settings.hand_off)
         self._check_not_older(known)
         if known is None or self._begins_anew(known):
             start = await self._find_start()
         participant = await self._shard.join(
             key,
             make_participant=make_participant,
-            handed_on=self._settings.handed_on,
+            hand_off=self._settings.hand_off,
             own_producer_ids=self._settings.own_producer_ids,
             copies_lost_again=self._settings.copies_lost_again,
         )
         self._participant = participant
-        if self._settings.handed_on is None and known is not None and known.position == participant.taken_end:
+        if self._settings.hand_off is None and known is not None and known.position == participant.taken_end:
             await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None

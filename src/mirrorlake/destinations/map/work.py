@@ -25,7 +25,7 @@ class MapWork(KafkaWork):
 
     def with_orders(self, orders: Orders) -> Self:
         """Returns the work with what only the next lease needs to know."""
-        settings = replace(self.settings, handed_on=orders.handed_on, last_position=orders.last_position)
+        settings = replace(self.settings, hand_off=orders.hand_off, last_position=orders.last_position)
         return replace(self, settings=settings)
 
     def make_sink(self, context: SinkContext) -> MapSink:

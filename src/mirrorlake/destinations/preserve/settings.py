@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
 
@@ -25,7 +25,7 @@ class PreserveSettings:
 
     ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
     ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
-    ended without anything unknown, at ``last_position``, and ``handed_on`` is what that one left. A log that ends
+    ended without anything unknown, at ``last_position``, and ``hand_off`` is what that one left. A log that ends
     elsewhere now is checked all the same.
 
     ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
@@ -49,7 +49,7 @@ class PreserveSettings:
     batch_bytes_max: int
     needs_tail_check: bool
     last_position: int | None = None
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
     gap_fill: GapFill = GapFill.REFUSE
     gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX
     skips_truncated: bool = False

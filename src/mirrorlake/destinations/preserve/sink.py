@@ -118,8 +118,8 @@ class PreserveSink(EndlessSink):
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        handed_on = settings.handed_on
-        filler.join(self.progress, handed_on.identity if handed_on is not None else None)
+        hand_off = settings.hand_off
+        filler.join(self.progress, hand_off.identity if hand_off is not None else None)
 
     @property
     def has_room(self) -> bool:

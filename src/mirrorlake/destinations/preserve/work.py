@@ -30,7 +30,7 @@ class PreserveWork(KafkaWork):
             self.settings,
             needs_tail_check=orders.needs_tail_check,
             last_position=orders.last_position,
-            handed_on=orders.handed_on,
+            hand_off=orders.hand_off,
             own_producer_ids=orders.own_producer_ids,
             fill_wait_seconds=orders.fill_wait_seconds,
             not_owner_because=orders.not_owner_because,
@@ -57,11 +57,11 @@ class PreserveWork(KafkaWork):
         )
 
     def _filler(self, context: SinkContext) -> GapFiller:
-        connections, handed_on = context.connections, self.settings.handed_on
+        connections, hand_off = context.connections, self.settings.hand_off
         return GapFiller(
             connections.client(self.cluster),
             self.settings.transactional_id,
-            handed_on=handed_on.identity if handed_on is not None else None,
+            hand_off=hand_off.identity if hand_off is not None else None,
             clock=context.clock,
             fill_until_seconds=connections.live_until_seconds,
             crash_point=connections.crash_point,

@@ -28,7 +28,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.interface import HandedOn, Progress
+from mirrorlake.destinations.interface import ProducerHandOff, Progress
 from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, Claim, claim_from
 from mirrorlake.destinations.transactions.filler_batch import build_filler
 from mirrorlake.destinations.transactions.session import TransactionSession
@@ -67,7 +67,7 @@ class GapFiller:
     Args:
         client: of the destination cluster.
         transactional_id: the shard's, whose producer id its data carries too.
-        handed_on: the identity that one of the shard's partitions was handed on; the others say theirs by ``join``.
+        hand_off: the identity of one of the shard's partitions; the others say theirs by ``join``.
         clock: read before every request that changes something.
         fill_until_seconds: reading of ``clock.elapsed_seconds`` after which no round begins.
         crash_point: called before every step; for tests.
@@ -78,7 +78,7 @@ class GapFiller:
         client: ClusterClient,
         transactional_id: str,
         *,
-        handed_on: ProducerIdentity | None,
+        hand_off: ProducerIdentity | None,
         clock: Clock,
         fill_until_seconds: float,
         crash_point: CrashPoint = no_crash,
@@ -87,8 +87,8 @@ class GapFiller:
         self._session = TransactionSession(
             client, transactional_id, timeout_ms=FILL_TRANSACTION_TIMEOUT_MS, before_send=self._check_time
         )
-        self._handed_on = handed_on
-        self._hint = handed_on
+        self._hand_off = hand_off
+        self._hint = hand_off
         self._is_trusted = True
         self._members: list[Progress] = []
         self._clock = clock
@@ -104,19 +104,19 @@ class GapFiller:
         """Reading of the clock after which no gap is begun."""
         return self._until
 
-    def join(self, progress: Progress, handed_on: ProducerIdentity | None) -> None:
+    def join(self, progress: Progress, hand_off: ProducerIdentity | None) -> None:
         """Takes a partition of the shard, and says in ``progress``, from now on, what the lease leaves to the next one.
 
-        That is the identity of a transaction that ended well, or what was handed on and not used; nothing once an
-        append of any partition of the shard has had no answer.
+        That is the identity of a transaction that ended well, or the hand-off's where it was not used; nothing
+        once an append of any partition of the shard has had no answer.
 
         Args:
             progress: of the partition's sink.
-            handed_on: what the partition was handed on. Where two partitions differ in that, one of them has had an
+            hand_off: of the partition's last lease. Where two partitions differ in that, one of them has had an
                 append without an answer since, so neither counts.
         """
         self._members.append(progress)
-        if handed_on != self._handed_on:
+        if hand_off != self._hand_off:
             self.distrust()
         self._pass_on()
 
@@ -132,9 +132,9 @@ class GapFiller:
     def _pass_on(self) -> None:
         held = self._session.identity if self._session.is_owned else self._hint
         identity = held if self._is_trusted else None
-        handed_on = HandedOn(identity=identity) if identity is not None else None
+        hand_off = ProducerHandOff(identity=identity) if identity is not None else None
         for progress in self._members:
-            progress.handed_on = handed_on
+            progress.hand_off = hand_off
 
     async def fill(self, gap: GapToFill) -> Claim:
         """Fills ``gap``; returns the claim to go on with. Its ``end_offset`` is short of the gap's where time ran out.

@@ -245,7 +245,7 @@ def test_several_partitions_of_a_shard_share_its_transactions(mapping: Mapping) 
     assert [rows[n].position for n in range(5)] == [40, 80, 120, 160, 200]
     for partition in range(5):
         assert_equal_through_map(mapping.source, mapping.destination, mapping.at(partition))
-    handed = [row.handed_on for row in rows.values()]
+    handed = [row.hand_off for row in rows.values()]
     assert handed[0] is not None
     assert handed == [handed[0]] * 5
 
@@ -422,7 +422,7 @@ def test_a_progress_topic_that_would_forget_is_refused(mapping: Mapping) -> None
     assert log_end(mapping.destination, mapping.topic) == 0
 
 
-# --- handing on ---------------------------------------------------------------------------------------------
+# --- hand-offs ----------------------------------------------------------------------------------------------
 
 
 def epoch_of(mapping: Mapping) -> ProducerIdentity:
@@ -434,26 +434,26 @@ def epoch_of(mapping: Mapping) -> ProducerIdentity:
 
 def test_a_lease_that_ended_cleanly_hands_its_identity_on_and_no_epoch_is_spent(mapping: Mapping) -> None:
     mapping.create()
-    handed_on, epochs = None, []
+    hand_off, epochs = None, []
     for lease in range(4):
         mapping.write(50 * lease, 50)
-        row = mapping.copied(map_work(mapping.destination, mapping.at(), handed_on=handed_on))
-        handed_on = row.handed_on
+        row = mapping.copied(map_work(mapping.destination, mapping.at(), hand_off=hand_off))
+        hand_off = row.hand_off
         epochs.append(epoch_of(mapping))
     assert epochs == [epochs[0]] * 4
     assert assert_equal_through_map(mapping.source, mapping.destination, mapping.at()) == 200
 
 
-def test_what_was_handed_on_before_another_lease_is_not_trusted(mapping: Mapping) -> None:
+def test_a_hand_off_from_before_another_lease_is_not_trusted(mapping: Mapping) -> None:
     mapping.create()
     mapping.write(0, 50)
-    old = mapping.copied().handed_on
+    old = mapping.copied().hand_off
     mapping.write(50, 50)
-    newer = mapping.copied(map_work(mapping.destination, mapping.at(), handed_on=old))
+    newer = mapping.copied(map_work(mapping.destination, mapping.at(), hand_off=old))
     before = epoch_of(mapping)
     mapping.write(100, 50)
     # The same epoch still, but its sequences have moved on: appended with the old ones, these would count as known.
-    mapping.copied(map_work(mapping.destination, mapping.at(), handed_on=old))
-    assert newer.handed_on != old
+    mapping.copied(map_work(mapping.destination, mapping.at(), hand_off=old))
+    assert newer.hand_off != old
     assert epoch_of(mapping).producer_epoch == before.producer_epoch + 1
     assert assert_equal_through_map(mapping.source, mapping.destination, mapping.at()) == 150

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from mirrorlake.destinations.interface import HandedOn
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError, NotOwnerError, SourceGapError, SourceTruncatedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
@@ -108,16 +108,16 @@ def test_committed_and_aborted_transactions_keep_their_offsets_and_leave_nothing
 @BOTH
 def test_a_lease_goes_on_inside_a_gap_and_takes_the_identity_it_is_handed(copy: Copy, gap_fill: GapFill) -> None:
     copy.create()
-    handed_on: HandedOn | None = None
+    hand_off: ProducerHandOff | None = None
     epochs = set()
     for start in range(0, 60, 20):
         copy.write(start, 10)
         copy.write_transaction(start + 10, 9, committed=start == 20)
-        (row,) = copy.lease(gap_fill, needs_tail_check=handed_on is None, handed_on=handed_on)
+        (row,) = copy.lease(gap_fill, needs_tail_check=hand_off is None, hand_off=hand_off)
         assert row.error is None
-        handed_on = row.handed_on
-        assert handed_on is not None
-        epochs.add(handed_on.identity.producer_epoch)
+        hand_off = row.hand_off
+        assert hand_off is not None
+        epochs.add(hand_off.identity.producer_epoch)
     assert len(epochs) == 1, "an identity that still holds is not fenced by its own next lease"
     copy.assert_equal()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.interface import HandedOn, Progress
+from mirrorlake.destinations.interface import ProducerHandOff, Progress
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.descriptions import (
@@ -57,12 +57,12 @@ def filler_at(cluster: ScriptedCluster, progress: Progress) -> GapFiller:
     filler = GapFiller(
         cluster,  # type: ignore[arg-type]
         "id",
-        handed_on=IDENTITY,
+        hand_off=IDENTITY,
         clock=SystemClock(),
         fill_until_seconds=float("inf"),
     )
     filler.join(progress, IDENTITY)
-    assert progress.handed_on == HandedOn(identity=IDENTITY)
+    assert progress.hand_off == ProducerHandOff(identity=IDENTITY)
     return filler
 
 
@@ -73,7 +73,7 @@ def test_an_open_transaction_is_not_called_ended_where_the_coordinator_cannot_be
     assert cluster.steps == []
 
 
-def test_an_identity_under_which_a_closing_failed_is_not_handed_on() -> None:
+def test_an_identity_under_which_a_closing_failed_is_not_handed_off() -> None:
     """It may stand for a transaction that is open: the next filling would end it with a marker of its own."""
     found = TransactionState(
         producer_id=7, producer_epoch=3, state="CompleteAbort", timeout_ms=1000, partitions=frozenset()
@@ -82,4 +82,4 @@ def test_an_identity_under_which_a_closing_failed_is_not_handed_on() -> None:
     with pytest.raises(OutcomeUnknownError):
         asyncio.run(filler_at(cluster, progress).clean(WHERE))
     assert cluster.steps == ["own", "add"]
-    assert progress.handed_on is None
+    assert progress.hand_off is None
