@@ -11,6 +11,7 @@ MirrorlakeError
 │   ├── TokenUnavailableError    the token endpoint does not answer
 │   ├── ClaimAheadError          a claim in an archive lies past the source's end, as it may for a moment
 │   ├── NotOwnerError            what only the owner of a mirror may do waits for the ownership
+│   ├── LeaseLateError           a lease came to its worker when its time was over
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
 │   ├── NotKafkaError            something else answers at the address
@@ -116,6 +117,10 @@ class ClaimAheadError(TransientError):
 
 class NotOwnerError(TransientError):
     """What only the mirror's owner may do waits: this process could not take the mirror over yet."""
+
+
+class LeaseLateError(TransientError):
+    """A lease reached its worker so late that nobody reckons with its writes any more; it did nothing."""
 
 
 class OutcomeUnknownError(TransientError):

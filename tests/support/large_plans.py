@@ -2,6 +2,7 @@
 
 import random
 
+from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
@@ -9,6 +10,7 @@ from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
+from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.secret import Secret
 from mirrorlake.security import ClientSecurity, SaslMechanism, SaslSettings, SecurityProtocol
@@ -58,5 +60,6 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
         send_seconds=5.5,
         hard_seconds=5.5,
         memory_bytes_max=1 << 28,
+        begins_by=Moment.of(SystemClock(), in_seconds=3600.0),
         partitions=tuple(works),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
+from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import ProducerHandOff
@@ -18,6 +19,7 @@ from mirrorlake.destinations.snapshots.work import SnapshotWork
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.moments import Moment
 from mirrorlake.offsets import GapFill, TopicPartition
 from mirrorlake.stores.settings import FilesystemSettings
 from support.copies import Lake
@@ -151,6 +153,7 @@ def lease_plan(
         send_seconds=seconds + 0.5 if hard_seconds is None else hard_seconds,
         hard_seconds=seconds + 0.5 if hard_seconds is None else hard_seconds,
         memory_bytes_max=64 << 20,
+        begins_by=Moment.of(SystemClock(), in_seconds=3600.0),
         partitions=tuple(
             PartitionWork(
                 mirror="test",

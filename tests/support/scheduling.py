@@ -20,6 +20,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/integration/pipeline/test_engine_lanes.py",
         "tests/integration/pipeline/test_engine_leases.py",
         "tests/integration/pipeline/test_engine_secrets.py",
+        "tests/integration/pipeline/test_late_leases.py",
     ),
     "old brokers": (
         "tests/integration/versions/test_destinations.py",

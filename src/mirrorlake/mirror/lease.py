@@ -37,10 +37,13 @@ class LeaseWork:
         plan: what to copy.
         connections: the worker's cluster clients and this lease's produce channels.
         clock: tells when the lease is over.
+        began_seconds: the clock's reading when it began; now where left out.
     """
 
-    def __init__(self, plan: LeasePlan, connections: LeaseConnections, clock: Clock) -> None:
-        self.time = LeaseTime(plan, clock)
+    def __init__(
+        self, plan: LeasePlan, connections: LeaseConnections, clock: Clock, *, began_seconds: float | None = None
+    ) -> None:
+        self.time = LeaseTime(plan, clock, began_seconds=began_seconds)
         self.encoder = Encoder(self.time)
         self._connections = connections
         self._clock = clock

@@ -13,20 +13,21 @@ RECALLED_SECONDS_MIN = 1.0
 
 
 class LeaseTime:
-    """The time of one lease, which begins now.
+    """The time of one lease.
 
     ``recalled`` is done once the live time was ended early.
 
     Args:
         plan: how long it may last.
         clock: what its readings are of.
+        began_seconds: the clock's reading when the lease began; now where left out.
     """
 
-    def __init__(self, plan: LeasePlan, clock: Clock) -> None:
+    def __init__(self, plan: LeasePlan, clock: Clock, *, began_seconds: float | None = None) -> None:
         self.recalled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._plan = plan
         self._clock = clock
-        self._started = clock.elapsed_seconds()
+        self._started = clock.elapsed_seconds() if began_seconds is None else began_seconds
         self._live_until = self._started + plan.live_seconds
 
     @property

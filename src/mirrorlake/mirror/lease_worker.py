@@ -7,11 +7,13 @@ nothing but the time to connect again.
 import asyncio
 import pickle
 import threading
+from itertools import zip_longest
 
 import uvloop
 
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
+from mirrorlake.errors import LeaseLateError
 from mirrorlake.kafka.records.scratch import allow
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.reader import FETCH_BYTES_MAX
@@ -46,8 +48,12 @@ class Worker:
         self._loop.close()
 
     async def _run(self, plan: LeasePlan) -> list[LeaseRow]:
-        allow(plan.largest_batch_bytes)
+        # All its times count from this reading, which is older than that of the check: a process that is stopped in
+        # between must not write any longer for it.
         now = self._clock.elapsed_seconds()
+        if (late_seconds := plan.begins_by.seconds_since(self._clock)) > 0:
+            return late_rows(plan, late_seconds)
+        allow(plan.largest_batch_bytes)
         connections = LeaseConnections(
             self._cache,
             clock=self._clock,
@@ -56,7 +62,30 @@ class Worker:
             memory_bytes_max=plan.memory_bytes_max,
             receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
         )
-        return await LeaseWork(plan, connections, self._clock).run()
+        return await LeaseWork(plan, connections, self._clock, began_seconds=now).run()
+
+
+def late_rows(plan: LeasePlan, late_seconds: float) -> list[LeaseRow]:
+    """Returns the rows of a lease that came to its worker ``late_seconds`` too late: it read and wrote nothing."""
+    return [
+        LeaseRow(
+            mirror=work.mirror,
+            source=work.source,
+            destination=destination.destination,
+            start_offset=0,
+            position=None,
+            source_start=None,
+            source_end=None,
+            mark=mark,
+            error=LeaseLateError(
+                "a lease came to its worker too late and did nothing",
+                hint="Spark had no free worker for it, or its JVM stood still; it is tried again",
+                seconds_late=round(late_seconds, 1),
+            ),
+        )
+        for work in plan.partitions
+        for destination, mark in zip_longest(work.destinations, work.marks)
+    ]
 
 
 _of_this_thread = threading.local()  # one in a Python worker of Spark's; several where leases run in one process

@@ -9,6 +9,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 
 
@@ -34,6 +35,9 @@ class PartitionWork:
 class LeasePlan:
     """What one lease copies.
 
+    A worker that gets it after ``begins_by`` does nothing: all other times count from the begin, and the driver tells
+    the next owner of a mirror, and the next lease, until when this one may write.
+
     Live destinations are served for ``live_seconds``; archive destinations until what is due is published. Nothing is
     sent to Kafka after ``send_seconds``. At ``hard_seconds``, which may be much later for a snapshot, everything still
     open is abandoned, its outcome unknown.
@@ -51,6 +55,7 @@ class LeasePlan:
     hard_seconds: float
     memory_bytes_max: int
     partitions: tuple[PartitionWork, ...]
+    begins_by: Moment
     recall_file: str = ""
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 

@@ -8,6 +8,7 @@ from mirrorlake.destinations.work import Orders
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
+from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.choosing import Chosen
 from mirrorlake.service.owners.holding import Holding
@@ -19,6 +20,13 @@ HARD_END_SECONDS = 0.5
 ARCHIVE_PATIENCE_SECONDS = 30.0
 ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 """A segment may take this long, and this slowly, before its lease gives up; a store that hangs costs one lane."""
+
+BEGIN_SECONDS_MAX = 2.0
+"""From the driver to the worker, which does nothing with a lease that took longer: a task may wait in Spark's queue
+for an executor, and in a JVM that stands still, for as long as it likes."""
+
+CLOCK_DIFFERENCE_SECONDS_MAX = 1.0
+"""By which the clocks of two machines may differ; a driver and its workers are two, on a cluster."""
 
 CATCH_UP_FACTOR = 4.0
 """A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""
@@ -39,6 +47,11 @@ class LeaseLimits:
     lease_seconds: float
     memory_bytes_max: int
     largest_batch_bytes: int
+
+
+def seconds_until_over(seconds: float) -> float:
+    """Returns when a lease has ended that may run for ``seconds``, in seconds from the making of its plan."""
+    return seconds + BEGIN_SECONDS_MAX + CLOCK_DIFFERENCE_SECONDS_MAX
 
 
 def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
@@ -79,6 +92,7 @@ def plan_of(
     limits: LeaseLimits,
     source_clusters: Mapping[str, ClusterSettings],
     orders: Callable[[PartitionState, Due | None], Orders],
+    begins_by: Moment,
     recall_file: str,
 ) -> LeasePlan:
     """Returns the plan of a lease.
@@ -91,6 +105,7 @@ def plan_of(
         limits: what every lease keeps to.
         source_clusters: the source's settings, by mirror.
         orders: what only this lease needs to know of a partition.
+        begins_by: when it must have begun, or does nothing.
         recall_file: whose appearance ends its live time; empty where none can.
     """
     by_source: dict[tuple[str, TopicPartition], list[Chosen]] = defaultdict(list)
@@ -123,6 +138,7 @@ def plan_of(
             )
             for (mirror, source), group in by_source.items()
         ),
+        begins_by=begins_by,
         recall_file=recall_file,
     )
 

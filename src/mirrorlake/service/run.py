@@ -36,7 +36,7 @@ from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
-from mirrorlake.service.lease_plans import lease_seconds_max, send_seconds_max
+from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.observer import observe, observe_once
 from mirrorlake.service.owners.owners import Owners
@@ -562,10 +562,11 @@ def _left(state: PartitionState) -> str:
 
 
 def _send_seconds_max(config: Configuration) -> float:
-    """Returns how long a lease of this configuration may append to a Kafka destination, at most."""
+    """Returns how long after its planning a lease of this configuration may append to a Kafka destination, at most."""
     destinations = [d for mirror in config.enabled_mirrors for d in mirror.destinations]
     sizes = [size for each in destinations if (size := kind_of(each).segment_bytes_max(each)) is not None]
-    return send_seconds_max(lease_seconds_max(config.engine.lease_seconds), max(sizes, default=None))
+    live_seconds = lease_seconds_max(config.engine.lease_seconds)
+    return seconds_until_over(send_seconds_max(live_seconds, max(sizes, default=None)))
 
 
 def _topic_at(target: Target) -> tuple[str, str]:

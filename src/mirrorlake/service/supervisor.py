@@ -22,13 +22,22 @@ from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
+from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
 from mirrorlake.service.choosing import Chosen, Phase, choose
-from mirrorlake.service.lease_plans import LeaseLimits, live_seconds_of, orders_of, plan_of, with_owner
+from mirrorlake.service.lease_plans import (
+    BEGIN_SECONDS_MAX,
+    LeaseLimits,
+    live_seconds_of,
+    orders_of,
+    plan_of,
+    seconds_until_over,
+    with_owner,
+)
 from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
@@ -52,6 +61,7 @@ class _Running:
     began: float
     ends_by: float
     sends_until: float
+    writes_until: float
     states: Sequence[PartitionState]
 
 
@@ -367,8 +377,9 @@ class Supervisor:
                 number=plan.lease,
                 lane=lane_index,
                 began=now,
-                ends_by=now + lease.seconds + WATCHDOG_SECONDS,
-                sends_until=now + plan.send_seconds,
+                ends_by=now + seconds_until_over(lease.seconds) + WATCHDOG_SECONDS,
+                sends_until=now + seconds_until_over(plan.send_seconds),
+                writes_until=now + seconds_until_over(plan.hard_seconds),
                 states=[state for state, _ in chosen],
             )
             for state, _ in chosen:
@@ -390,7 +401,7 @@ class Supervisor:
                     state.is_leased = False
                     row = rows.get((state.mirror, state.source, state.destination))
                     if row is None:
-                        until = ended.began + lease.seconds if not state.is_live else ended.sends_until
+                        until = ended.sends_until if state.is_live else ended.writes_until
                         state.unknown_until_seconds = until
                     decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                     self._events.lease_ended(lane_index, state, row, decision)
@@ -437,6 +448,7 @@ class Supervisor:
             limits=self._limits,
             source_clusters=self._source_clusters,
             orders=self._orders,
+            begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
             recall_file=self._recalls.file_of(self._leases),
         )
 
