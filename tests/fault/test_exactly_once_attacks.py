@@ -187,7 +187,7 @@ def test_a_late_batch_that_a_forgetful_destination_accepts_stops_the_partition_b
 # --- A7: progress above an open transaction -------------------------------------------------------------------
 
 
-def test_progress_that_a_strangers_open_transaction_hides_is_waited_for_and_not_taken_for_old(
+def test_progress_that_an_unknown_producers_open_transaction_hides_is_waited_for_and_not_taken_for_old(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
@@ -201,7 +201,7 @@ def test_progress_that_a_strangers_open_transaction_hides_is_waited_for_and_not_
         return run_lease(lease_plan(source, [(where, [work])], end=end, seconds=3.0))[0, "west"]
 
     async def copy_under_an_open_transaction() -> LeaseRow:
-        producer = AIOKafkaProducer(bootstrap_servers=destination, transactional_id=f"stranger-{topic_name}")
+        producer = AIOKafkaProducer(bootstrap_servers=destination, transactional_id=f"unknown-producer-{topic_name}")
         await producer.start()
         try:
             await producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""A transactional id that expired stands for another producer id: the copy goes on, and a stranger still is one."""
+"""A transactional id that expired stands for another producer id: the copy continues; unknown ones stay unknown."""
 
 import asyncio
 from dataclasses import replace
@@ -69,7 +69,7 @@ def ids_of(owners: Owners, target: Target) -> frozenset[int]:
     ).own_producer_ids
 
 
-def test_a_copy_goes_on_under_another_producer_id_and_a_stranger_is_still_refused(
+def test_a_copy_goes_on_under_another_producer_id_and_an_unknown_producer_is_still_refused(
     source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:
     source = source_kafka.bootstrap_servers
@@ -98,7 +98,7 @@ def test_a_copy_goes_on_under_another_producer_id_and_a_stranger_is_still_refuse
         try:
             owners, target = await process.take_over(clients)
             known = ids_of(owners, target)
-            assert known == before, "what was remembered is all that tells its own id from a stranger's"
+            assert known == before, "what was remembered is all that tells its own id from an unknown one"
             without = await asyncio.to_thread(process.copy, target, frozenset(), position)
             row = await asyncio.to_thread(process.copy, target, known, position)
             await owners.check()
@@ -112,7 +112,7 @@ def test_a_copy_goes_on_under_another_producer_id_and_a_stranger_is_still_refuse
     assert (row.error, row.position) == (None, 25)
     assert_equal_in_kafka(source, destination, topic_name)
 
-    write_as_a_stranger(destination, topic_name)
+    write_as_an_unknown_producer(destination, topic_name)
     append(source, topic_name, 0, simple_records(5, start=25))
 
     async def third() -> LeaseRow:
@@ -136,16 +136,16 @@ def is_forgotten(servers: str, transactional_id: str) -> bool:
     return asyncio.run(ask())
 
 
-def write_as_a_stranger(servers: str, topic: str) -> None:
+def write_as_an_unknown_producer(servers: str, topic: str) -> None:
     """Appends a record under a producer id of its own, as any idempotent producer does."""
 
     async def write() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            stranger = await client.init_producer_id(None, transaction_timeout_ms=10_000)
+            unknown = await client.init_producer_id(None, transaction_timeout_ms=10_000)
         data = bytearray(build_batch(simple_records(1)))
         (batch,) = walk(memoryview(data))
         prepare_for_append(
-            batch, producer_id=stranger.producer_id, producer_epoch=stranger.producer_epoch, base_sequence=0
+            batch, producer_id=unknown.producer_id, producer_epoch=unknown.producer_epoch, base_sequence=0
         )
         await produce(servers, topic, 0, [bytes(data)])
 

@@ -168,7 +168,7 @@ def test_a_copy_of_our_own_goes_on_where_the_source_has_deleted_all_it_could_be_
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_a_strangers_committed_record_where_the_source_has_none_is_refused(copy: Copy, count: int) -> None:
+def test_an_unknown_producers_committed_record_where_the_source_has_none_is_refused(copy: Copy, count: int) -> None:
     copy.write_source(10)
     assert copy.lease(gap_fill=GapFill.MARKERS).error is None
     append_in_transaction(copy.source, copy.topic, simple_records(count, start=10), committed=False)

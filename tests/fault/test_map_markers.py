@@ -210,9 +210,9 @@ def test_what_stands_open_after_its_transaction_is_closed_as_the_transaction_end
 
 
 @contextmanager
-def strangers_open_transaction(servers: str, where: TopicPartition) -> Iterator[None]:
+def unknown_producers_open_transaction(servers: str, where: TopicPartition) -> Iterator[None]:
     """Somebody else writes to the partition, in a transaction that is open meanwhile: nobody reads behind it."""
-    name = f"stranger-{where.topic}"
+    name = f"unknown-producer-{where.topic}"
     began = threading.Event()
     over = threading.Event()
 
@@ -229,7 +229,7 @@ def strangers_open_transaction(servers: str, where: TopicPartition) -> Iterator[
                 base_sequence=0,
                 is_transactional=True,
             )
-            await session.produce(where, batch, what="append of a stranger")
+            await session.produce(where, batch, what="append of an unknown producer")
             began.set()
             await asyncio.to_thread(over.wait)
             await session.abort()
@@ -246,15 +246,15 @@ def strangers_open_transaction(servers: str, where: TopicPartition) -> Iterator[
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_progress_is_closed_as_its_data_ended_though_a_strangers_open_transaction_hides_that(
+def test_progress_is_closed_as_its_data_ended_though_an_unknown_producers_open_transaction_hides_that(
     committed: bool, new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     """The marker in the data is there to be read: not to see the data yet does not say that it was aborted."""
     server = new_kafka(transaction_partition_verification_enable="false")
     case = Broken(source_kafka.bootstrap_servers, server.bootstrap_servers, topic_name)
-    with strangers_open_transaction(case.destination, case.where):
+    with unknown_producers_open_transaction(case.destination, case.where):
         case.transaction(added=["data"], left_open=["progress"], committed=committed)
-        # It may wait for the stranger, with an error; what it decides about the progress cannot be taken back.
+        # It may wait for that transaction, with an error; what it decides about the progress cannot be taken back.
         copied = case.lease().records
     row = case.lease()
     assert row.error is None, row.error
@@ -263,13 +263,13 @@ def test_progress_is_closed_as_its_data_ended_though_a_strangers_open_transactio
     assert_nothing_open(case.destination, case.topic, case.where)
 
 
-def test_records_of_ours_that_the_progress_lost_are_found_behind_a_strangers_open_transaction(
+def test_records_of_ours_that_the_progress_lost_are_found_behind_an_unknown_producers_open_transaction(
     new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
     """Data without its progress says that the progress was lost; who cannot see it yet would copy it once more."""
     server = new_kafka(transaction_partition_verification_enable="false")
     case = Broken(source_kafka.bootstrap_servers, server.bootstrap_servers, topic_name)
-    with strangers_open_transaction(case.destination, case.where):
+    with unknown_producers_open_transaction(case.destination, case.where):
         case.transaction(added=["data"], left_open=[], committed=True)
         rows = [case.lease()]
     rows.append(case.lease())

@@ -19,8 +19,8 @@ class Served:
     """One topic of the service.
 
     ``is_shared`` gives every partition a mirror of its own, as mirror-v3's form does. ``is_archived`` adds a Parquet
-    archive. ``is_taken`` says that the destination topic holds a stranger's records: nothing may be copied there, and
-    none of theirs touched. ``is_compacted`` says that cleaners work on both sides,
+    archive. ``is_taken`` says that the destination topic holds an unknown producer's records: nothing may be copied
+    there, and none of theirs touched. ``is_compacted`` says that cleaners work on both sides,
     ``is_dense`` that no offset is without a record; else it is written in transactions.
     ``is_tiered`` says that what the source wrote some seconds ago is in its remote tier only.
     """

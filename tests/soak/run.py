@@ -19,7 +19,7 @@ from soak.loads import Loads
 from soak.mirrors import SERVED, Mode, Served
 from soak.samples import SLACK, Sampler
 from soak.sites import Site
-from soak.strangers import Strangers
+from soak.unknown_producers import UnknownProducers
 from support.cleanliness import assert_clean
 from support.compaction import EAGER
 from support.copies import create_topic, log_end, source_end
@@ -89,7 +89,7 @@ class Run:
             create_topic(source.inside, each.topic, each.partitions, **configs)
         for each in SWARMED:
             create_topic(destination.inside, each.topic, each.partitions)
-        self._strangers = Strangers(destination.inside, [each for each in SERVED if each.is_taken])
+        self._unknown_producers = UnknownProducers(destination.inside, [each for each in SERVED if each.is_taken])
         self._loads = Loads(source.inside, orders.seed)
         self._services = Services(source, destination, SERVED, folder)
         self._swarm = Swarm(source, destination, _partitions(SWARMED))
@@ -260,7 +260,7 @@ class Run:
             "mirrors": sum(len(each.mirrors) for each in SERVED),
             "records": found.records,
             "archived": found.archived,
-            "foreign_touched": self._strangers.touched(),
+            "foreign_touched": self._unknown_producers.touched(),
             "lost": found.lost,
             "duplicated": found.duplicated,
             "fillers_seen": found.fillers_seen,

@@ -90,6 +90,6 @@ class RunningCommand:
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None and not self._process.stdin.closed:
-            # The guard gets its line and ends: so it cannot kill a stranger that was given the id meanwhile.
+            # The guard gets its line and ends: so it cannot kill another process that was given the id meanwhile.
             with self._process.stdin, suppress(BrokenPipeError):
                 self._process.stdin.write(b"stand down\n")

@@ -57,7 +57,7 @@ class SessionSettings:
         class_archive: whether to start with the user's class-data archive, where there is one.
         cache_folder: where class-data archives lie; the user's cache folder by default.
         start_timeout_seconds: until the JVM must listen.
-        spark_conf: further Spark settings; they win over ours, except those that keep strangers out.
+        spark_conf: further Spark settings; they win over ours, except those that keep other users out.
     """
 
     lanes: int

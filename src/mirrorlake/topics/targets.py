@@ -27,7 +27,7 @@ from mirrorlake.offsets import StartKind, TopicPartition
 SHARDS_PER_MIRROR = 16
 """Writer identities per mirror with equal offsets; mapped ones have their own number, see ``shard_count``.
 
-Fixed: a partition with another identity would meet its own old one as a stranger.
+Fixed: a partition with another identity would meet its own old one as an unknown producer.
 """
 
 NO_LIMIT = -1

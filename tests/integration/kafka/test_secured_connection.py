@@ -175,7 +175,7 @@ def test_a_certificate_that_has_expired_is_refused(secured_kafka: SecuredKafka, 
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-@pytest.mark.parametrize("shows", ["nothing", "a stranger's certificate"])
+@pytest.mark.parametrize("shows", ["nothing", "another authority's certificate"])
 def test_a_broker_that_wants_our_certificate_and_gets_another_says_so(
     secured_kafka: SecuredKafka, run_async: RunAsync, version: str, shows: str
 ) -> None:

@@ -79,11 +79,11 @@ def test_the_gateway_hangs_up_on_who_does_not_know_its_token(engine: EngineSessi
     for said in (b"j\ni\nrj\norg.apache.spark.SparkEnv\ne\n", b"A\nno-such-token\ne\n"):
         answered = b""
         with (
-            socket.create_connection(("127.0.0.1", engine.jvm.port), timeout=20.0) as stranger,
+            socket.create_connection(("127.0.0.1", engine.jvm.port), timeout=20.0) as intruder,
             contextlib.suppress(ConnectionResetError),
         ):
-            stranger.sendall(said)
-            while chunk := stranger.recv(1000):
+            intruder.sendall(said)
+            while chunk := intruder.recv(1000):
                 answered += chunk
         assert not answered.startswith(b"!y"), answered
 

@@ -46,6 +46,6 @@ def test_a_partition_that_was_left_out_has_no_answer() -> None:
     assert list(answers_by_append([first, third], SINKS)) == [first, None, third]
 
 
-def test_an_answer_for_a_stranger_takes_nobodys_place() -> None:
-    first, stranger, third = answer("a", 0, 10), answer("b", 7, 20), answer("b", 0, 30)
-    assert list(answers_by_append([first, stranger, third], SINKS)) == [first, None, third]
+def test_an_answer_for_an_unknown_partition_takes_nobodys_place() -> None:
+    first, unknown, third = answer("a", 0, 10), answer("b", 7, 20), answer("b", 0, 30)
+    assert list(answers_by_append([first, unknown, third], SINKS)) == [first, None, third]

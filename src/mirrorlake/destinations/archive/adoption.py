@@ -32,8 +32,8 @@ def claim_ahead(claim: Claim, *, source: TopicPartition, source_end: int, looks:
         return ClaimAheadError(message, hint="it may be there in a moment: it is looked at again", **facts)
     return ChainBrokenError(
         message,
-        hint="the source lost its newest records, or a stranger wrote the claim. If the records do not come back: stop "
-        f"every writer of this archive, delete {claim.key}, then restart",
+        hint="the source lost its newest records, or another writer wrote the claim. If the records do not come back: "
+        f"stop every writer of this archive, delete {claim.key}, then restart",
         **facts,
     )
 

@@ -17,8 +17,8 @@ from mirrorlake.kafka.wire.fetch import READ_COMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 BEHIND_BYTES_MAX = 8 << 20
-"""What is read behind our last record: a transaction's data comes soon after the one before, and a busy stranger's
-records must not be read whole at every start."""
+"""What is read behind our last record: a transaction's data comes soon after the one before, and the records of a
+busy other producer must not be read whole at every start."""
 
 
 class Holder(Enum):

@@ -29,10 +29,10 @@ def check_writers(settings: PreserveSettings, claim: Claim) -> None:
         DestinationForeignError: somebody else writes there, or wrote there not long ago.
         BrokerNotReadyError: a transaction stands open there.
     """
-    strangers = [each for each in claim.strangers if each not in settings.own_producer_ids]
-    if strangers:
+    unknown = [each for each in claim.other_producer_ids if each not in settings.own_producer_ids]
+    if unknown:
         raise DestinationForeignError(
-            f"destination {settings.destination} has another writer: producer id {strangers[0]}, "
+            f"destination {settings.destination} has another writer: producer id {unknown[0]}, "
             f"ours is {claim.producer_id}",
             hint="stop that producer and re-create the topic, or mirror to a topic of its own",
             position=claim.end_offset,
@@ -83,8 +83,8 @@ async def look(
     """Does what a lease does before its first effect, and reads only: writers, then the tails, then the beginning.
 
     A transaction of ours that stands open belongs to somebody who is filling a gap: what lies below it is looked at.
-    Where this user may not ask for the shard's producer id, and the state record names none, nobody can be called a
-    stranger; the tails are compared all the same.
+    Where this user may not ask for the shard's producer id, and the state record names none, no
+    producer can be called unknown; the tails are compared all the same.
 
     Returns:
         Whether the copy is new: the log is empty, or is being filled up to where the source's begins. Not looked at

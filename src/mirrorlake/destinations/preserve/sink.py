@@ -167,7 +167,7 @@ class PreserveSink(EndlessSink):
     def _has_moved(self, claim: Claim) -> bool:
         """Returns whether the log ends elsewhere than where this process' last lease left it.
 
-        A late batch of its own may have come in after the broker forgot the producer, or a stranger wrote.
+        A late batch of its own may have come in after the broker forgot the producer, or an unknown producer wrote.
         """
         last = self._settings.last_position
         return not self.progress.claims and last is not None and claim.end_offset != last

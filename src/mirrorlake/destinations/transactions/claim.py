@@ -29,7 +29,7 @@ class Claim:
 
     ``end_offset`` is the leader's log end, the next offset the partition will give. ``state_is_known`` is False
     where the partition remembers nothing of the producer; any first sequence would then be accepted.
-    ``strangers`` are the ids of other producers the partition remembers, ``open_producer_ids`` those of
+    ``other_producer_ids`` are those of other producers the partition remembers, ``open_producer_ids`` those of
     transactions that stand open there.
     """
 
@@ -39,7 +39,7 @@ class Claim:
     next_sequence: int
     state_is_known: bool
     end_offset: int
-    strangers: tuple[int, ...]
+    other_producer_ids: tuple[int, ...]
     open_producer_ids: tuple[int, ...] = ()
 
     @property
@@ -57,7 +57,7 @@ def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -
     two writers when an InitProducerId falls between their claims (``docs/decisions/0001-first-epoch.md``).
     """
     ours = [each for each in state.producers if each.producer_id == identity.producer_id]
-    strangers = tuple(each.producer_id for each in state.producers if each.producer_id != identity.producer_id)
+    others = tuple(each.producer_id for each in state.producers if each.producer_id != identity.producer_id)
     known = max(ours, key=lambda each: each.producer_epoch, default=None)
     return Claim(
         leader=leader,
@@ -66,7 +66,7 @@ def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -
         next_sequence=next_sequence(known.last_sequence, 1) if known else 0,
         state_is_known=known is not None,
         end_offset=state.log_end.end_offset,
-        strangers=strangers,
+        other_producer_ids=others,
         open_producer_ids=tuple(p.producer_id for p in state.producers if p.transaction_start_offset is not None),
     )
 

@@ -32,7 +32,7 @@ from mirrorlake.kafka.wire.apis import FLEXIBLE_SINCE, OLDEST_KAFKA, SINCE, VERS
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.kafka.wire.frame_reader import FrameReader
-from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_stranger, hint_about_stranger
+from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_peer, hint_about_peer
 from mirrorlake.kafka.wire.settings import ClusterSettings, format_server
 
 RECEIVE_BYTES_PER_TURN: Final = 1 << 20
@@ -469,12 +469,12 @@ class Connection:
         self._garbled(f"a frame of {size} bytes was announced (accepted are 4 to {largest})", start)
 
     def _garbled(self, what: str, start: bytes) -> None:
-        """Ends a connection of senseless bytes: a stranger before the handshake, corruption after it."""
+        """Ends a connection of senseless bytes: no broker, before the handshake, corruption after it."""
         if not self._is_greeted:
             self._fail(
                 NotKafkaError(
-                    f"{self.address} does not speak the Kafka protocol: {describe_stranger(start)}",
-                    hint=hint_about_stranger(start),
+                    f"{self.address} does not speak the Kafka protocol: {describe_peer(start)}",
+                    hint=hint_about_peer(start),
                     address=self.address,
                 )
             )

@@ -32,7 +32,7 @@ def decode_api_versions(view: memoryview, *, peer: str) -> Mapping[int, tuple[in
     )
 
 
-def describe_stranger(start: bytes) -> str:
+def describe_peer(start: bytes) -> str:
     """Returns what the first bytes of a peer that is not a Kafka broker look like."""
     if _is_tls(start):
         return f"a TLS record came ({start[:16]!r})"
@@ -43,7 +43,7 @@ def describe_stranger(start: bytes) -> str:
     return f"the first bytes were {start[:32]!r}"
 
 
-def hint_about_stranger(start: bytes) -> str:
+def hint_about_peer(start: bytes) -> str:
     """Returns what to do about a peer that is not a Kafka broker, or is one behind TLS."""
     if _is_tls(start):
         return "the listener speaks TLS: set security.protocol to SSL or SASL_SSL"

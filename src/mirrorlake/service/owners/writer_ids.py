@@ -1,6 +1,6 @@
 """Under which producer ids a mirror's shards wrote, and those of mirrors whose copies it goes on with.
 
-A partition remembers its writers by producer id only; who is not known here is a stranger there. Transactional ids
+A partition remembers its writers by producer id only; one not remembered here is an unknown producer. Transactional ids
 expire after a week without a transaction and stand for another producer id then, so what was known once is kept.
 """
 

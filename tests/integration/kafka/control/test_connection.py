@@ -507,7 +507,7 @@ def test_answers_come_at_once_in_whatever_pieces_they_are_sent(
 Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def open_stranger(talk: Conversation, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+async def open_other_peer(talk: Conversation, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
     """Connects to a server that is not Kafka."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -563,9 +563,11 @@ async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         (echo, "does not speak the Kafka protocol"),
     ],
 )
-def test_a_stranger_is_named_with_address_and_what_it_said(talk: Conversation, seen: str, run_async: RunAsync) -> None:
+def test_a_peer_that_is_no_broker_is_named_with_address_and_what_it_said(
+    talk: Conversation, seen: str, run_async: RunAsync
+) -> None:
     with pytest.raises(NotKafkaError, match=r"127\.0\.0\.1:\d+ does not speak") as caught:
-        run_async(open_stranger(talk))
+        run_async(open_other_peer(talk))
 
     assert seen in caught.value.message
     assert "TLS" in caught.value.hint or talk is echo
@@ -573,17 +575,17 @@ def test_a_stranger_is_named_with_address_and_what_it_said(talk: Conversation, s
 
 def test_a_peer_that_hangs_up_before_it_answers_may_be_a_broker_that_stops(run_async: RunAsync) -> None:
     with pytest.raises(BrokerUnreachableError, match=r"closed by the peer before it answered.*TLS"):
-        run_async(open_stranger(hang_up))
+        run_async(open_other_peer(hang_up))
 
 
 def test_a_silent_peer_times_out(run_async: RunAsync) -> None:
     with pytest.raises(RequestTimeoutError, match=r"accepted the connection and stayed silent for 1 s"):
-        run_async(open_stranger(stay_silent))
+        run_async(open_other_peer(stay_silent))
 
 
 def test_an_ipv6_address_is_dialled_as_it_is(run_async: RunAsync) -> None:
     with pytest.raises(NotKafkaError, match=r"\[::1\]:\d+ does not speak"):
-        run_async(open_stranger(say_http, host="::1"))
+        run_async(open_other_peer(say_http, host="::1"))
 
 
 def test_a_refused_connection_says_so(run_async: RunAsync) -> None:

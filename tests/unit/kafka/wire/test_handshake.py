@@ -1,11 +1,11 @@
-"""The first answer: a broker's versions, or a stranger."""
+"""The first answer: a broker's versions, or a peer that is no broker."""
 
 import struct
 
 import pytest
 
 from mirrorlake.errors import NotKafkaError, UnsupportedError
-from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_stranger
+from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_peer
 
 ANSWER = struct.pack(">hi", 0, 2) + struct.pack(">hhhhhh", 0, 3, 13, 18, 0, 4)
 
@@ -42,5 +42,5 @@ def test_a_broker_that_refuses_the_version_is_unsupported() -> None:
         (b"\xff\xff\xff\xffwhat", "the first bytes were b'\\xff\\xff\\xff\\xffwhat'"),
     ],
 )
-def test_a_stranger_is_described(start: bytes, said: str) -> None:
-    assert said in describe_stranger(start)
+def test_a_peer_that_is_no_broker_is_described(start: bytes, said: str) -> None:
+    assert said in describe_peer(start)

@@ -14,7 +14,7 @@ RECORDS = 300
 TRANSACTION_RECORDS = 50
 
 
-class Strangers:
+class UnknownProducers:
     """Makes the topics and fills them: partition 0 in committed transactions, the others without a producer id.
 
     Args:
@@ -50,7 +50,7 @@ class Strangers:
 
 
 async def _in_transactions(servers: str, where: TopicPartition, records: Sequence[Record]) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=f"stranger-{where}")
+    producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=f"unknown-producer-{where}")
     await producer.start()
     try:
         for start in range(0, len(records), TRANSACTION_RECORDS):
