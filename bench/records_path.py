@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mirrorlake.demo.columns import record_columns
+from mirrorlake.destinations.coalescing import coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import neighbours_joined
 from mirrorlake.destinations.pieces import pieces_of
 from mirrorlake.kafka.records.batches import AbortedTransactions, Codec, classify, verify_crc, walk
 from mirrorlake.kafka.records.codec import encode_batch
@@ -77,7 +77,7 @@ def _rewrite(answer: bytearray) -> None:
         verify_crc(batch)
         found = classify(batch, position=0, batch_bytes_max=_BATCH_BYTES_MAX, aborted=aborted)
         items.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
-    for item in neighbours_joined(items, batch_bytes_max=_BATCH_BYTES_MAX, packs=True):
+    for item in coalesce(items, batch_bytes_max=_BATCH_BYTES_MAX, packs=True):
         for piece in pieces_of(
             item, position=position, end_offset=1 << 62, batch_bytes_max=_BATCH_BYTES_MAX, packs=True
         ):

@@ -52,7 +52,7 @@ ARCHIVE_DEATHS = [
 def topic(source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) -> TopicPartition:
     """A source topic with records of today."""
     create_topic(source_kafka.bootstrap_servers, topic_name)
-    # So large that no batch is joined with its neighbours.
+    # So large that no batch is coalesced with others.
     records = simple_records(RECORDS, size=2000, timestamp=int(time.time() * 1000))
     batches = list(in_batches(records, RECORDS_PER_BATCH))
     run_async(produce(source_kafka.bootstrap_servers, topic_name, 0, batches))

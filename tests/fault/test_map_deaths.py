@@ -64,7 +64,7 @@ def topic(
     """A source topic with records of today and an aborted transaction at the end, and an empty destination topic."""
     for server in (source_kafka, destination_kafka):
         create_topic(server.bootstrap_servers, topic_name)
-    # So large that no batch is joined with its neighbours.
+    # So large that no batch is coalesced with others.
     records = simple_records(RECORDS, size=2000, timestamp=int(time.time() * 1000))
     run_async(produce(source_kafka.bootstrap_servers, topic_name, 0, list(in_batches(records, RECORDS_PER_BATCH))))
     append_in_transaction(

@@ -34,7 +34,7 @@ class Lossy:
         self.worker = Worker()
 
     def write(self, count: int) -> None:
-        # So large that no batch is joined with its neighbours.
+        # So large that no batch is coalesced with others.
         records = simple_records(count, start=self.written, size=2000, timestamp=int(time.time() * 1000))
         self._run_async(produce(self.source, self.topic, 0, list(in_batches(records, 10))))
         self.written += count

@@ -53,7 +53,7 @@ class Cut:
         create_topic(self.destination, topic)
 
     def write(self, topic: str, first: int, count: int, partition: int = 0) -> None:
-        """So large that no batch is joined with its neighbours."""
+        """So large that no batch is coalesced with others."""
         append(self.source, topic, partition, simple_records(count, start=first, size=2000), batch_records=BATCH)
 
     def work(self, topic: str, partition: int = 0, *, copies_lost_again: bool = False) -> MapWork:

@@ -22,7 +22,7 @@ REQUEST_SECONDS = 3.0
 """Short, because some tests wait for it."""
 
 BATCH_BYTES_MAX = 600
-"""One batch of ten records, so that none are joined and their requests can be counted."""
+"""One batch of ten records, so that none are coalesced and their requests can be counted."""
 
 
 class Lossy:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mirrorlake.destinations.coalescing import COALESCED_REASON, CoalescedBatches
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import JOINED_REASON, Neighbours
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.batches import (
     COMPACTED,
@@ -124,10 +124,10 @@ def join_messages(items: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch]
     """
     if all(item.reason != OLD_FORMAT.reason for item in items):
         return items
-    return _joined(items)
+    return _with_messages_joined(items)
 
 
-def _joined(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
+def _with_messages_joined(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
     waiting: list[Batch] = []
     waiting_bytes = 0
     for item in items:
@@ -159,7 +159,7 @@ def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
 
 
 def pieces_of(
-    item: ClassifiedBatch | Neighbours,
+    item: ClassifiedBatch | CoalescedBatches,
     *,
     position: int,
     end_offset: int,
@@ -169,12 +169,12 @@ def pieces_of(
 ) -> Iterator[Piece]:
     """Yields pieces that account for ``[position, min(next offset of the batch, end_offset))`` without a hole.
 
-    Neighbours become one piece of data, or where that cannot be, pieces one by one as if they had come so. Nothing
+    Small batches become one piece of data, or where that cannot be, pieces one by one as if they had come so. Nothing
     comes of a batch behind ``position``. The pieces are made as they are asked for, from the bytes of the
     fetch answer, which must stay where they are until the last one.
 
     Args:
-        item: a batch as it was classified, or neighbours; their checksums were verified.
+        item: a batch as it was classified, or those to coalesce; their checksums were verified.
         position: the next offset the destination needs; inside the batch the records before it are left out.
         end_offset: exclusive; records from it on are left out.
         batch_bytes_max: the largest batch the destination takes, inclusive. A larger one is split, order kept.
@@ -190,7 +190,7 @@ def pieces_of(
             but the gap before.
     """
     if not isinstance(item, ClassifiedBatch):
-        return _neighbours_pieces(
+        return _coalesced_pieces(
             item,
             start=position,
             end=end_offset,
@@ -252,12 +252,12 @@ def _pieces(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit:
         yield _gap(start, end, NO_RECORD, epoch)
 
 
-def _neighbours_pieces(
-    items: Neighbours, *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
+def _coalesced_pieces(
+    items: CoalescedBatches, *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
 ) -> Iterator[Piece]:
     base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
     epoch = items[-1].batch.header.leader_epoch
-    piece = _joined_piece(items, limit) if base_offset >= start and next_offset <= end else None
+    piece = _coalesced_piece(items, limit) if base_offset >= start and next_offset <= end else None
     if piece is None or not (packs or len(piece.runs) == 1):
         for item in items:
             yield from pieces_of(
@@ -279,8 +279,8 @@ def _neighbours_pieces(
         yield _gap(piece.end_offset, next_offset, NO_RECORD, epoch)
 
 
-def _joined_piece(items: Neighbours, limit: int) -> DataPiece | None:
-    """Returns the records of neighbours as one piece; None where it would be too large, or one of them is not right.
+def _coalesced_piece(items: CoalescedBatches, limit: int) -> DataPiece | None:
+    """Returns the records of batches as one piece; None where it would be too large, or one of them is not right.
 
     What is wrong with one of them is then found out, or left to the destination's broker, when it goes by itself.
     """
@@ -291,7 +291,7 @@ def _joined_piece(items: Neighbours, limit: int) -> DataPiece | None:
     batch = opened.dense_batch(0, len(opened))
     if batch.header.batch_bytes > limit:
         return None
-    return _made_piece(opened, 0, len(opened), batch, JOINED_REASON, items[-1].batch.header.leader_epoch)
+    return _made_piece(opened, 0, len(opened), batch, COALESCED_REASON, items[-1].batch.header.leader_epoch)
 
 
 def _gap(start_offset: int, end_offset: int, reason: str, leader_epoch: int) -> GapPiece:

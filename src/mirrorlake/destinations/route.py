@@ -4,7 +4,7 @@ The reader states facts (`ClassifiedBatch`). A route makes pieces of them, one a
 
 1. the destination's transform is applied (`transform.py`);
 2. a batch that is dense, large and not too large, and begins where the one before ended, goes on as it is;
-3. single messages of old formats become one batch, and so do neighbours that are small (`neighbours.py`);
+3. single messages of old formats become one batch, and small batches in a row are coalesced (`coalescing.py`);
 4. what is left is taken apart into batches the destination takes: split, dense, of its own compression (`pieces.py`);
 5. offsets of which nothing is left are gaps, those behind the last batch too.
 
@@ -15,8 +15,8 @@ first step.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import NOT_JOINED_BYTES_MIN, neighbours_joined
 from mirrorlake.destinations.pieces import NOT_COVERED, GapPiece, Piece, as_it_is, join_messages, pieces_of
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
@@ -70,7 +70,7 @@ class Route:
                 item.path != _DENSE_PATH
                 or item.reason != _DENSE_REASON
                 or header.base_offset != position
-                or not NOT_JOINED_BYTES_MIN <= header.batch_bytes <= limit
+                or not NOT_COALESCED_BYTES_MIN <= header.batch_bytes <= limit
             ):
                 break
             position += header.record_count
@@ -85,9 +85,7 @@ class Route:
 
     def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[Piece]:
         limit, packs, keeps = self.batch_bytes_max, self.packs, self.transform.sets_times
-        for item in neighbours_joined(
-            join_messages(items), batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps
-        ):
+        for item in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps):
             for piece in pieces_of(
                 item,
                 position=position,

@@ -60,7 +60,7 @@ def test_small_batches_keep_their_offsets_and_compression_in_one_and_a_large_one
     batches = [*in_batches(small, 3, CODECS[codec]), *in_batches(large, 900), *in_batches(small, 3, CODECS[codec])]
     asyncio.run(produce(east, topic_name, 0, batches))
     row = preserved(source_kafka, destination_kafka, topic_name, end=2 * len(small) + 900)
-    assert (row.error, row.batches) == (None, {"records:joined": 2, "raw:dense": 1})
+    assert (row.error, row.batches) == (None, {"records:coalesced": 2, "raw:dense": 1})
     assert consume(west, topic_name, 0) == dict(enumerate([*small, *large, *small]))
     assert stored(west, topic_name)[0] == (0, len(small), CODECS[codec])
 
@@ -75,7 +75,7 @@ def test_small_batches_between_markers_become_a_few_and_every_record_is_where_th
     append_in_transaction(east, topic_name, simple_records(8, start=7), committed=False)
     asyncio.run(produce(east, topic_name, 0, in_batches(simple_records(40, start=15), 5)))
     row = mapped(source_kafka, destination_kafka, topic_name)
-    assert (row.records, row.batches) == (47, {"records:joined": 2, "skip:aborted": 8, "skip:control": 2})
+    assert (row.records, row.batches) == (47, {"records:coalesced": 2, "skip:aborted": 8, "skip:control": 2})
     assert row.gap_offsets == {"absent": 10}
     assert assert_equal_through_map(east, west, TopicPartition(topic_name, 0)) == 47
 
@@ -92,7 +92,7 @@ def test_small_batches_the_cleaner_was_at_are_packed_into_one_with_an_exact_map(
     row = mapped(source_kafka, destination_kafka, topic_name)
     assert (row.records, row.gap_offsets) == (22, {"absent": 19})
     # The segment that is written to comes in a fetch of its own.
-    assert row.batches == {"records:joined": 1, "raw:dense": 1}
+    assert row.batches == {"records:coalesced": 1, "raw:dense": 1}
     where = TopicPartition(topic_name, 0)
     assert held_through_map(west, where) == clean
     assert [offset_map_of(west, where).destination_of(each) for each in sorted(left)] == list(range(22))

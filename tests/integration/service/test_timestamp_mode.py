@@ -113,7 +113,7 @@ def test_a_topic_that_keeps_times_gets_those_of_the_copying_where_the_destinatio
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     kinds = every_kind(3)
     make_topic(east, topic_name, kinds, message_timestamp_type=source_type)
-    for record in simple_records(12, start=len(kinds)):  # small batches, to be joined
+    for record in simple_records(12, start=len(kinds)):  # small batches, to be coalesced
         append(east, topic_name, 0, [record])
     create_topic(west, topic_name)
     config = copying(east, west, topic_name, timestamp_mode="destination", offsets=offsets)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import NOT_JOINED_BYTES_MIN, neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
 from mirrorlake.destinations.route import Route, with_records
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform, transform_of
@@ -32,7 +32,7 @@ def item_of(samples: list[Sample], codec: Codec = Codec.NONE, *, leader_epoch: i
 
 
 def large(offset: int, *, leader_epoch: int = -1) -> ClassifiedBatch:
-    return item_of([Sample(offset, value=bytes(NOT_JOINED_BYTES_MIN))], leader_epoch=leader_epoch)
+    return item_of([Sample(offset, value=bytes(NOT_COALESCED_BYTES_MIN))], leader_epoch=leader_epoch)
 
 
 def routed(
@@ -69,7 +69,7 @@ def test_large_batches_go_on_as_they_are_whatever_comes_between() -> None:
     small = [item_of([Sample(2 + number)]) for number in range(6)]
     items = [large(0), large(1), *small, large(8)]
     found = only_data(routed(items))
-    assert [each.counted_as for each in found] == ["raw:dense", "raw:dense", "records:joined", "raw:dense"]
+    assert [each.counted_as for each in found] == ["raw:dense", "raw:dense", "records:coalesced", "raw:dense"]
     assert [each.is_in_frame for each in found] == [True, True, False, True]
     assert [found[0].batch, found[1].batch, found[3].batch] == [items[0].batch, items[1].batch, items[8].batch]
 
@@ -167,7 +167,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[ClassifiedBatch], list[Sample]]:
         else:
             samples = [replace(each, offset=offset + at) for at, each in enumerate(draw(st.sampled_from(shapes)))]
             if kind == "large":
-                samples[0] = replace(samples[0], value=bytes(NOT_JOINED_BYTES_MIN))
+                samples[0] = replace(samples[0], value=bytes(NOT_COALESCED_BYTES_MIN))
             if kind == "holed":
                 samples = [replace(each, offset=each.offset + at) for at, each in enumerate(samples)]
             item = item_of(samples, draw(st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4])))
@@ -184,7 +184,7 @@ def by_hand(
 ) -> list[DataPiece | GapPiece]:
     """The same without a short way for large batches: what every step gives of every batch."""
     found: list[DataPiece | GapPiece] = []
-    for group in neighbours_joined(join_messages(items), batch_bytes_max=limit, packs=packs):
+    for group in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs):
         for piece in pieces_of(group, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
             found.append(piece)
             position = piece.end_offset

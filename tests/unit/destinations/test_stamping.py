@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorlake.destinations.coalescing import coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import neighbours_joined
 from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
 from mirrorlake.destinations.stamping import stamped
 from mirrorlake.kafka.records.batches import (
@@ -38,8 +38,8 @@ def copied(items: list[ClassifiedBatch], *, packs: bool = True) -> list[Sample]:
     """The records that would be appended of a delivery, as a reader of the destination finds them, offsets aside."""
     found: list[Sample] = []
     position = 0  # a wrapper's own offset is that of its last message
-    joined = neighbours_joined(join_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
-    for each in joined:
+    groups = coalesce(join_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
+    for each in groups:
         last = each if isinstance(each, ClassifiedBatch) else each[-1]
         for piece in pieces_of(each, position=position, end_offset=NO_END, batch_bytes_max=MEBIBYTE, packs=packs):
             if isinstance(piece, DataPiece):
@@ -63,7 +63,7 @@ def test_records_of_any_batch_have_the_time_of_the_copying_and_are_else_unchange
     assert copied([item(batch, classified)], packs=packs) == as_stamped(samples)
 
 
-def test_small_batches_are_joined_and_stamped_all_the_same() -> None:
+def test_small_batches_are_coalesced_and_stamped_all_the_same() -> None:
     samples = [Sample(n, timestamp=1000 + n, value=b"%d" % n) for n in range(20)]
     items = [
         item(only_batch(encode_batch(columns_of([each]), codec=Codec.NONE, base_offset=each.offset)), DENSE)

@@ -92,7 +92,7 @@ def join_as_v2(messages: Sequence[Batch]) -> Batch:
     """Returns the records of uncompressed messages as one batch of v2, otherwise as ``as_v2``.
 
     Args:
-        messages: at least one, neighbours, each of which ``can_join`` the next; their checksums verified.
+        messages: at least one, in a row, each of which ``can_join`` the next; their checksums verified.
 
     Raises:
         CorruptBatchError: as ``as_v2``, with the offset of the message that is not right.

@@ -40,8 +40,8 @@ from mirrorlake.kafka.records.rewrite_kernels import (
 )
 from mirrorlake.kafka.records.scratch import allowed, decompressed, decompressed_row
 
-NEIGHBOURS_DECOMPRESSED_BYTES_MAX = 4 * 1024 * 1024
-"""What neighbours may come to together by default: many times what small batches do."""
+COALESCED_DECOMPRESSED_BYTES_MAX = 4 * 1024 * 1024
+"""What coalesced batches may come to together by default: many times what small batches do."""
 
 _TABLE_FIELDS = tuple(
     (column, BatchHeader._fields.index(field))
@@ -57,7 +57,7 @@ _TABLE_FIELDS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenedBatch:
-    """The records of one batch or of several neighbours, checked and listed; made by ``open_batch``, ``open_batches``.
+    """The records of one batch or of several in a row, checked and listed; made by ``open_batch``, ``open_batches``.
 
     Attributes:
         codec: of the batches made of it.
@@ -193,7 +193,7 @@ def open_batch(
 
 
 def open_batches(
-    batches: Sequence[Batch], *, decompressed_bytes_max: int = NEIGHBOURS_DECOMPRESSED_BYTES_MAX
+    batches: Sequence[Batch], *, decompressed_bytes_max: int = COALESCED_DECOMPRESSED_BYTES_MAX
 ) -> OpenedBatch:
     """Returns the records of neighbouring batches of one compression as those of one batch; all are checked.
 

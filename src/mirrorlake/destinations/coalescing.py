@@ -1,4 +1,4 @@
-"""Which small batches of a delivery become one. Pure; `pieces.py` makes the batch.
+"""Which small batches of a delivery are coalesced into one. Pure; `pieces.py` makes the batch.
 
 A batch has its price however small it is: in Python on its way, and as one of the few a partition may have in flight.
 So where many small ones follow one another, their records go on in one.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.kafka.records.batches import COMPACTED, DENSE, LOG_APPEND_TIME, BatchHeader, Codec, Path
 
-JOINED_REASON = "joined"
+COALESCED_REASON = "coalesced"
 """For the counters: why records left their batch."""
 
 SMALL_BYTES_MAX = {
@@ -20,40 +20,40 @@ SMALL_BYTES_MAX = {
     Codec.ZSTD: 1 << 10,
 }
 """The largest batch, as it is stored, whose records take at most half the CPU to take over that it takes to send it by
-itself; measured, see docs/decisions/0041-small-batches-are-joined.md."""
+itself; measured, see docs/decisions/0041-small-batches-are-coalesced.md."""
 
-NOT_JOINED_BYTES_MIN = max(SMALL_BYTES_MAX.values()) + 1
+NOT_COALESCED_BYTES_MIN = max(SMALL_BYTES_MAX.values()) + 1
 """A dense batch of at least so many bytes goes by itself, whatever its compression."""
 
 REWRITTEN_BYTES_MAX = 16 << 10
 """The like for a batch that is taken apart and compressed anew in any case."""
 
-JOINED_BATCHES_MIN = 6
+COALESCED_BATCHES_MIN = 6
 """One more than a partition may have in flight: fewer go on without a wait, and as they are."""
 
-JOINED_BYTES_MAX = 256 << 10
+COALESCED_BYTES_MAX = 256 << 10
 """How many bytes of them, as they are stored, become one batch; the price of a batch is next to nothing then."""
 
 _REASONS = frozenset({DENSE.reason, COMPACTED.reason, LOG_APPEND_TIME.reason})
 
 
-Neighbours = Sequence[ClassifiedBatch]
-"""Small v2 data batches of one compression, in the order of their offsets, that go on as one; never empty."""
+CoalescedBatches = Sequence[ClassifiedBatch]
+"""Small v2 data batches of one compression, in the order of their offsets, that become one; never empty."""
 
 
-def neighbours_joined(
+def coalesce(
     items: Iterable[ClassifiedBatch], *, batch_bytes_max: int, packs: bool, keeps_log_append_time: bool = True
-) -> Iterator[ClassifiedBatch | Neighbours]:
-    """Yields the items of a delivery in order, small batches that are to become one together.
+) -> Iterator[ClassifiedBatch | CoalescedBatches]:
+    """Yields the items of a delivery in order, those small batches together that become one.
 
     Args:
         items: as they were classified.
         batch_bytes_max: the largest batch the destination takes, inclusive; what belongs together comes to no more.
-        packs: False joins only batches whose offsets, all with a record, follow one another, as equal offsets need
+        packs: False coalesces only batches whose offsets, all with a record, follow one another, as equal offsets need
             it; True any.
         keeps_log_append_time: as for ``pieces_of``; tells what would go untouched by itself.
     """
-    bytes_max = min(JOINED_BYTES_MAX, batch_bytes_max)
+    bytes_max = min(COALESCED_BYTES_MAX, batch_bytes_max)
     waiting: list[ClassifiedBatch] = []
     waiting_bytes = 0
     before: BatchHeader | None = None
@@ -87,5 +87,5 @@ def _is_small(item: ClassifiedBatch, *, is_rewritten: bool) -> bool:
     )
 
 
-def _together(waiting: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch | Neighbours]:
-    return waiting if len(waiting) < JOINED_BATCHES_MIN else (tuple(waiting),)
+def _together(waiting: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch | CoalescedBatches]:
+    return waiting if len(waiting) < COALESCED_BATCHES_MIN else (tuple(waiting),)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.neighbours import (
-    JOINED_BATCHES_MIN,
-    JOINED_BYTES_MAX,
+from mirrorlake.destinations.coalescing import (
+    COALESCED_BATCHES_MIN,
+    COALESCED_BYTES_MAX,
     SMALL_BYTES_MAX,
-    Neighbours,
-    neighbours_joined,
+    CoalescedBatches,
+    coalesce,
 )
+from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.aborted import AbortedTransactions
@@ -61,13 +61,11 @@ def row_of(batches: int, start: int = 0) -> list[ClassifiedBatch]:
 
 def grouped(
     items: list[ClassifiedBatch], *, packs: bool = False, limit: int = MEBIBYTE, keeps_log_append_time: bool = True
-) -> list[ClassifiedBatch | Neighbours]:
-    return list(
-        neighbours_joined(items, batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps_log_append_time)
-    )
+) -> list[ClassifiedBatch | CoalescedBatches]:
+    return list(coalesce(items, batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps_log_append_time))
 
 
-def counts(groups: list[ClassifiedBatch | Neighbours]) -> list[int]:
+def counts(groups: list[ClassifiedBatch | CoalescedBatches]) -> list[int]:
     """How many batches become one each time; 1 for a batch that goes by itself."""
     return [1 if isinstance(each, ClassifiedBatch) else len(each) for each in groups]
 
@@ -110,9 +108,9 @@ def damaged(item: ClassifiedBatch) -> ClassifiedBatch:
 
 
 def test_fewer_than_a_partition_may_have_in_flight_go_untouched_and_one_more_makes_them_one() -> None:
-    items = row_of(JOINED_BATCHES_MIN - 1)
+    items = row_of(COALESCED_BATCHES_MIN - 1)
     assert grouped(items) == items
-    assert counts(grouped(row_of(JOINED_BATCHES_MIN))) == [JOINED_BATCHES_MIN]
+    assert counts(grouped(row_of(COALESCED_BATCHES_MIN))) == [COALESCED_BATCHES_MIN]
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -172,7 +170,7 @@ def test_batches_of_another_compression_or_without_records_stand_between(packs: 
 def test_together_they_come_to_no_more_than_the_bound_or_what_the_destination_takes() -> None:
     size = row_of(1)[0].batch.header.batch_bytes
     assert counts(grouped(row_of(25), limit=10 * size)) == [10, 10, 1, 1, 1, 1, 1]
-    many = JOINED_BYTES_MAX // size
+    many = COALESCED_BYTES_MAX // size
     assert counts(grouped(row_of(2 * many + 6))) == [many, many, 6]
 
 
@@ -180,11 +178,11 @@ def test_together_they_come_to_no_more_than_the_bound_or_what_the_destination_ta
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_neighbours_become_one_batch_of_their_compression_with_every_record_as_it_was(codec: Codec) -> None:
+def test_coalesced_batches_become_one_of_their_compression_with_every_record_as_it_was(codec: Codec) -> None:
     samples = [Sample(7 + i, 1_700_000_000_000 - 9 * i, None, b"%d" % i, HEADERS[: i % 4]) for i in range(18)]
     items = [item_of(samples[at : at + 3], codec) for at in range(0, 18, 3)]
     (piece,) = only_data(pieces(items, position=7))
-    assert (piece.path, piece.reason, piece.is_in_frame) == ("records", "joined", False)
+    assert (piece.path, piece.reason, piece.is_in_frame) == ("records", "coalesced", False)
     assert (piece.offsets, piece.runs) == (span(7, 25), (span(7, 25),))
     assert piece.max_timestamp_ms == piece.batch.header.max_timestamp == 1_700_000_000_000
     assert piece.batch.header.codec is codec
@@ -247,10 +245,10 @@ def test_a_record_that_is_not_right_takes_no_other_batch_with_it() -> None:
 
 def test_a_compacted_batch_that_is_not_right_is_refused_after_those_before_it() -> None:
     bad = damaged(item_of([Sample(12), Sample(14)]))
-    (neighbours,) = grouped([*row_of(6), bad, *row_of(6, start=15)], packs=True)
+    (together,) = grouped([*row_of(6), bad, *row_of(6, start=15)], packs=True)
     taken = []
     with pytest.raises(CorruptBatchError) as error:  # noqa: PT012  (what was yielded before counts)
-        for piece in pieces_of(neighbours, position=0, end_offset=1 << 62, batch_bytes_max=MEBIBYTE, packs=True):
+        for piece in pieces_of(together, position=0, end_offset=1 << 62, batch_bytes_max=MEBIBYTE, packs=True):
             taken.append(piece)
     assert [each.offsets for each in taken] == [span(2 * number, 2 * number + 2) for number in range(6)]
     assert error.value.facts["offset"] == 12
@@ -268,11 +266,11 @@ def test_an_error_names_the_batch_it_was_found_in() -> None:
     assert error.value.facts["offset"] == 6
 
 
-def test_batches_that_decompress_to_megabytes_are_joined_all_the_same() -> None:
+def test_batches_that_decompress_to_megabytes_are_coalesced_all_the_same() -> None:
     samples = [Sample(number, value=bytes([number]) * 380_000) for number in range(8)]
     (piece,) = only_data(pieces([item_of([each], Codec.GZIP) for each in samples]))
     assert records_of(piece) == samples
-    assert piece.reason == "joined"
+    assert piece.reason == "coalesced"
 
 
 def test_batches_that_decompress_to_too_much_go_one_by_one() -> None:
