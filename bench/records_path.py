@@ -9,7 +9,7 @@ import numpy as np
 from mirrorlake.demo.columns import record_columns
 from mirrorlake.destinations.coalescing import coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import pieces_of
+from mirrorlake.destinations.output_batches import outputs_of
 from mirrorlake.kafka.records.batches import AbortedTransactions, Codec, classify, verify_crc, walk
 from mirrorlake.kafka.records.codec import encode_batch
 
@@ -78,7 +78,7 @@ def _rewrite(answer: bytearray) -> None:
         found = classify(batch, position=0, batch_bytes_max=_BATCH_BYTES_MAX, aborted=aborted)
         items.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
     for item in coalesce(items, batch_bytes_max=_BATCH_BYTES_MAX, packs=True):
-        for piece in pieces_of(
+        for output in outputs_of(
             item, position=position, end_offset=1 << 62, batch_bytes_max=_BATCH_BYTES_MAX, packs=True
         ):
-            position = piece.offsets.end_offset
+            position = output.offsets.end_offset

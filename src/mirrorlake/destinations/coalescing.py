@@ -1,4 +1,4 @@
-"""Which small batches of a delivery are coalesced into one. Pure; `pieces.py` makes the batch.
+"""Which small batches of a delivery are coalesced into one. Pure; `output_batches.py` makes the batch.
 
 A batch has its price however small it is: in Python on its way, and as one of the few a partition may have in flight.
 So where many small ones follow one another, their records go on in one.
@@ -51,7 +51,7 @@ def coalesce(
         batch_bytes_max: the largest batch the destination takes, inclusive; what belongs together comes to no more.
         packs: False coalesces only batches whose offsets, all with a record, follow one another, as equal offsets need
             it; True any.
-        keeps_log_append_time: as for ``pieces_of``; tells what would go untouched by itself.
+        keeps_log_append_time: as for ``outputs_of``; tells what would go untouched by itself.
     """
     bytes_max = min(COALESCED_BYTES_MAX, batch_bytes_max)
     waiting: list[ClassifiedBatch] = []

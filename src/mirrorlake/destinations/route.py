@@ -1,11 +1,11 @@
 """The route of a delivery: what its batches become at a destination, decided once and for every kind of it. Pure.
 
-The reader states facts (`ClassifiedBatch`). A route makes pieces of them, one after another as they are asked for:
+The reader states facts (`ClassifiedBatch`). A route makes output batches and gaps of them, each when it is asked for:
 
 1. the destination's transform is applied (`transform.py`);
 2. a batch that is dense, large and not too large, and begins where the one before ended, goes on as it is;
 3. single messages of old formats become one batch, and small batches in a row are coalesced (`coalescing.py`);
-4. what is left is taken apart into batches the destination takes: split, dense, of its own compression (`pieces.py`);
+4. the rest is taken apart into batches the destination takes: split, dense, of its compression (`output_batches.py`);
 5. offsets of which nothing is left are gaps, those behind the last batch too.
 
 Archives take batches with records as they are, and find the gaps between them by themselves: for them there is only the
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import NOT_COVERED, GapPiece, Piece, as_it_is, join_messages, pieces_of
+from mirrorlake.destinations.output_batches import NOT_COVERED, Output, OutputGap, as_it_is, join_messages, outputs_of
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
 from mirrorlake.offsets import OffsetRange
@@ -32,7 +32,7 @@ class Route:
 
     Attributes:
         batch_bytes_max: the largest batch it takes, inclusive.
-        packs: False where every record keeps its offset: a piece of data then has a record at each of its offsets.
+        packs: False where every record keeps its offset: an output batch then has a record at each of its offsets.
             True where they may be packed, whatever offsets lie between.
         transform: what the copy changes of records.
     """
@@ -41,12 +41,12 @@ class Route:
     packs: bool
     transform: Transform = AS_IT_IS
 
-    def pieces(
+    def outputs(
         self, items: Sequence[ClassifiedBatch], *, position: int, covered_end: int, now_ms: int = 0
-    ) -> Iterator[Piece]:
-        """Yields pieces that account for ``[position, covered_end)`` in order, without a hole and none twice.
+    ) -> Iterator[Output]:
+        """Yields batches and gaps that account for ``[position, covered_end)`` in order, without a hole and none twice.
 
-        The pieces are made as they are asked for, from the bytes of the fetch answer, which must stay where they are
+        They are made as they are asked for, from the bytes of the fetch answer, which must stay where they are
         until the last one.
 
         Args:
@@ -64,7 +64,7 @@ class Route:
             items = self.transform.batches(items, now_ms=now_ms)
         taken, limit = 0, self.batch_bytes_max
         for item in items:
-            # It finds what `pieces_of` finds, in a tenth of the time: large batches come by thousands a second.
+            # It finds what `outputs_of` finds, in a tenth of the time: large batches come by thousands a second.
             header = item.batch.header
             if (
                 item.path != _DENSE_PATH
@@ -77,16 +77,16 @@ class Route:
             yield as_it_is(item.batch, header, position)
             taken += 1
         if taken < len(items):
-            for piece_of_rest in self._rest(items[taken:], position):
-                yield piece_of_rest
-                position = piece_of_rest.end_offset
+            for output in self._rest(items[taken:], position):
+                yield output
+                position = output.end_offset
         if covered_end > position:
-            yield GapPiece(offsets=OffsetRange(start_offset=position, end_offset=covered_end), reason=NOT_COVERED)
+            yield OutputGap(offsets=OffsetRange(start_offset=position, end_offset=covered_end), reason=NOT_COVERED)
 
-    def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[Piece]:
+    def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[Output]:
         limit, packs, keeps = self.batch_bytes_max, self.packs, self.transform.sets_times
         for item in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps):
-            for piece in pieces_of(
+            for output in outputs_of(
                 item,
                 position=position,
                 end_offset=_NO_END,
@@ -94,8 +94,8 @@ class Route:
                 packs=packs,
                 keeps_log_append_time=keeps,
             ):
-                yield piece
-                position = piece.end_offset
+                yield output
+                position = output.end_offset
 
 
 def with_records(items: Sequence[ClassifiedBatch], *, transform: Transform = AS_IT_IS, now_ms: int = 0) -> list[Batch]:

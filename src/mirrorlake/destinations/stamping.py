@@ -1,7 +1,7 @@
 """Records that carry the time at which they are copied, onto a topic that keeps whatever time a producer gives.
 
 As if the source's brokers had stamped them at this moment: a batch whose header says so is taken apart on its way, and
-its records get that one time (`pieces.py`). Nothing else of a record changes.
+its records get that one time (`output_batches.py`). Nothing else of a record changes.
 """
 
 import contextlib

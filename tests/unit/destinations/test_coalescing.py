@@ -15,7 +15,7 @@ from mirrorlake.destinations.coalescing import (
     coalesce,
 )
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, outputs_of
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.aborted import AbortedTransactions
 from mirrorlake.kafka.records.batches import (
@@ -70,14 +70,14 @@ def counts(groups: list[ClassifiedBatch | CoalescedBatches]) -> list[int]:
     return [1 if isinstance(each, ClassifiedBatch) else len(each) for each in groups]
 
 
-def pieces(
+def outputs(
     items: list[ClassifiedBatch], *, position: int = 0, packs: bool = False, limit: int = MEBIBYTE
-) -> list[DataPiece | GapPiece]:
-    found: list[DataPiece | GapPiece] = []
+) -> list[OutputBatch | OutputGap]:
+    found: list[OutputBatch | OutputGap] = []
     for each in grouped(items, packs=packs, limit=limit):
-        for piece in pieces_of(each, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
-            found.append(piece)
-            position = piece.offsets.end_offset
+        for output in outputs_of(each, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
+            found.append(output)
+            position = output.offsets.end_offset
     return found
 
 
@@ -85,16 +85,16 @@ def span(start_offset: int, end_offset: int) -> OffsetRange:
     return OffsetRange(start_offset=start_offset, end_offset=end_offset)
 
 
-def records_of(piece: DataPiece) -> list[Sample]:
-    (found,) = walk(piece.batch.view)
+def records_of(output: OutputBatch) -> list[Sample]:
+    (found,) = walk(output.batch.view)
     verify_crc(found)
     samples = samples_of(decode_batches([found]))
-    offsets = [offset for run in piece.runs for offset in range(run.start_offset, run.end_offset)]
+    offsets = [offset for run in output.runs for offset in range(run.start_offset, run.end_offset)]
     return [replace(sample, offset=offset) for sample, offset in zip(samples, offsets, strict=True)]
 
 
-def only_data(found: list[DataPiece | GapPiece]) -> list[DataPiece]:
-    return [each for each in found if isinstance(each, DataPiece)]
+def only_data(found: list[OutputBatch | OutputGap]) -> list[OutputBatch]:
+    return [each for each in found if isinstance(each, OutputBatch)]
 
 
 def damaged(item: ClassifiedBatch) -> ClassifiedBatch:
@@ -124,7 +124,7 @@ def test_a_batch_that_is_large_enough_goes_untouched_between_those_that_are_not(
     after = [small(52 + 2 * number, codec=codec) for number in range(7)]
     assert counts(grouped([*before, large, *after], packs=packs)) == [6, 1, 7]
     if large.batch.header.batch_bytes < MEBIBYTE:
-        untouched = only_data(pieces([*before, large, *after], packs=packs))[1]
+        untouched = only_data(outputs([*before, large, *after], packs=packs))[1]
         assert untouched.batch is large.batch
 
 
@@ -181,38 +181,38 @@ def test_together_they_come_to_no_more_than_the_bound_or_what_the_destination_ta
 def test_coalesced_batches_become_one_of_their_compression_with_every_record_as_it_was(codec: Codec) -> None:
     samples = [Sample(7 + i, 1_700_000_000_000 - 9 * i, None, b"%d" % i, HEADERS[: i % 4]) for i in range(18)]
     items = [item_of(samples[at : at + 3], codec) for at in range(0, 18, 3)]
-    (piece,) = only_data(pieces(items, position=7))
-    assert (piece.path, piece.reason, piece.is_in_frame) == ("records", "coalesced", False)
-    assert (piece.offsets, piece.runs) == (span(7, 25), (span(7, 25),))
-    assert piece.max_timestamp_ms == piece.batch.header.max_timestamp == 1_700_000_000_000
-    assert piece.batch.header.codec is codec
-    assert records_of(piece) == samples
-    prepare_for_append(piece.batch, producer_id=77, producer_epoch=3, base_sequence=12)
-    (sent,) = walk(piece.batch.view)
+    (output,) = only_data(outputs(items, position=7))
+    assert (output.path, output.reason, output.is_in_frame) == ("records", "coalesced", False)
+    assert (output.offsets, output.runs) == (span(7, 25), (span(7, 25),))
+    assert output.max_timestamp_ms == output.batch.header.max_timestamp == 1_700_000_000_000
+    assert output.batch.header.codec is codec
+    assert records_of(output) == samples
+    prepare_for_append(output.batch, producer_id=77, producer_epoch=3, base_sequence=12)
+    (sent,) = walk(output.batch.view)
     verify_crc(sent)
     assert (sent.header.producer_id, sent.header.base_sequence, sent.header.record_count) == (77, 12, 18)
 
 
 def test_where_records_lie_is_told_exactly_whatever_is_missing_between_and_inside() -> None:
     items = [*row_of(6), item_of([Sample(14), Sample(17)], covers=6), small(20)]
-    found = pieces([*items, item_of([Sample(25)], covers=3)], packs=True)
-    piece, after = found
-    assert isinstance(piece, DataPiece)
-    assert piece.runs == (span(0, 12), span(14, 15), span(17, 18), span(20, 22), span(25, 26))
-    assert piece.offsets == span(0, 26)
-    assert after == GapPiece(offsets=span(26, 28), reason="compacted")
-    assert [each.offset for each in records_of(piece)] == [*range(12), 14, 17, 20, 21, 25]
+    found = outputs([*items, item_of([Sample(25)], covers=3)], packs=True)
+    output, after = found
+    assert isinstance(output, OutputBatch)
+    assert output.runs == (span(0, 12), span(14, 15), span(17, 18), span(20, 22), span(25, 26))
+    assert output.offsets == span(0, 26)
+    assert after == OutputGap(offsets=span(26, 28), reason="compacted")
+    assert [each.offset for each in records_of(output)] == [*range(12), 14, 17, 20, 21, 25]
 
 
 def test_what_is_missing_before_them_is_a_gap() -> None:
-    before, piece = pieces(row_of(6, start=9), position=4)
-    assert before == GapPiece(offsets=span(4, 9), reason="compacted or removed")
-    assert piece.offsets == span(9, 21)
+    before, output = outputs(row_of(6, start=9), position=4)
+    assert before == OutputGap(offsets=span(4, 9), reason="compacted or removed")
+    assert output.offsets == span(9, 21)
     lone = only_batch(encode_batch(columns_of([Sample(5)]), codec=Codec.NONE, base_offset=5))
     lone.view[64] = 4  # the record's offset delta: 2
     first = with_header(lone, last_offset_delta=2)
     items = [ClassifiedBatch(batch=first, path=Path.RECORDS, reason="compacted"), *row_of(6, start=8)]
-    assert [each.offsets for each in pieces(items, position=4, packs=True)] == [span(4, 5), span(5, 7), span(7, 20)]
+    assert [each.offsets for each in outputs(items, position=4, packs=True)] == [span(4, 5), span(5, 7), span(7, 20)]
 
 
 def test_each_record_keeps_the_time_its_readers_saw_whoever_set_it() -> None:
@@ -224,12 +224,12 @@ def test_each_record_keeps_the_time_its_readers_saw_whoever_set_it() -> None:
         )
         for number, each in enumerate(row_of(3))
     ]
-    (piece,) = only_data(pieces([*by_broker, *row_of(3, start=6)]))
-    assert [each.timestamp - 1_700_000_000_000 for each in records_of(piece)] == [
+    (output,) = only_data(outputs([*by_broker, *row_of(3, start=6)]))
+    assert [each.timestamp - 1_700_000_000_000 for each in records_of(output)] == [
         *(100_000_000_000 + number for number in (0, 0, 1, 1, 2, 2)),
         *(-6, -6, -8, -8, -10, -10),
     ]
-    assert not piece.batch.header.is_log_append_time
+    assert not output.batch.header.is_log_append_time
 
 
 # --- where they cannot
@@ -238,7 +238,7 @@ def test_each_record_keeps_the_time_its_readers_saw_whoever_set_it() -> None:
 def test_a_record_that_is_not_right_takes_no_other_batch_with_it() -> None:
     items = row_of(8)
     items[5] = damaged(items[5])
-    found = only_data(pieces(items))
+    found = only_data(outputs(items))
     assert [each.batch for each in found] == [each.batch for each in items]
     assert {each.path for each in found} == {"raw"}
 
@@ -248,8 +248,8 @@ def test_a_compacted_batch_that_is_not_right_is_refused_after_those_before_it() 
     (together,) = grouped([*row_of(6), bad, *row_of(6, start=15)], packs=True)
     taken = []
     with pytest.raises(CorruptBatchError) as error:  # noqa: PT012  (what was yielded before counts)
-        for piece in pieces_of(together, position=0, end_offset=1 << 62, batch_bytes_max=MEBIBYTE, packs=True):
-            taken.append(piece)
+        for output in outputs_of(together, position=0, end_offset=1 << 62, batch_bytes_max=MEBIBYTE, packs=True):
+            taken.append(output)
     assert [each.offsets for each in taken] == [span(2 * number, 2 * number + 2) for number in range(6)]
     assert error.value.facts["offset"] == 12
 
@@ -268,9 +268,9 @@ def test_an_error_names_the_batch_it_was_found_in() -> None:
 
 def test_batches_that_decompress_to_megabytes_are_coalesced_all_the_same() -> None:
     samples = [Sample(number, value=bytes([number]) * 380_000) for number in range(8)]
-    (piece,) = only_data(pieces([item_of([each], Codec.GZIP) for each in samples]))
-    assert records_of(piece) == samples
-    assert piece.reason == "coalesced"
+    (output,) = only_data(outputs([item_of([each], Codec.GZIP) for each in samples]))
+    assert records_of(output) == samples
+    assert output.reason == "coalesced"
 
 
 def test_batches_that_decompress_to_too_much_go_one_by_one() -> None:
@@ -282,11 +282,11 @@ def test_batches_that_decompress_to_too_much_go_one_by_one() -> None:
     assert error.value.facts["offset"] == 5
     bombs = [item_of([Sample(number, value=bytes(380_000))], Codec.GZIP) for number in range(12)]
     assert counts(grouped(bombs)) == [12]
-    assert {each.path for each in only_data(pieces(bombs))} == {"raw"}
+    assert {each.path for each in only_data(outputs(bombs))} == {"raw"}
 
 
 def test_a_position_inside_the_first_leaves_out_what_is_before_it_and_the_rest_goes_one_by_one() -> None:
-    found = pieces(row_of(6), position=1)
+    found = outputs(row_of(6), position=1)
     assert [each.offsets for each in found] == [
         span(1, 2),
         *(span(2 * number, 2 * number + 2) for number in range(1, 6)),
@@ -319,19 +319,19 @@ def deliveries(draw: st.DrawFn) -> list[tuple[list[Sample], ClassifiedBatch]]:
 
 @settings(deadline=None, max_examples=70)
 @given(made=deliveries(), packs=st.booleans(), limit=st.sampled_from([MEBIBYTE, 40_000, 9500, 1000]))
-def test_pieces_account_for_every_offset_once_and_give_back_every_record(
+def test_outputs_account_for_every_offset_once_and_give_back_every_record(
     made: list[tuple[list[Sample], ClassifiedBatch]], packs: bool, limit: int
 ) -> None:
     items = [item for _, item in made]
     expected = [sample for samples, _ in made for sample in samples]
     end = items[-1].batch.header.next_offset
-    found: list[DataPiece | GapPiece] = []
+    found: list[OutputBatch | OutputGap] = []
     position = 0
     try:
         for each in grouped(items, packs=packs, limit=limit):
-            for piece in pieces_of(each, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
-                found.append(piece)
-                position = piece.offsets.end_offset
+            for output in outputs_of(each, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
+                found.append(output)
+                position = output.offsets.end_offset
     except RecordTooLargeError as error:
         # Whether it is too large alone is another test's; here, that everything before it was there.
         end = position
@@ -340,9 +340,9 @@ def test_pieces_account_for_every_offset_once_and_give_back_every_record(
     assert position == end
     assert [earlier.offsets.end_offset for earlier in found[:-1]] == [later.offsets.start_offset for later in found[1:]]
     data = only_data(found)
-    assert [sample for piece in data for sample in records_of(piece)] == expected
-    assert all(len(piece.batch.view) <= limit for piece in data)
-    assert all(piece.batch.header.is_dense for piece in data)
-    assert all(packs or len(piece.runs) == 1 for piece in data)
-    assert all(earlier.end_offset < later.start_offset for piece in data for earlier, later in pairwise(piece.runs))
-    assert all(sum(map(len, piece.runs)) == piece.batch.header.record_count for piece in data)
+    assert [sample for output in data for sample in records_of(output)] == expected
+    assert all(len(output.batch.view) <= limit for output in data)
+    assert all(output.batch.header.is_dense for output in data)
+    assert all(packs or len(output.runs) == 1 for output in data)
+    assert all(earlier.end_offset < later.start_offset for output in data for earlier, later in pairwise(output.runs))
+    assert all(sum(map(len, output.runs)) == output.batch.header.record_count for output in data)

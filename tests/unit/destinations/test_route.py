@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, join_messages, outputs_of
 from mirrorlake.destinations.route import Route, with_records
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform, transform_of
 from mirrorlake.errors import RecordTooLargeError
@@ -43,26 +43,26 @@ def routed(
     packs: bool = False,
     limit: int = MEBIBYTE,
     transform: Transform = AS_IT_IS,
-) -> list[DataPiece | GapPiece]:
+) -> list[OutputBatch | OutputGap]:
     end = items[-1].batch.header.next_offset if covered_end is None else covered_end
     route = Route(batch_bytes_max=limit, packs=packs, transform=transform)
-    return list(route.pieces(items, position=position, covered_end=end, now_ms=NOW_MS))
+    return list(route.outputs(items, position=position, covered_end=end, now_ms=NOW_MS))
 
 
-def records_of(piece: DataPiece) -> list[Sample]:
-    samples = samples_of(decode_batches([*walk(memoryview(_at_offset_zero(piece)))]))
-    offsets = [offset for run in piece.runs for offset in range(run.start_offset, run.end_offset)]
+def records_of(output: OutputBatch) -> list[Sample]:
+    samples = samples_of(decode_batches([*walk(memoryview(_at_offset_zero(output)))]))
+    offsets = [offset for run in output.runs for offset in range(run.start_offset, run.end_offset)]
     return [replace(sample, offset=offset) for sample, offset in zip(samples, offsets, strict=True)]
 
 
-def _at_offset_zero(piece: DataPiece) -> bytearray:
-    data = bytearray(piece.batch.view)
+def _at_offset_zero(output: OutputBatch) -> bytearray:
+    data = bytearray(output.batch.view)
     data[:8] = bytes(8)
     return data
 
 
-def only_data(found: list[DataPiece | GapPiece]) -> list[DataPiece]:
-    return [each for each in found if isinstance(each, DataPiece)]
+def only_data(found: list[OutputBatch | OutputGap]) -> list[OutputBatch]:
+    return [each for each in found if isinstance(each, OutputBatch)]
 
 
 def test_large_batches_go_on_as_they_are_whatever_comes_between() -> None:
@@ -77,43 +77,43 @@ def test_large_batches_go_on_as_they_are_whatever_comes_between() -> None:
 def test_offsets_behind_the_last_batch_are_a_gap_and_a_batch_no_consumer_is_shown_is_one_that_says_so() -> None:
     marker = replace(item_of([Sample(1)]), path=Path.SKIP, reason="control")
     data, of_marker, rest = routed([large(0), marker], covered_end=5)
-    assert isinstance(data, DataPiece)
+    assert isinstance(data, OutputBatch)
     assert [of_marker, rest] == [
-        GapPiece(offsets=OffsetRange(start_offset=1, end_offset=2), reason="control"),
-        GapPiece(offsets=OffsetRange(start_offset=2, end_offset=5), reason="no batch covers them"),
+        OutputGap(offsets=OffsetRange(start_offset=1, end_offset=2), reason="control"),
+        OutputGap(offsets=OffsetRange(start_offset=2, end_offset=5), reason="no batch covers them"),
     ]
-    assert isinstance(of_marker, GapPiece)
-    assert isinstance(rest, GapPiece)
+    assert isinstance(of_marker, OutputGap)
+    assert isinstance(rest, OutputGap)
     assert (of_marker.is_batch, rest.is_batch) == (True, False)
 
 
-def test_a_delivery_without_a_batch_is_one_gap_and_one_that_covers_nothing_is_no_piece() -> None:
+def test_a_delivery_without_a_batch_is_one_gap_and_one_that_covers_nothing_is_no_output() -> None:
     route = Route(batch_bytes_max=MEBIBYTE, packs=False)
-    (gap,) = route.pieces([], position=4, covered_end=9)
-    assert gap == GapPiece(offsets=OffsetRange(start_offset=4, end_offset=9), reason="no batch covers them")
-    assert list(route.pieces([], position=4, covered_end=4)) == []
+    (gap,) = route.outputs([], position=4, covered_end=9)
+    assert gap == OutputGap(offsets=OffsetRange(start_offset=4, end_offset=9), reason="no batch covers them")
+    assert list(route.outputs([], position=4, covered_end=4)) == []
 
 
-def test_pieces_say_in_which_epoch_the_leader_took_their_last_batch() -> None:
+def test_outputs_say_in_which_epoch_the_leader_took_their_last_batch() -> None:
     small = [item_of([Sample(3 + number)], leader_epoch=4 + number // 3) for number in range(6)]
     found = routed([large(0, leader_epoch=2), large(2, leader_epoch=3), *small], covered_end=20)
     assert [(each.end_offset, each.leader_epoch) for each in found] == [(1, 2), (2, 3), (3, 3), (9, 5), (20, -1)]
 
 
-def test_a_piece_is_made_when_it_is_asked_for() -> None:
+def test_a_output_is_made_when_it_is_asked_for() -> None:
     damaged = item_of([Sample(1), Sample(3)])
     damaged.batch.view[61] = 0x7E
-    pieces = Route(batch_bytes_max=MEBIBYTE, packs=False).pieces([large(0), damaged], position=0, covered_end=4)
-    assert next(pieces).end_offset == 1
+    outputs = Route(batch_bytes_max=MEBIBYTE, packs=False).outputs([large(0), damaged], position=0, covered_end=4)
+    assert next(outputs).end_offset == 1
 
 
 # --- transforms
 
 
 def test_a_transform_that_stamps_rewrites_what_would_have_gone_on_as_it_was() -> None:
-    (piece,) = only_data(routed([large(0)], transform=Transform(times=Times.COPY)))
-    assert (piece.counted_as, piece.max_timestamp_ms) == ("records:log-append-time", NOW_MS)
-    assert [each.timestamp for each in records_of(piece)] == [NOW_MS]
+    (output,) = only_data(routed([large(0)], transform=Transform(times=Times.COPY)))
+    assert (output.counted_as, output.max_timestamp_ms) == ("records:log-append-time", NOW_MS)
+    assert [each.timestamp for each in records_of(output)] == [NOW_MS]
 
 
 @pytest.mark.parametrize("times", Times)
@@ -181,23 +181,30 @@ def deliveries(draw: st.DrawFn) -> tuple[list[ClassifiedBatch], list[Sample]]:
 
 def by_hand(
     items: list[ClassifiedBatch], *, position: int, covered_end: int, packs: bool, limit: int
-) -> list[DataPiece | GapPiece]:
+) -> list[OutputBatch | OutputGap]:
     """The same without a short way for large batches: what every step gives of every batch."""
-    found: list[DataPiece | GapPiece] = []
+    found: list[OutputBatch | OutputGap] = []
     for group in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs):
-        for piece in pieces_of(group, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
-            found.append(piece)
-            position = piece.end_offset
+        for output in outputs_of(group, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
+            found.append(output)
+            position = output.end_offset
     if covered_end > position:
         rest = OffsetRange(start_offset=position, end_offset=covered_end)
-        found.append(GapPiece(offsets=rest, reason="no batch covers them"))
+        found.append(OutputGap(offsets=rest, reason="no batch covers them"))
     return found
 
 
-def told(piece: DataPiece | GapPiece) -> tuple[object, ...]:
-    if isinstance(piece, GapPiece):
-        return (piece.offsets, piece.reason, piece.leader_epoch)
-    return (piece.offsets, piece.runs, piece.counted_as, piece.is_in_frame, piece.leader_epoch, bytes(piece.batch.view))
+def told(output: OutputBatch | OutputGap) -> tuple[object, ...]:
+    if isinstance(output, OutputGap):
+        return (output.offsets, output.reason, output.leader_epoch)
+    return (
+        output.offsets,
+        output.runs,
+        output.counted_as,
+        output.is_in_frame,
+        output.leader_epoch,
+        bytes(output.batch.view),
+    )
 
 
 @settings(deadline=None, max_examples=120)
@@ -213,12 +220,12 @@ def test_every_offset_is_accounted_for_once_and_every_record_arrives_as_if_each_
 ) -> None:
     items, samples = made
     position, end = skipped, max(items[-1].batch.header.next_offset, skipped) + behind
-    found: list[DataPiece | GapPiece] = []
+    found: list[OutputBatch | OutputGap] = []
     route = Route(batch_bytes_max=limit, packs=packs)
     too_large: RecordTooLargeError | None = None
     try:
-        for piece in route.pieces(items, position=position, covered_end=end):
-            found.append(piece)
+        for output in route.outputs(items, position=position, covered_end=end):
+            found.append(output)
     except RecordTooLargeError as error:
         too_large = error
     assert too_large is None or limit < MEBIBYTE
@@ -227,10 +234,10 @@ def test_every_offset_is_accounted_for_once_and_every_record_arrives_as_if_each_
     assert all(len(each.offsets) for each in found)
     assert too_large is not None or borders[-1] == end
     expected = [each for each in samples if position <= each.offset < borders[-1]]
-    assert [sample for piece in only_data(found) for sample in records_of(piece)] == expected
+    assert [sample for output in only_data(found) for sample in records_of(output)] == expected
     if not packs:
-        assert all(len(piece.offsets) == piece.batch.header.record_count for piece in only_data(found))
-    assert all(piece.batch.header.batch_bytes <= limit for piece in only_data(found))
+        assert all(len(output.offsets) == output.batch.header.record_count for output in only_data(found))
+    assert all(output.batch.header.batch_bytes <= limit for output in only_data(found))
     if too_large is None:
         assert [*map(told, found)] == [
             *map(told, by_hand(items, position=position, covered_end=end, packs=packs, limit=limit))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.coalescing import coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import DataPiece, join_messages, pieces_of
+from mirrorlake.destinations.output_batches import OutputBatch, join_messages, outputs_of
 from mirrorlake.destinations.stamping import stamped
 from mirrorlake.kafka.records.batches import (
     COMPACTED,
@@ -41,11 +41,11 @@ def copied(items: list[ClassifiedBatch], *, packs: bool = True) -> list[Sample]:
     groups = coalesce(join_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
     for each in groups:
         last = each if isinstance(each, ClassifiedBatch) else each[-1]
-        for piece in pieces_of(each, position=position, end_offset=NO_END, batch_bytes_max=MEBIBYTE, packs=packs):
-            if isinstance(piece, DataPiece):
-                assert not piece.batch.header.is_log_append_time, "no broker takes that of a producer"
-                assert piece.max_timestamp_ms == NOW_MS
-                found += samples_of(decode_batches([*walk(piece.batch.view)]))
+        for output in outputs_of(each, position=position, end_offset=NO_END, batch_bytes_max=MEBIBYTE, packs=packs):
+            if isinstance(output, OutputBatch):
+                assert not output.batch.header.is_log_append_time, "no broker takes that of a producer"
+                assert output.max_timestamp_ms == NOW_MS
+                found += samples_of(decode_batches([*walk(output.batch.view)]))
         position = last.batch.header.next_offset
     return [replace(sample, offset=0) for sample in found]
 

@@ -15,7 +15,7 @@ from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
-from mirrorlake.destinations.pieces import DataPiece, GapPiece
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.route import Route
 from mirrorlake.errors import (
     DestinationForeignError,
@@ -145,18 +145,18 @@ class MapSink(EndlessSink):
             raise self.failure
         if self._participant is not None:
             self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
-        for piece in self._route.pieces(
+        for output in self._route.outputs(
             delivery.batches,
             position=self._next_offset,
             covered_end=delivery.covered.end_offset,
             now_ms=int(self._clock.now_seconds() * 1000),
         ):
-            if piece.leader_epoch >= 0:
-                self._leader_epoch = piece.leader_epoch
-            if isinstance(piece, DataPiece):
-                self._take(piece, delivery.frame)
+            if output.leader_epoch >= 0:
+                self._leader_epoch = output.leader_epoch
+            if isinstance(output, OutputBatch):
+                self._take(output, delivery.frame)
             else:
-                self._take_gap(piece)
+                self._take_gap(output)
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
@@ -202,13 +202,13 @@ class MapSink(EndlessSink):
 
     # --- taking -------------------------------------------------------------------------------------------
 
-    def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
+    def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
         assert self._participant is not None
         frame: PinnedFrame | None = None
-        if piece.is_in_frame:
+        if output.is_in_frame:
             frame = of_delivery
             frame.pin()
-        batch, end_offset, max_timestamp_ms = piece.batch, piece.end_offset, piece.max_timestamp_ms
+        batch, end_offset, max_timestamp_ms = output.batch, output.end_offset, output.max_timestamp_ms
         records = batch.header.record_count
         size_bytes = len(batch.view)
         append = MapAppend(
@@ -218,12 +218,12 @@ class MapSink(EndlessSink):
             expected_offset=-1,
             end_offset=end_offset,
             records=records,
-            reason=piece.counted_as,
+            reason=output.counted_as,
             max_timestamp_ms=max_timestamp_ms,
             frame=frame,
             participant=self._participant,
-            start_offset=piece.start_offset,
-            runs=piece.runs,
+            start_offset=output.start_offset,
+            runs=output.runs,
             leader_epoch=self._leader_epoch,
         )
         self._note_absent(end_offset - self._next_offset - records)
@@ -234,10 +234,10 @@ class MapSink(EndlessSink):
         self._participant.leader_epoch = self._leader_epoch
         self._shard.take(self._participant, append)
 
-    def _take_gap(self, piece: GapPiece) -> None:
-        self._pass_over(piece.end_offset)
-        if piece.is_batch:
-            self.progress.batches[f"{Path.SKIP}:{piece.reason}"] += 1
+    def _take_gap(self, output: OutputGap) -> None:
+        self._pass_over(output.end_offset)
+        if output.is_batch:
+            self.progress.batches[f"{Path.SKIP}:{output.reason}"] += 1
 
     def _pass_over(self, end_offset: int) -> None:
         """Moves on over offsets without a record."""

@@ -1,7 +1,7 @@
 """What a sink that keeps offsets refuses, or finds to be wrong, in the words of whoever has to put it right. Pure."""
 
 from mirrorlake.destinations.append_channel import Append, size_said
-from mirrorlake.destinations.pieces import GapPiece
+from mirrorlake.destinations.output_batches import OutputGap
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.record_clock import is_expected, times_kept
 from mirrorlake.destinations.transactions.gap_cost import fill_seconds
@@ -74,11 +74,11 @@ def not_owner(offsets: OffsetRange, settings: PreserveSettings) -> NotOwnerError
     )
 
 
-def gap_refused(piece: GapPiece, settings: PreserveSettings) -> SourceGapError:
+def gap_refused(output: OutputGap, settings: PreserveSettings) -> SourceGapError:
     """Returns that offsets hold no record where gaps are refused."""
-    start, end = piece.offsets.start_offset, piece.offsets.end_offset
+    start, end = output.offsets.start_offset, output.offsets.end_offset
     return SourceGapError(
-        f"source {settings.source} has no record at offsets {start}…{end - 1} ({piece.reason}), so "
+        f"source {settings.source} has no record at offsets {start}…{end - 1} ({output.reason}), so "
         f"destination {settings.destination} cannot get equal offsets past {start}",
         hint="use `gap-fill: markers`, `gap-fill: filler` or `offsets: map`, or send this topic to an archive "
         "destination, which records gaps",

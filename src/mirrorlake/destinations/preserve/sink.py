@@ -24,7 +24,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
-from mirrorlake.destinations.pieces import DataPiece, GapPiece
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers, own_ids
 from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
@@ -197,26 +197,26 @@ class PreserveSink(EndlessSink):
             # The owner before may have died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
         try:
-            for piece in self._route.pieces(
+            for output in self._route.outputs(
                 delivery.batches,
                 position=self._next_offset,
                 covered_end=delivery.covered.end_offset,
                 now_ms=int(self._clock.now_seconds() * 1000),
             ):
-                if isinstance(piece, DataPiece):
-                    self._take(piece, delivery.frame)
+                if isinstance(output, OutputBatch):
+                    self._take(output, delivery.frame)
                 else:
-                    self._take_gap(piece)
+                    self._take_gap(output)
         except RecordTooLargeError as error:
             raise too_large(error, self._settings) from error
         finally:
             self._send()  # what came before is right where it is
 
-    def _take(self, piece: DataPiece, of_delivery: PinnedFrame) -> None:
-        header, data = piece.batch
-        end_offset, max_timestamp_ms = piece.end_offset, header.max_timestamp
+    def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
+        header, data = output.batch
+        end_offset, max_timestamp_ms = output.end_offset, header.max_timestamp
         frame: PinnedFrame | None = None
-        if piece.is_in_frame:
+        if output.is_in_frame:
             if self._fills_queued:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
                 data = memoryview(bytearray(data))
@@ -235,7 +235,7 @@ class PreserveSink(EndlessSink):
                 self._next_offset,
                 end_offset,
                 header.record_count,
-                piece.counted_as,
+                output.counted_as,
                 max_timestamp_ms,
                 frame,
             )
@@ -246,10 +246,10 @@ class PreserveSink(EndlessSink):
         self.progress.saw_batch(header)
         self._idle.clear()
 
-    def _take_gap(self, piece: GapPiece) -> None:
+    def _take_gap(self, output: OutputGap) -> None:
         if self._settings.gap_fill is GapFill.REFUSE:
-            raise gap_refused(piece, self._settings)
-        self._queue_fill(_Fill(Gap(offsets=piece.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
+            raise gap_refused(output, self._settings)
+        self._queue_fill(_Fill(Gap(offsets=output.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
 
     def _queue_fill(self, fill: _Fill) -> None:
         last = self._queue[-1] if self._queue else None

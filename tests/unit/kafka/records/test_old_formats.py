@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import DataPiece, GapPiece, join_messages, pieces_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, join_messages, outputs_of
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError
 from mirrorlake.kafka.records.batches import Codec, verify_crc, walk
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
@@ -161,19 +161,19 @@ def test_a_converted_message_is_a_batch_of_v2_with_its_offsets_and_times() -> No
 
 @EVERY_CODEC
 @pytest.mark.parametrize("packs", [False, True])
-def test_pieces_of_an_old_message_keep_compression_and_account_for_every_offset(codec: int, packs: bool) -> None:
+def test_outputs_of_an_old_message_keep_compression_and_account_for_every_offset(codec: int, packs: bool) -> None:
     data = wrapper(1, codec, 20, [message(1, Message(i, b"%d" % i, b"v", -1)) for i in (0, 1, 4)])
     item = ClassifiedBatch(batch=only_batch(data), path="records", reason="old-format")
-    found = list(pieces_of(item, position=10, end_offset=99, batch_bytes_max=10_000, packs=packs))
+    found = list(outputs_of(item, position=10, end_offset=99, batch_bytes_max=10_000, packs=packs))
     shapes = [(type(each), each.offsets.start_offset, each.offsets.end_offset) for each in found]
     if packs:
-        assert shapes == [(GapPiece, 10, 16), (DataPiece, 16, 21)]
+        assert shapes == [(OutputGap, 10, 16), (OutputBatch, 16, 21)]
     else:
-        assert shapes == [(GapPiece, 10, 16), (DataPiece, 16, 18), (GapPiece, 18, 20), (DataPiece, 20, 21)]
-    data_pieces = [each for each in found if isinstance(each, DataPiece)]
-    assert {each.batch.header.codec for each in data_pieces} == {codec}
-    assert {each.reason for each in data_pieces} == {"old-format"}
-    records = [record for each in data_pieces for record in samples_of(decode_batches(list(walk(each.batch.view))))]
+        assert shapes == [(OutputGap, 10, 16), (OutputBatch, 16, 18), (OutputGap, 18, 20), (OutputBatch, 20, 21)]
+    data_outputs = [each for each in found if isinstance(each, OutputBatch)]
+    assert {each.batch.header.codec for each in data_outputs} == {codec}
+    assert {each.reason for each in data_outputs} == {"old-format"}
+    records = [record for each in data_outputs for record in samples_of(decode_batches(list(walk(each.batch.view))))]
     assert [(each.timestamp, each.key, each.timestamp_type) for each in records] == [
         (-1, b"0", 0),
         (-1, b"1", 0),
@@ -199,14 +199,16 @@ def test_neighbouring_single_messages_become_one_batch_with_their_offsets_and_ti
     assert samples_of(decode_batches([items[0].batch])) == [
         Sample(offset, 1000 - offset, b"%d" % offset, None) for offset in (3, 4, 9)
     ]
-    found = list(pieces_of(items[0], position=0, end_offset=99, batch_bytes_max=10_000, packs=False))
+    found = list(outputs_of(items[0], position=0, end_offset=99, batch_bytes_max=10_000, packs=False))
     assert [(type(each), each.offsets.start_offset, each.offsets.end_offset) for each in found] == [
-        (GapPiece, 0, 3),
-        (DataPiece, 3, 5),
-        (GapPiece, 5, 9),
-        (DataPiece, 9, 10),
+        (OutputGap, 0, 3),
+        (OutputBatch, 3, 5),
+        (OutputGap, 5, 9),
+        (OutputBatch, 9, 10),
     ]
-    assert [(each.path, each.is_in_frame) for each in found if isinstance(each, DataPiece)] == [("records", False)] * 2
+    assert [(each.path, each.is_in_frame) for each in found if isinstance(each, OutputBatch)] == [
+        ("records", False)
+    ] * 2
 
 
 def test_messages_of_different_broker_times_are_not_joined() -> None:
@@ -234,19 +236,19 @@ def test_what_is_before_a_message_that_is_not_right_arrives_and_the_message_is_n
     wrong = bytearray(message(1, Message(6)))
     struct.pack_into(">i", wrong, 26, 100)
     first, bad, _ = join_messages(old(message(1, Message(5)) + resealed(wrong) + message(1, Message(7))))
-    (piece,) = pieces_of(first, position=5, end_offset=99, batch_bytes_max=10_000, packs=False)
-    assert (type(piece), piece.offsets.start_offset, piece.offsets.end_offset) == (DataPiece, 5, 6)
+    (output,) = outputs_of(first, position=5, end_offset=99, batch_bytes_max=10_000, packs=False)
+    assert (type(output), output.offsets.start_offset, output.offsets.end_offset) == (OutputBatch, 5, 6)
     with pytest.raises(CorruptBatchError) as error:
-        list(pieces_of(bad, position=6, end_offset=99, batch_bytes_max=10_000, packs=False))
+        list(outputs_of(bad, position=6, end_offset=99, batch_bytes_max=10_000, packs=False))
     assert error.value.facts["offset"] == 6
 
 
 def test_a_position_inside_a_wrapper_leaves_out_what_is_before_it() -> None:
     data = wrapper(0, SNAPPY, 12, [message(0, Message(offset)) for offset in (10, 11, 12)])
     item = ClassifiedBatch(batch=only_batch(data), path="records", reason="old-format")
-    (piece,) = pieces_of(item, position=11, end_offset=99, batch_bytes_max=10_000, packs=False)
-    assert isinstance(piece, DataPiece)
-    assert (piece.offsets.start_offset, piece.offsets.end_offset, piece.batch.header.record_count) == (11, 13, 2)
+    (output,) = outputs_of(item, position=11, end_offset=99, batch_bytes_max=10_000, packs=False)
+    assert isinstance(output, OutputBatch)
+    assert (output.offsets.start_offset, output.offsets.end_offset, output.batch.header.record_count) == (11, 13, 2)
 
 
 # --- bytes that lie

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.pieces import DataPiece, GapPiece, pieces_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, outputs_of
 from mirrorlake.errors import CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.batches import Batch, BatchHeader, Codec, Path, prepare_for_append, verify_crc, walk
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
@@ -32,7 +32,7 @@ def with_header(batch: Batch, **changes: int) -> Batch:
     return Batch(header, batch.view)
 
 
-def pieces(
+def outputs(
     batch: Batch,
     *,
     position: int,
@@ -42,9 +42,9 @@ def pieces(
     limit: int = MEBIBYTE,
     packs: bool = False,
     keeps_log_append_time: bool = True,
-) -> list[DataPiece | GapPiece]:
+) -> list[OutputBatch | OutputGap]:
     return list(
-        pieces_of(
+        outputs_of(
             ClassifiedBatch(batch=batch, path=path, reason=reason),
             position=position,
             end_offset=end,
@@ -59,21 +59,21 @@ def span(start_offset: int, end_offset: int) -> OffsetRange:
     return OffsetRange(start_offset=start_offset, end_offset=end_offset)
 
 
-def gap(start_offset: int, end_offset: int, reason: str) -> GapPiece:
-    return GapPiece(offsets=span(start_offset, end_offset), reason=reason)
+def gap(start_offset: int, end_offset: int, reason: str) -> OutputGap:
+    return OutputGap(offsets=span(start_offset, end_offset), reason=reason)
 
 
-def records_of(piece: DataPiece) -> list[Sample]:
-    """The piece's records as a reader of its bytes finds them, at the source offsets its runs say."""
-    (found,) = walk(piece.batch.view)
+def records_of(output: OutputBatch) -> list[Sample]:
+    """The output's records as a reader of its bytes finds them, at the source offsets its runs say."""
+    (found,) = walk(output.batch.view)
     verify_crc(found)
     samples = samples_of(decode_batches([found]))
-    offsets = [offset for run in piece.runs for offset in range(run.start_offset, run.end_offset)]
+    offsets = [offset for run in output.runs for offset in range(run.start_offset, run.end_offset)]
     return [replace(sample, offset=offset) for sample, offset in zip(samples, offsets, strict=True)]
 
 
-def only_data(found: list[DataPiece | GapPiece]) -> list[DataPiece]:
-    return [each for each in found if isinstance(each, DataPiece)]
+def only_data(found: list[OutputBatch | OutputGap]) -> list[OutputBatch]:
+    return [each for each in found if isinstance(each, OutputBatch)]
 
 
 # --- what goes through untouched
@@ -81,39 +81,39 @@ def only_data(found: list[DataPiece | GapPiece]) -> list[DataPiece]:
 
 def test_a_dense_batch_at_the_position_goes_through_without_a_copy() -> None:
     batch = batch_of([Sample(7, 50), Sample(8, 40)], Codec.ZSTD)
-    (piece,) = pieces(batch, position=7, path=Path.RAW, reason="dense")
-    assert isinstance(piece, DataPiece)
-    assert piece.batch is batch
-    assert piece.is_in_frame
-    assert (piece.offsets, piece.runs, piece.max_timestamp_ms) == (span(7, 9), (span(7, 9),), 50)
-    assert (piece.path, piece.reason) == ("raw", "dense")
+    (output,) = outputs(batch, position=7, path=Path.RAW, reason="dense")
+    assert isinstance(output, OutputBatch)
+    assert output.batch is batch
+    assert output.is_in_frame
+    assert (output.offsets, output.runs, output.max_timestamp_ms) == (span(7, 9), (span(7, 9),), 50)
+    assert (output.path, output.reason) == ("raw", "dense")
 
 
 def test_a_dense_batch_after_the_position_goes_through_behind_a_gap() -> None:
     batch = batch_of([Sample(7), Sample(8)])
-    before, piece = pieces(batch, position=4, path=Path.RAW, reason="dense")
+    before, output = outputs(batch, position=4, path=Path.RAW, reason="dense")
     assert before == gap(4, 7, "compacted or removed")
-    assert isinstance(piece, DataPiece)
-    assert piece.batch is batch
+    assert isinstance(output, OutputBatch)
+    assert output.batch is batch
 
 
 def test_a_batch_of_just_the_limit_goes_through_and_one_byte_less_splits_it() -> None:
     batch = batch_of([Sample(0), Sample(1)])
     size = len(batch.view)
-    assert [each.is_in_frame for each in only_data(pieces(batch, position=0, path=Path.RAW, limit=size))] == [True]
-    halves = only_data(pieces(batch, position=0, path=Path.RAW, limit=size - 1))
+    assert [each.is_in_frame for each in only_data(outputs(batch, position=0, path=Path.RAW, limit=size))] == [True]
+    halves = only_data(outputs(batch, position=0, path=Path.RAW, limit=size - 1))
     assert [(each.offsets, each.is_in_frame) for each in halves] == [(span(0, 1), False), (span(1, 2), False)]
     assert {(each.path, each.reason) for each in halves} == {("records", "too-large")}
 
 
 def test_times_of_the_sources_brokers_go_through_only_where_the_destination_sets_its_own() -> None:
     batch = only_batch(bytearray(WRITTEN_BY_KAFKA["log-append-time"]))
-    (kept,) = only_data(pieces(batch, position=1000, reason="log-append-time"))
+    (kept,) = only_data(outputs(batch, position=1000, reason="log-append-time"))
     assert not kept.is_in_frame
     assert (kept.path, kept.reason) == ("records", "log-append-time")
     assert not kept.batch.header.is_log_append_time
     assert [each.timestamp for each in records_of(kept)] == [1_700_000_009_999] * 3
-    (given_up,) = only_data(pieces(batch, position=1000, reason="log-append-time", keeps_log_append_time=False))
+    (given_up,) = only_data(outputs(batch, position=1000, reason="log-append-time", keeps_log_append_time=False))
     assert given_up.batch is batch
     assert given_up.path == "raw"
 
@@ -124,85 +124,85 @@ def test_times_of_the_sources_brokers_go_through_only_where_the_destination_sets
 @pytest.mark.parametrize("reason", ["control", "aborted", "empty"])
 def test_a_batch_without_records_for_consumers_is_one_gap(reason: str) -> None:
     batch = batch_of([Sample(5), Sample(6)])
-    assert pieces(batch, position=5, path=Path.SKIP, reason=reason) == [gap(5, 7, reason)]
-    assert pieces(batch, position=3, path=Path.SKIP, reason=reason) == [gap(3, 7, reason)]
-    assert pieces(batch, position=6, path=Path.SKIP, reason=reason) == [gap(6, 7, reason)]
-    assert pieces(batch, position=5, end=6, path=Path.SKIP, reason=reason) == [gap(5, 6, reason)]
+    assert outputs(batch, position=5, path=Path.SKIP, reason=reason) == [gap(5, 7, reason)]
+    assert outputs(batch, position=3, path=Path.SKIP, reason=reason) == [gap(3, 7, reason)]
+    assert outputs(batch, position=6, path=Path.SKIP, reason=reason) == [gap(6, 7, reason)]
+    assert outputs(batch, position=5, end=6, path=Path.SKIP, reason=reason) == [gap(5, 6, reason)]
 
 
 @pytest.mark.parametrize("path", Path)
 def test_a_batch_behind_the_position_is_nothing(path: Path) -> None:
     batch = batch_of([Sample(5), Sample(6)])
-    assert pieces(batch, position=7, path=path) == []
-    assert pieces(batch, position=5, end=5, path=path) == []
+    assert outputs(batch, position=7, path=path) == []
+    assert outputs(batch, position=5, end=5, path=path) == []
 
 
 def test_a_batch_wholly_after_the_end_is_a_gap_up_to_the_end() -> None:
     batch = batch_of([Sample(9)])
-    assert pieces(batch, position=3, end=6, path=Path.RAW) == [gap(3, 6, "compacted or removed")]
+    assert outputs(batch, position=3, end=6, path=Path.RAW) == [gap(3, 6, "compacted or removed")]
 
 
 def test_a_batch_emptied_but_for_its_header_is_a_gap_on_either_path() -> None:
     batch = only_batch(bytearray(WRITTEN_BY_KAFKA["empty"]))
     end = batch.header.next_offset
-    assert pieces(batch, position=batch.header.base_offset) == [gap(batch.header.base_offset, end, "compacted")]
+    assert outputs(batch, position=batch.header.base_offset) == [gap(batch.header.base_offset, end, "compacted")]
 
 
 # --- records taken over
 
 
-def test_records_between_holes_become_one_piece_for_each_run() -> None:
+def test_records_between_holes_become_one_output_for_each_run() -> None:
     samples = [Sample(10), Sample(12), Sample(13), Sample(17, 5, None, None, HEADERS)]
     batch = batch_of([Sample(8), *samples, Sample(19)])
-    found = pieces(batch, position=9, end=19)
+    found = outputs(batch, position=9, end=19)
     assert [(each.offsets, type(each)) for each in found] == [
-        (span(9, 10), GapPiece),
-        (span(10, 11), DataPiece),
-        (span(11, 12), GapPiece),
-        (span(12, 14), DataPiece),
-        (span(14, 17), GapPiece),
-        (span(17, 18), DataPiece),
-        (span(18, 19), GapPiece),
+        (span(9, 10), OutputGap),
+        (span(10, 11), OutputBatch),
+        (span(11, 12), OutputGap),
+        (span(12, 14), OutputBatch),
+        (span(14, 17), OutputGap),
+        (span(17, 18), OutputBatch),
+        (span(18, 19), OutputGap),
     ]
-    assert [sample for piece in only_data(found) for sample in records_of(piece)] == samples
-    assert {each.reason for each in found if isinstance(each, GapPiece)} == {"compacted"}
+    assert [sample for output in only_data(found) for sample in records_of(output)] == samples
+    assert {each.reason for each in found if isinstance(each, OutputGap)} == {"compacted"}
 
 
-def test_packed_records_are_one_dense_piece_that_knows_their_runs() -> None:
+def test_packed_records_are_one_dense_output_that_knows_their_runs() -> None:
     samples = [Sample(10, 3), Sample(12, 9), Sample(13, 4), Sample(17, 5, None, None, HEADERS)]
-    (piece,) = pieces(batch_of(samples, Codec.GZIP), position=10, packs=True)
-    assert isinstance(piece, DataPiece)
-    assert piece.runs == (span(10, 11), span(12, 14), span(17, 18))
-    assert (piece.offsets, piece.max_timestamp_ms) == (span(10, 18), 9)
-    assert (piece.batch.header.base_offset, piece.batch.header.record_count) == (0, 4)
-    assert piece.batch.header.is_dense
-    assert piece.batch.header.codec is Codec.GZIP
-    assert records_of(piece) == samples
+    (output,) = outputs(batch_of(samples, Codec.GZIP), position=10, packs=True)
+    assert isinstance(output, OutputBatch)
+    assert output.runs == (span(10, 11), span(12, 14), span(17, 18))
+    assert (output.offsets, output.max_timestamp_ms) == (span(10, 18), 9)
+    assert (output.batch.header.base_offset, output.batch.header.record_count) == (0, 4)
+    assert output.batch.header.is_dense
+    assert output.batch.header.codec is Codec.GZIP
+    assert records_of(output) == samples
 
 
 def test_a_position_inside_a_dense_batch_leaves_out_what_is_before_it() -> None:
     samples = [Sample(20 + i, i, b"%d" % i) for i in range(5)]
-    (piece,) = only_data(pieces(batch_of(samples), position=22, path=Path.RECORDS, reason="overlap"))
-    assert records_of(piece) == samples[2:]
-    (piece,) = only_data(pieces(batch_of(samples), position=20, end=23, path=Path.RAW, reason="dense"))
-    assert records_of(piece) == samples[:3]
-    assert (piece.path, piece.reason) == ("records", "overlap")
+    (output,) = only_data(outputs(batch_of(samples), position=22, path=Path.RECORDS, reason="overlap"))
+    assert records_of(output) == samples[2:]
+    (output,) = only_data(outputs(batch_of(samples), position=20, end=23, path=Path.RAW, reason="dense"))
+    assert records_of(output) == samples[:3]
+    assert (output.path, output.reason) == ("records", "overlap")
 
 
-def test_a_made_piece_is_accepted_for_append_and_says_so_afterwards() -> None:
+def test_a_made_batch_is_accepted_for_append_and_says_so_afterwards() -> None:
     samples = [Sample(10, 3), Sample(12, 9)]
     for codec in Codec:
-        (piece,) = only_data(pieces(batch_of(samples, codec), position=10, packs=True))
-        prepare_for_append(piece.batch, producer_id=77, producer_epoch=3, base_sequence=12)
-        (sent,) = walk(piece.batch.view)
+        (output,) = only_data(outputs(batch_of(samples, codec), position=10, packs=True))
+        prepare_for_append(output.batch, producer_id=77, producer_epoch=3, base_sequence=12)
+        (sent,) = walk(output.batch.view)
         verify_crc(sent)
         assert (sent.header.base_offset, sent.header.producer_id, sent.header.base_sequence) == (0, 77, 12)
         assert [each.value for each in samples_of(decode_batches([sent]))] == [b"value", b"value"]
 
 
-def test_the_header_of_a_made_piece_is_that_of_its_bytes() -> None:
-    (piece,) = only_data(pieces(batch_of([Sample(10, 3), Sample(12, 9)], Codec.LZ4), position=10, packs=True))
-    assert only_batch(bytes(piece.batch.view)).header == piece.batch.header
+def test_the_header_of_a_made_batch_is_that_of_its_bytes() -> None:
+    (output,) = only_data(outputs(batch_of([Sample(10, 3), Sample(12, 9)], Codec.LZ4), position=10, packs=True))
+    assert only_batch(bytes(output.batch.view)).header == output.batch.header
 
 
 def test_lengths_written_longer_than_needed_are_taken_over() -> None:
@@ -214,9 +214,9 @@ def test_lengths_written_longer_than_needed_are_taken_over() -> None:
     made[8:12] = (len(made) - 12).to_bytes(4)
     batch = only_batch(made)
     batch = with_header(batch, last_offset_delta=1)  # so that it is not dense
-    (piece, _) = pieces(batch, position=4)
-    assert isinstance(piece, DataPiece)
-    assert records_of(piece) == [Sample(4, key=b"k", value=b"v")]
+    (output, _) = outputs(batch, position=4)
+    assert isinstance(output, OutputBatch)
+    assert records_of(output) == [Sample(4, key=b"k", value=b"v")]
 
 
 # --- too large
@@ -226,15 +226,15 @@ def test_a_record_above_the_limit_is_named_after_what_is_before_it() -> None:
     samples = [Sample(30), Sample(31, value=b"x" * 5000), Sample(32)]
     taken = []
     with pytest.raises(RecordTooLargeError) as error:  # noqa: PT012  (what was yielded before counts)
-        for piece in pieces_of(
+        for output in outputs_of(
             ClassifiedBatch(batch=batch_of(samples), path=Path.RAW, reason="dense"),
             position=30,
             end_offset=NO_END,
             batch_bytes_max=1000,
             packs=False,
         ):
-            taken.append(piece)
-    assert [piece.offsets for piece in taken] == [span(30, 31)]
+            taken.append(output)
+    assert [output.offsets for output in taken] == [span(30, 31)]
     alone = len(batch_of([samples[1]]).view)
     assert error.value.facts == {"offset": 31, "bytes": alone, "limit": 1000}
     assert "offset 31" in error.value.message
@@ -243,11 +243,11 @@ def test_a_record_above_the_limit_is_named_after_what_is_before_it() -> None:
 
 def test_a_split_keeps_order_and_compression() -> None:
     samples = [Sample(i, i, b"%d" % i, bytes([i % 256]) * 300) for i in range(100)]
-    found = only_data(pieces(batch_of(samples, Codec.SNAPPY), position=0, path=Path.RAW, limit=400))
+    found = only_data(outputs(batch_of(samples, Codec.SNAPPY), position=0, path=Path.RAW, limit=400))
     assert len(found) > 1
     assert {each.batch.header.codec for each in found} == {Codec.SNAPPY}
     assert max(each.batch.header.batch_bytes for each in found) <= 400
-    assert [sample for piece in found for sample in records_of(piece)] == samples
+    assert [sample for output in found for sample in records_of(output)] == samples
 
 
 # --- bytes that lie
@@ -256,7 +256,7 @@ def test_a_split_keeps_order_and_compression() -> None:
 def test_records_that_are_not_right_are_refused_with_the_batchs_offset() -> None:
     batch = with_header(batch_of([Sample(10), Sample(12)]), record_count=1)
     with pytest.raises(CorruptBatchError) as error:
-        pieces(batch, position=10)
+        outputs(batch, position=10)
     assert error.value.facts["offset"] == 10
 
 
@@ -267,9 +267,9 @@ def test_no_flipped_bytes_do_more_than_raise(data: st.DataObject, codec: Codec) 
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(61, len(good) - 1))] = data.draw(st.integers(0, 255))
     batch = only_batch(good)
-    found: list[DataPiece | GapPiece] = []
+    found: list[OutputBatch | OutputGap] = []
     with suppress(CorruptBatchError):
-        found = pieces(batch, position=0)
+        found = outputs(batch, position=0)
         assert found[-1].offsets.end_offset == batch.header.next_offset
 
 
@@ -278,7 +278,7 @@ def test_no_flipped_bytes_do_more_than_raise(data: st.DataObject, codec: Codec) 
 
 @settings(deadline=None, max_examples=70)
 @given(data=st.data(), codec=st.sampled_from(Codec), packs=st.booleans())
-def test_pieces_account_for_every_offset_once_and_give_back_every_record(
+def test_outputs_account_for_every_offset_once_and_give_back_every_record(
     data: st.DataObject, codec: Codec, packs: bool
 ) -> None:
     samples = data.draw(sample_lists(header_keys=any_keys))
@@ -290,13 +290,13 @@ def test_pieces_account_for_every_offset_once_and_give_back_every_record(
     end = data.draw(st.sampled_from([*edges, NO_END]))
     limit = data.draw(st.sampled_from([MEBIBYTE, 9500 * 5, 20_000, 2000, 300]))
     expected = [each for each in samples if position <= each.offset < end]
-    found: list[DataPiece | GapPiece] = []
+    found: list[OutputBatch | OutputGap] = []
     stopped_at = min(batch.header.next_offset, end)
     item = ClassifiedBatch(batch=batch, path=Path.RECORDS, reason="compacted")
     raised: RecordTooLargeError | None = None
     try:
-        for piece in pieces_of(item, position=position, end_offset=end, batch_bytes_max=limit, packs=packs):
-            found.append(piece)
+        for output in outputs_of(item, position=position, end_offset=end, batch_bytes_max=limit, packs=packs):
+            found.append(output)
     except RecordTooLargeError as error:
         raised = error
     if raised is not None:
@@ -310,10 +310,10 @@ def test_pieces_account_for_every_offset_once_and_give_back_every_record(
         assert (found[0].offsets.start_offset, found[-1].offsets.end_offset) == (position, stopped_at)
     else:
         assert found == []
-    pieces_with_data = only_data(found)
-    assert [sample for piece in pieces_with_data for sample in records_of(piece)] == expected
-    assert all(piece.batch.header.is_dense or piece.is_in_frame for piece in pieces_with_data)
-    assert all(len(piece.batch.view) <= limit for piece in pieces_with_data)
+    with_data = only_data(found)
+    assert [sample for output in with_data for sample in records_of(output)] == expected
+    assert all(output.batch.header.is_dense or output.is_in_frame for output in with_data)
+    assert all(len(output.batch.view) <= limit for output in with_data)
     if not packs:
-        assert all(len(piece.runs) == 1 for piece in pieces_with_data)
-    assert all(earlier.end_offset < later.start_offset for p in pieces_with_data for earlier, later in pairwise(p.runs))
+        assert all(len(output.runs) == 1 for output in with_data)
+    assert all(earlier.end_offset < later.start_offset for p in with_data for earlier, later in pairwise(p.runs))

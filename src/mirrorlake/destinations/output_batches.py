@@ -40,7 +40,7 @@ AS_IT_IS = str(DENSE)
 """For the counters: the batch goes on as it was."""
 
 
-class DataPiece(NamedTuple):
+class OutputBatch(NamedTuple):
     """One v2 batch ready for ``prepare_for_append``: dense, to be stored as CreateTime, within the size limit.
 
     Attributes:
@@ -89,7 +89,7 @@ class DataPiece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapPiece:
+class OutputGap:
     """Offsets at which no consumer can read a record, and why; never empty."""
 
     offsets: OffsetRange
@@ -108,7 +108,7 @@ class GapPiece:
         return self.reason not in _HOLES
 
 
-Piece = DataPiece | GapPiece
+Output = OutputBatch | OutputGap
 """What a destination does for a range of the source's offsets: append a batch, or nothing."""
 
 JOINED_MESSAGES_MAX = 1000
@@ -158,7 +158,7 @@ def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
         yield ClassifiedBatch(batch=batch, path=OLD_FORMAT.path, reason=OLD_FORMAT.reason)
 
 
-def pieces_of(
+def outputs_of(
     item: ClassifiedBatch | CoalescedBatches,
     *,
     position: int,
@@ -166,11 +166,11 @@ def pieces_of(
     batch_bytes_max: int,
     packs: bool,
     keeps_log_append_time: bool = True,
-) -> Iterator[Piece]:
-    """Yields pieces that account for ``[position, min(next offset of the batch, end_offset))`` without a hole.
+) -> Iterator[Output]:
+    """Yields batches and gaps that account for ``[position, min(next offset of the batch, end_offset))`` without hole.
 
-    Small batches become one piece of data, or where that cannot be, pieces one by one as if they had come so. Nothing
-    comes of a batch behind ``position``. The pieces are made as they are asked for, from the bytes of the
+    Small batches become one, or where that cannot be, outputs one by one as if they had come so. Nothing
+    comes of a batch behind ``position``. The outputs are made as they are asked for, from the bytes of the
     fetch answer, which must stay where they are until the last one.
 
     Args:
@@ -178,7 +178,7 @@ def pieces_of(
         position: the next offset the destination needs; inside the batch the records before it are left out.
         end_offset: exclusive; records from it on are left out.
         batch_bytes_max: the largest batch the destination takes, inclusive. A larger one is split, order kept.
-        packs: False gives one piece of data for each run of records whose offsets follow one another, with gaps
+        packs: False gives one batch for each run of records whose offsets follow one another, with gaps
             between, as equal offsets need it; True one for all records of the batch, whatever offsets lie between.
         keeps_log_append_time: True gives records the times readers see where the source's brokers set them. False
             where the destination's brokers set their own: such batches then go through untouched too.
@@ -190,7 +190,7 @@ def pieces_of(
             but the gap before.
     """
     if not isinstance(item, ClassifiedBatch):
-        return _coalesced_pieces(
+        return _coalesced_outputs(
             item,
             start=position,
             end=end_offset,
@@ -211,16 +211,16 @@ def pieces_of(
     )
     if is_raw and header.base_offset == position:
         return iter((as_it_is(item.batch, header, header.next_offset),))
-    return _pieces(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
+    return _outputs(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
 
 
-def as_it_is(batch: Batch, header: BatchHeader, end_offset: int) -> DataPiece:
-    """Returns a dense batch of the fetch answer, with that header and end, as a piece."""
+def as_it_is(batch: Batch, header: BatchHeader, end_offset: int) -> OutputBatch:
+    """Returns a dense batch of the fetch answer, with that header and end, as an output batch."""
     # By position: it is made for every large batch.
-    return DataPiece(batch, header.base_offset, end_offset, None, True, AS_IT_IS, header.leader_epoch)
+    return OutputBatch(batch, header.base_offset, end_offset, None, True, AS_IT_IS, header.leader_epoch)
 
 
-def _pieces(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool) -> Iterator[Piece]:
+def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool) -> Iterator[Output]:
     batch, codec, epoch = item.batch, item.batch.header.codec, item.batch.header.leader_epoch
     end = min(end, batch.header.next_offset)
     if start >= end:
@@ -243,24 +243,24 @@ def _pieces(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit:
     opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)
     stretches = iter([(0, len(opened))]) if packs and len(opened) else opened.runs(0, len(opened))
     for stretch in stretches:
-        for piece in _data_pieces(opened, stretch, limit, reason, epoch):
-            if piece.start_offset > start:
-                yield _gap(start, piece.start_offset, NO_RECORD, epoch)
-            yield piece
-            start = piece.end_offset
+        for output in _output_batches(opened, stretch, limit, reason, epoch):
+            if output.start_offset > start:
+                yield _gap(start, output.start_offset, NO_RECORD, epoch)
+            yield output
+            start = output.end_offset
     if start < end:
         yield _gap(start, end, NO_RECORD, epoch)
 
 
-def _coalesced_pieces(
+def _coalesced_outputs(
     items: CoalescedBatches, *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
-) -> Iterator[Piece]:
+) -> Iterator[Output]:
     base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
     epoch = items[-1].batch.header.leader_epoch
-    piece = _coalesced_piece(items, limit) if base_offset >= start and next_offset <= end else None
-    if piece is None or not (packs or len(piece.runs) == 1):
+    output = _coalesced_batch(items, limit) if base_offset >= start and next_offset <= end else None
+    if output is None or not (packs or len(output.runs) == 1):
         for item in items:
-            yield from pieces_of(
+            yield from outputs_of(
                 item,
                 position=start,
                 end_offset=end,
@@ -272,15 +272,15 @@ def _coalesced_pieces(
         return
     if base_offset > start:
         yield _gap(start, base_offset, NO_BATCH, epoch)
-    if piece.start_offset > base_offset:
-        yield _gap(base_offset, piece.start_offset, NO_RECORD, epoch)
-    yield piece
-    if piece.end_offset < next_offset:
-        yield _gap(piece.end_offset, next_offset, NO_RECORD, epoch)
+    if output.start_offset > base_offset:
+        yield _gap(base_offset, output.start_offset, NO_RECORD, epoch)
+    yield output
+    if output.end_offset < next_offset:
+        yield _gap(output.end_offset, next_offset, NO_RECORD, epoch)
 
 
-def _coalesced_piece(items: CoalescedBatches, limit: int) -> DataPiece | None:
-    """Returns the records of batches as one piece; None where it would be too large, or one of them is not right.
+def _coalesced_batch(items: CoalescedBatches, limit: int) -> OutputBatch | None:
+    """Returns the records of batches as one batch; None where it would be too large, or one of them is not right.
 
     What is wrong with one of them is then found out, or left to the destination's broker, when it goes by itself.
     """
@@ -291,12 +291,12 @@ def _coalesced_piece(items: CoalescedBatches, limit: int) -> DataPiece | None:
     batch = opened.dense_batch(0, len(opened))
     if batch.header.batch_bytes > limit:
         return None
-    return _made_piece(opened, 0, len(opened), batch, COALESCED_REASON, items[-1].batch.header.leader_epoch)
+    return _made_batch(opened, 0, len(opened), batch, COALESCED_REASON, items[-1].batch.header.leader_epoch)
 
 
-def _gap(start_offset: int, end_offset: int, reason: str, leader_epoch: int) -> GapPiece:
+def _gap(start_offset: int, end_offset: int, reason: str, leader_epoch: int) -> OutputGap:
     offsets = OffsetRange(start_offset=start_offset, end_offset=end_offset)
-    return GapPiece(offsets=offsets, reason=reason, leader_epoch=leader_epoch)
+    return OutputGap(offsets=offsets, reason=reason, leader_epoch=leader_epoch)
 
 
 def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
@@ -308,16 +308,16 @@ def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
     return TOO_LARGE.reason if header.batch_bytes > limit else COMPACTED.reason
 
 
-def _data_pieces(
+def _output_batches(
     opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str, leader_epoch: int
-) -> Iterator[DataPiece]:
-    """Yields rows as one piece, or in halves of halves until each is within the limit, in order."""
+) -> Iterator[OutputBatch]:
+    """Yields rows as one batch, or in halves of halves until each is within the limit, in order."""
     waiting = [stretch]
     while waiting:
         first, stop = waiting.pop()
         batch = opened.dense_batch(first, stop)
         if batch.header.batch_bytes <= limit:
-            yield _made_piece(opened, first, stop, batch, reason, leader_epoch)
+            yield _made_batch(opened, first, stop, batch, reason, leader_epoch)
         elif stop - first > 1:
             middle = opened.middle(first, stop)
             waiting += ((middle, stop), (first, middle))
@@ -325,7 +325,9 @@ def _data_pieces(
             raise _too_large(opened.offset(first), batch.header.batch_bytes, limit)
 
 
-def _made_piece(opened: OpenedBatch, first: int, stop: int, batch: Batch, reason: str, leader_epoch: int) -> DataPiece:
+def _made_batch(
+    opened: OpenedBatch, first: int, stop: int, batch: Batch, reason: str, leader_epoch: int
+) -> OutputBatch:
     start_offset, end_offset = opened.offset(first), opened.offset(stop - 1) + 1
     runs = None
     if end_offset - start_offset > stop - first:
@@ -333,7 +335,7 @@ def _made_piece(opened: OpenedBatch, first: int, stop: int, batch: Batch, reason
             OffsetRange(start_offset=opened.offset(start), end_offset=opened.offset(end - 1) + 1)
             for start, end in opened.runs(first, stop)
         )
-    return DataPiece(
+    return OutputBatch(
         batch=batch,
         start_offset=start_offset,
         end_offset=end_offset,
