@@ -99,7 +99,7 @@ def explanation(legs: Sequence[CopiedLeg], archive: ArchiveSize) -> list[str]:
     return [
         "Records, MB and speeds are the first run's; added is what the second one brought. MB are keys, values and "
         "headers before compression. Seconds are those in which one of a topic's partitions was under way, seen from "
-        "outside, ten looks a second: from the last one at an untouched destination to the first at a complete one.",
+        "outside, ten looks a second: from the last one before any of it had come to the first after all had.",
         f"The archive: {archive.files} Parquet files, {archive.file_bytes / 1e6:.1f} MB, for "
         f"{archived.record_bytes / 1e6:.1f} MB of records in the first run.",
     ]

@@ -32,7 +32,7 @@ class Sight:
 
 @dataclass(slots=True, kw_only=True)
 class Interval:
-    """Readings of the clock: when a partition was last seen untouched, and when first seen complete."""
+    """Readings of the clock: when a partition was last seen as before, and when first seen complete."""
 
     idle_until: float
     ended_at: float | None = None

@@ -51,7 +51,7 @@ def coalesce(
         batch_bytes_max: the largest batch the destination takes, inclusive; what belongs together comes to no more.
         packs: False coalesces only batches whose offsets, all with a record, follow one another, as equal offsets need
             it; True any.
-        keeps_log_append_time: as for ``outputs_of``; tells what would go untouched by itself.
+        keeps_log_append_time: as for ``outputs_of``; tells what would be passed through by itself.
     """
     bytes_max = min(COALESCED_BYTES_MAX, batch_bytes_max)
     waiting: list[ClassifiedBatch] = []

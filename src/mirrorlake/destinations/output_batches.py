@@ -1,6 +1,6 @@
 """What the batches of a source become on their way to a Kafka destination: batches to append, and gaps between.
 
-A batch that a broker takes as it is goes through untouched, unless it is one of many small ones. Of any other its
+A batch that a broker takes as it is passes through as its bytes, unless it is one of many small ones. Of any other the
 records are taken over, byte by byte, into new batches of the source's compression: dense, of the destination's size,
 CreateTime.
 """
@@ -36,7 +36,7 @@ NOT_COVERED = "no batch covers them"
 """Why offsets behind the last batch of a delivery hold no record."""
 _HOLES = frozenset({NO_BATCH, NO_RECORD, NOT_COVERED})
 
-AS_IT_IS = str(DENSE)
+PASSTHROUGH = str(DENSE)
 """For the counters: the batch goes on as it was."""
 
 
@@ -181,7 +181,7 @@ def outputs_of(
         packs: False gives one batch for each run of records whose offsets follow one another, with gaps
             between, as equal offsets need it; True one for all records of the batch, whatever offsets lie between.
         keeps_log_append_time: True gives records the times readers see where the source's brokers set them. False
-            where the destination's brokers set their own: such batches then go through untouched too.
+            where the destination's brokers set their own: such batches are passed through then, too.
 
     Raises:
         RecordTooLargeError: a single record makes a batch above ``batch_bytes_max``; with ``offset``, ``bytes`` and
@@ -210,14 +210,14 @@ def outputs_of(
         and not (keeps_log_append_time and header.is_log_append_time)
     )
     if is_raw and header.base_offset == position:
-        return iter((as_it_is(item.batch, header, header.next_offset),))
+        return iter((passthrough(item.batch, header, header.next_offset),))
     return _outputs(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
 
 
-def as_it_is(batch: Batch, header: BatchHeader, end_offset: int) -> OutputBatch:
+def passthrough(batch: Batch, header: BatchHeader, end_offset: int) -> OutputBatch:
     """Returns a dense batch of the fetch answer, with that header and end, as an output batch."""
     # By position: it is made for every large batch.
-    return OutputBatch(batch, header.base_offset, end_offset, None, True, AS_IT_IS, header.leader_epoch)
+    return OutputBatch(batch, header.base_offset, end_offset, None, True, PASSTHROUGH, header.leader_epoch)
 
 
 def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool) -> Iterator[Output]:
@@ -237,7 +237,7 @@ def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit
         if start >= end:
             return
     if is_raw:
-        yield as_it_is(item.batch, header, header.next_offset)
+        yield passthrough(item.batch, header, header.next_offset)
         return
     reason = item.reason if item.path == Path.RECORDS else _reason(header, start, end, limit)
     opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)

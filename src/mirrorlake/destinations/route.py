@@ -3,7 +3,7 @@
 The reader states facts (`ClassifiedBatch`). A route makes output batches and gaps of them, each when it is asked for:
 
 1. the destination's transform is applied (`transform.py`);
-2. a batch that is dense, large and not too large, and begins where the one before ended, goes on as it is;
+2. a batch that is dense, large and not too large, and begins where the one before ended, passes through as its bytes;
 3. single messages of old formats become one batch, and small batches in a row are coalesced (`coalescing.py`);
 4. the rest is taken apart into batches the destination takes: split, dense, of its compression (`output_batches.py`);
 5. offsets of which nothing is left are gaps, those behind the last batch too.
@@ -17,7 +17,14 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.output_batches import NOT_COVERED, Output, OutputGap, as_it_is, join_messages, outputs_of
+from mirrorlake.destinations.output_batches import (
+    NOT_COVERED,
+    Output,
+    OutputGap,
+    join_messages,
+    outputs_of,
+    passthrough,
+)
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
 from mirrorlake.offsets import OffsetRange
@@ -74,7 +81,7 @@ class Route:
             ):
                 break
             position += header.record_count
-            yield as_it_is(item.batch, header, position)
+            yield passthrough(item.batch, header, position)
             taken += 1
         if taken < len(items):
             for output in self._rest(items[taken:], position):

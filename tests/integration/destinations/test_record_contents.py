@@ -1,4 +1,4 @@
-"""Keys, values and headers of every kind reach a Kafka destination byte by byte, untouched or in batches made anew."""
+"""Keys, values and headers of every kind reach a Kafka destination byte by byte, passed through or in new batches."""
 
 import asyncio
 import struct

@@ -49,7 +49,7 @@ def test_a_destination_that_keeps_times_shows_those_the_sources_readers_saw(
 
 
 @pytest.mark.parametrize("source_type", ["CreateTime", BY_BROKER])
-def test_a_destination_that_sets_times_takes_every_batch_untouched_and_shows_its_own(
+def test_a_destination_that_sets_times_takes_every_batch_as_its_bytes_and_shows_its_own(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, source_type: str
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers

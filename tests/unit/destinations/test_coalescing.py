@@ -107,7 +107,7 @@ def damaged(item: ClassifiedBatch) -> ClassifiedBatch:
 # --- which of them
 
 
-def test_fewer_than_a_partition_may_have_in_flight_go_untouched_and_one_more_makes_them_one() -> None:
+def test_fewer_than_a_partition_may_have_in_flight_are_passed_through_and_one_more_makes_them_one() -> None:
     items = row_of(COALESCED_BATCHES_MIN - 1)
     assert grouped(items) == items
     assert counts(grouped(row_of(COALESCED_BATCHES_MIN))) == [COALESCED_BATCHES_MIN]
@@ -115,7 +115,7 @@ def test_fewer_than_a_partition_may_have_in_flight_go_untouched_and_one_more_mak
 
 @pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("codec", Codec)
-def test_a_batch_that_is_large_enough_goes_untouched_between_those_that_are_not(codec: Codec, packs: bool) -> None:
+def test_a_batch_that_is_large_enough_is_passed_through_between_those_that_are_not(codec: Codec, packs: bool) -> None:
     value = bytes(range(256)) * (SMALL_BYTES_MAX[codec] // 64)
     noise = [bytes((7 * at * at + 31 * number + byte) % 251 for at, byte in enumerate(value)) for number in range(40)]
     large = item_of([Sample(12 + i, value=noise[i]) for i in range(40)], codec)
@@ -124,8 +124,8 @@ def test_a_batch_that_is_large_enough_goes_untouched_between_those_that_are_not(
     after = [small(52 + 2 * number, codec=codec) for number in range(7)]
     assert counts(grouped([*before, large, *after], packs=packs)) == [6, 1, 7]
     if large.batch.header.batch_bytes < MEBIBYTE:
-        untouched = only_data(outputs([*before, large, *after], packs=packs))[1]
-        assert untouched.batch is large.batch
+        passed = only_data(outputs([*before, large, *after], packs=packs))[1]
+        assert passed.batch is large.batch
 
 
 def test_batches_that_are_compressed_anew_in_any_case_may_be_larger() -> None:

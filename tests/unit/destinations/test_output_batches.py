@@ -76,7 +76,7 @@ def only_data(found: list[OutputBatch | OutputGap]) -> list[OutputBatch]:
     return [each for each in found if isinstance(each, OutputBatch)]
 
 
-# --- what goes through untouched
+# --- passthrough
 
 
 def test_a_dense_batch_at_the_position_goes_through_without_a_copy() -> None:

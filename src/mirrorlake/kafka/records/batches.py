@@ -112,7 +112,7 @@ def verify_crc(batch: Batch) -> None:
 def prepare_for_append(
     batch: Batch, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
 ) -> None:
-    """Rewrites the header in place so that a broker appends the batch as ours, records untouched.
+    """Rewrites the header in place so that a broker appends the batch as ours; its records stay as they are.
 
     Base offset 0 and no leader epoch, as a producer sends them; the bits for log append time, transaction,
     control and delete horizon cleared; then a new CRC. ``batch.header`` keeps what the source said.
