@@ -13,10 +13,10 @@ from mirrorlake.archive.names import SegmentName, parse_segment_name
 from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.memory import MemoryStore
+from unit.archive.maintenance_model import PREFIX, is_inside_another, merge, retire
 from unit.archive.publish_model import Search, World
 from unit.archive.sample_records import ORIGIN
 from unit.archive.test_publish_model import archived, leases, publish_planned, run, source_bytes
-from unit.archive.upkeep_model import PREFIX, is_inside_another, merge, retire
 
 Held = dict[SegmentName, bytes]
 
