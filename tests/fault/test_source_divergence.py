@@ -13,7 +13,7 @@ from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationAheadError, SourceDivergedError
-from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore

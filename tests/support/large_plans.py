@@ -8,7 +8,7 @@ from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition

@@ -235,7 +235,7 @@ def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
         segment: which.
 
     Returns:
-        What it says of itself; None where mirror-v3 wrote it, or so it looks: `Succession` tells.
+        What it says of itself; None where mirror-v3 wrote it, or so it looks: `SourceContinuity` tells.
 
     Raises:
         ChainBrokenError: it was changed, cut, renamed or swapped; the text names it.

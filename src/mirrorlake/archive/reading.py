@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.inspection import check_segment, key_of
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.succession import Succession
+from mirrorlake.archive.source_continuity import SourceContinuity
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -47,12 +47,12 @@ def check_archived_content(archived: ArchivedPartition) -> int:
         MirrorlakeError: the store could not be read.
     """
     count = 0
-    succession = Succession()
+    continuity = SourceContinuity()
     for segment in archived.segments(archived.read_chain()):
         footer = check_segment(archived, segment)
-        for flaw in succession.follow(key_of(archived, segment), footer):
+        for flaw in continuity.follow(key_of(archived, segment), footer):
             raise flaw
         count += 1
-    for flaw in succession.end():
+    for flaw in continuity.end():
         raise flaw
     return count

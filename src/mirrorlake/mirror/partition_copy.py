@@ -14,7 +14,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.control.holes import TailHole
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
-from mirrorlake.mirror.lineage import UNKNOWN_EPOCH
+from mirrorlake.mirror.leader_epoch_check import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
 from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.mirror.source_answer import check_answer, classified, placed

@@ -16,8 +16,8 @@ from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.control.holes import why_no_hole
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
+from mirrorlake.mirror.leader_epoch_check import SourceMark, divergence, read_on
 from mirrorlake.mirror.lease_time import LeaseTime
-from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.source_readers import SourceReaders
 from mirrorlake.mirror.work import LeaseRow, PartitionWork

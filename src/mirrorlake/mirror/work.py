@@ -8,7 +8,7 @@ from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 

@@ -17,7 +17,7 @@ from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import ClaimAheadError, MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.flush_clock import FlushClock
-from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition

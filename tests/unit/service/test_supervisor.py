@@ -34,7 +34,7 @@ from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
-from mirrorlake.mirror.lineage import SourceMark
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.policy import back_off_seconds
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition

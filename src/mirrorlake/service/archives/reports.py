@@ -18,7 +18,7 @@ from mirrorlake.archive.inspection import (
     inspect_names,
     key_of,
 )
-from mirrorlake.archive.succession import Succession
+from mirrorlake.archive.source_continuity import SourceContinuity
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.archives.places import ArchivePlace, Finding
 
@@ -161,19 +161,19 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
         except MirrorlakeError as error:
             return error
 
-    successions = {id(report): Succession() for report in reports}
+    continuities = {id(report): SourceContinuity() for report in reports}
     for (report, segment), found in _in_order(check, _files(reports)):
         assert report.archived is not None
-        succession = successions[id(report)]
+        continuity = continuities[id(report)]
         if isinstance(found, MirrorlakeError):
             report.names.problems.append(found)
-            succession.pass_over()
+            continuity.pass_over()
         else:
-            report.names.problems += succession.follow(key_of(report.archived, segment), found)
+            report.names.problems += continuity.follow(key_of(report.archived, segment), found)
             report.bare += found is None
         progressed(segment.size_bytes)
     for report in reports:
-        report.names.problems += successions[id(report)].end()
+        report.names.problems += continuities[id(report)].end()
 
 
 def segment_row(report: PartitionReport, segment: Segment, footer: SegmentFooter | None) -> dict[str, Cell]:

@@ -10,7 +10,7 @@ from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, check_described, un
 from mirrorlake.errors import ChainBrokenError
 
 
-class Succession:
+class SourceContinuity:
     """Takes the segments of a partition in the order of their chain, and says what is wrong between them."""
 
     def __init__(self) -> None:

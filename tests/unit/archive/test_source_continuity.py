@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.succession import Succession
+from mirrorlake.archive.source_continuity import SourceContinuity
 from unit.archive.sample_records import envelope
 
 SEALED = SegmentFooter(
@@ -29,13 +29,13 @@ BARE = None
 
 def flaws(*footers: SegmentFooter | None, extension: str = "ndjson") -> list[str]:
     """What is wrong with segments ``0.ndjson``, ``1.ndjson`` … that say this of themselves."""
-    succession = Succession()
+    continuity = SourceContinuity()
     found = [
         flaw.message
         for number, footer in enumerate(footers)
-        for flaw in succession.follow(f"t/0/{number}.{extension}", footer)
+        for flaw in continuity.follow(f"t/0/{number}.{extension}", footer)
     ]
-    return found + [flaw.message for flaw in succession.end()]
+    return found + [flaw.message for flaw in continuity.end()]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_of_many_without_description_the_one_that_surely_lost_it_is_named() -> N
 
 
 def test_a_segment_that_cannot_be_read_says_nothing_of_those_before_it() -> None:
-    succession = Succession()
-    succession.follow("t/0/0.ndjson", BARE)
-    succession.pass_over()
-    assert succession.follow("t/0/2.ndjson", SEALED) == []
+    continuity = SourceContinuity()
+    continuity.follow("t/0/0.ndjson", BARE)
+    continuity.pass_over()
+    assert continuity.follow("t/0/2.ndjson", SEALED) == []
 
 
 def test_a_parquet_segment_has_its_footer_or_was_written_by_mirror_v3() -> None:

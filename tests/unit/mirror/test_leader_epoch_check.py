@@ -3,7 +3,7 @@
 import pytest
 
 from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.mirror.lineage import SourceMark, divergence, read_on
+from mirrorlake.mirror.leader_epoch_check import SourceMark, divergence, read_on
 from mirrorlake.offsets import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
