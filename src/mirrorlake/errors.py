@@ -25,7 +25,7 @@ MirrorlakeError
 │   ├── SourceGapError           the source has no record where the destination needs one
 │   ├── SourceTruncatedError     the source no longer has what the destination needs next
 │   ├── SourceDivergedError      the source has other records below the position than those copied
-│   ├── TopicRecreatedError      the source topic was deleted and made again
+│   ├── TopicRecreatedError      the source topic was deleted and recreated
 │   ├── DestinationForeignError  the destination holds what this mirror did not write
 │   │   ├── MisalignedError      records landed at other offsets than they have at the source
 │   │   ├── WrongTimestampsError  records got other times than `timestamp-mode` says
@@ -181,7 +181,7 @@ class SourceDivergedError(PermanentError):
 
 
 class TopicRecreatedError(PermanentError):
-    """The source topic was deleted and made again: its offsets mean other records than those copied so far."""
+    """The source topic was deleted and recreated: its offsets mean other records than those copied so far."""
 
 
 class DestinationForeignError(PermanentError):

@@ -49,7 +49,7 @@ class GapKind(StrEnum):
     TRUNCATED = "truncated"
     """The source's log start had moved past them before they were copied."""
     RECREATED = "recreated"
-    """The topic was deleted and made again; the offsets belonged to the topic before."""
+    """The topic was deleted and recreated; the offsets belonged to the topic before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

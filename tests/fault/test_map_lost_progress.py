@@ -1,4 +1,4 @@
-"""Map mode: the topics that say what was copied are deleted, made again or emptied; nothing is copied twice for it."""
+"""Map mode: the topics that say what was copied are deleted, recreated or emptied; nothing is copied twice for it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -168,7 +168,7 @@ def test_a_progress_topic_that_was_deleted_between_two_runs_is_missed_and_nothin
     assert mirrored.run().records == COUNT
     mirrored.delete(mirrored.topics.progress)
     mirrored.assert_refused()
-    assert not mirrored.has(mirrored.topics.progress), "it was made again"
+    assert not mirrored.has(mirrored.topics.progress), "it was recreated"
 
 
 def test_an_offset_map_topic_that_was_deleted_is_missed(mirrored: Mirrored) -> None:
@@ -177,7 +177,7 @@ def test_an_offset_map_topic_that_was_deleted_is_missed(mirrored: Mirrored) -> N
     mirrored.assert_refused()
 
 
-def test_a_progress_topic_that_somebody_made_again_is_another_one(mirrored: Mirrored) -> None:
+def test_a_progress_topic_that_somebody_recreated_is_another_one(mirrored: Mirrored) -> None:
     mirrored.run()
     mirrored.delete(mirrored.topics.progress)
     create_topic(mirrored.destination, mirrored.topics.progress, cleanup_policy="compact")
@@ -205,7 +205,7 @@ def test_compaction_leaves_the_start_of_a_log_where_it_is(mirrored: Mirrored) ->
     assert mirrored.client(lambda client: client.offset_at(TopicPartition(name, 0), EARLIEST)) == 0
 
 
-def test_a_progress_topic_that_is_deleted_while_running_is_not_made_again(mirrored: Mirrored) -> None:
+def test_a_progress_topic_that_is_deleted_while_running_is_not_recreated(mirrored: Mirrored) -> None:
     (work,) = mirrored.begin().works
     row = mirrored.copy(work)
     assert row.error is None
@@ -251,7 +251,7 @@ async def _append_as(transactional_id: str, mirrored: Mirrored) -> None:
     await producer.stop()
 
 
-def test_what_was_copied_of_a_source_topic_before_it_was_made_again_is_named_still(mirrored: Mirrored) -> None:
+def test_what_was_copied_of_a_source_topic_before_it_was_recreated_is_named_still(mirrored: Mirrored) -> None:
     first = map_work(
         mirrored.destination, TopicPartition(mirrored.topic, 0), source_cluster_id="east", source_topic_id="first"
     )

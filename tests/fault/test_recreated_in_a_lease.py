@@ -1,4 +1,4 @@
-"""A source topic that is deleted and made again while a lease reads it: same name, partition and leader epoch."""
+"""A source topic that is deleted and recreated while a lease reads it: same name, partition and leader epoch."""
 
 import asyncio
 import threading
@@ -36,7 +36,7 @@ def delete(servers: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("offsets", ["preserve", "map"])
-def test_nothing_of_a_topic_that_was_made_again_in_the_middle_of_a_lease_is_copied(
+def test_nothing_of_a_topic_that_was_recreated_in_the_middle_of_a_lease_is_copied(
     proxy: Proxy, destination_kafka: EmbeddedKafka, topic_name: str, offsets: str
 ) -> None:
     source, servers, where = proxy.address, destination_kafka.bootstrap_servers, TopicPartition(topic_name, 0)
@@ -47,7 +47,7 @@ def test_nothing_of_a_topic_that_was_made_again_in_the_middle_of_a_lease_is_copi
     plan = lease_plan(source, [(where, [work])], end=None, seconds=20.0, topic_id=old_id)
     rows: list[LeaseRow] = []
     running = threading.Thread(target=lambda: rows.extend(run_lease(plan).values()))
-    # The first answer brings the ten records; what is asked then comes to the broker after the topic was made again.
+    # The first answer brings the ten records; what is asked then comes to the broker after the topic was recreated.
     held = proxy.hold(FETCH, after_requests=2)
     running.start()
     held.await_arrival()

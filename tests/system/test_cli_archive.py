@@ -120,7 +120,7 @@ def test_with_a_configuration_the_folders_of_its_mirrors_are_shown(lake: Path, t
     write_archive(lake, "foreign", 0, 4)
     config = configuration(tmp_path, lake)
     rows = listed("-c", config).rows()
-    # payments.2 is where records go after the topic was made again.
+    # payments.2 is where records go after the topic was recreated.
     assert [(row["name"], row["partition"], row["mirror"]) for row in rows] == [
         ("orders", 0, "trade"),
         ("orders", 10, "trade"),

@@ -1,4 +1,4 @@
-"""Sources that were truncated, or deleted and made again, between two runs of a service that archives them."""
+"""Sources that were truncated, or deleted and recreated, between two runs of a service that archives them."""
 
 import asyncio
 import json
@@ -144,7 +144,7 @@ def test_skip_goes_on_behind_what_is_gone_and_the_next_segment_says_so(story: St
         )
 
 
-def test_a_topic_made_again_parks_and_is_never_mixed_in(story: Story) -> None:
+def test_a_recreated_topic_parks_and_is_never_mixed_in(story: Story) -> None:
     line = story.parked("recreated-park")
 
     assert "reason=recreated" in line
@@ -186,7 +186,7 @@ def test_a_view_skips_what_is_gone_and_its_next_snapshot_says_so(story: Story) -
         )
 
 
-def test_a_view_of_a_topic_made_again_parks_and_is_never_mixed_with_the_one_before(story: Story) -> None:
+def test_a_view_of_a_recreated_topic_parks_and_is_never_mixed_with_the_one_before(story: Story) -> None:
     topic = story.topic("view-recreated-park")
     line = story.parked("view-recreated-park")
 

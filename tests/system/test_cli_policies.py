@@ -1,4 +1,4 @@
-"""What happens to topics while the service runs: they grow, are deleted and made again, or appear late.
+"""What happens to topics while the service runs: they grow, are deleted and recreated, or appear late.
 
 One service sees all of it. Each mirror has its own topic and policy, and what happens to one is nothing to the others.
 """
@@ -165,7 +165,7 @@ def test_restart_deletes_what_was_copied_and_copies_the_new_topic_in_its_place(s
     clusters = story.clusters
     assert_same_records(dict(enumerate(AGAIN)), consume(clusters.west, clusters.topic("restart"), 0))
     assert f"{clusters.topic('restart')}.2" not in topics_of(clusters.west)
-    assert "destination topic deleted, because the source topic was made again" in story.said
+    assert "destination topic deleted, because the source topic was recreated" in story.said
 
 
 def test_new_topic_keeps_what_was_copied_and_copies_the_new_one_beside_it(story: Story) -> None:

@@ -73,7 +73,7 @@ class ClaimName:
     """The name of a claim to write the segment that begins at ``from_offset``.
 
     Generation 0 is the rule. A claim whose content cannot be read is void for everybody, and the claim is
-    made again under the next generation.
+    recreated under the next generation.
 
     Raises:
         ValueError: offset or generation out of range.

@@ -38,7 +38,7 @@ class Origin:
         return not (self.cluster_id and other.cluster_id) or self.cluster_id == other.cluster_id
 
     def is_of_topic_before(self, other: "Origin") -> bool:
-        """Tells whether this is of a topic of the same name that was deleted, and ``other`` of one made again."""
+        """Tells whether this is of a topic of the same name that was deleted, and ``other`` of one recreated."""
         is_same_name = self.topic == other.topic and self.is_in_cluster_of(other)
         return is_same_name and bool(self.topic_id and other.topic_id) and self.topic_id != other.topic_id
 
@@ -67,7 +67,7 @@ def check_origin(found: Origin, expected: Origin, *, what: str, remedy: str = ""
     is_same_name = (found.topic, found.partition) == (expected.topic, expected.partition)
     if is_same_name and found.is_in_cluster_of(expected):
         raise TopicRecreatedError(
-            f"source topic {expected.topic} was deleted and made again (topic id {found.topic_id}, now "
+            f"source topic {expected.topic} was deleted and recreated (topic id {found.topic_id}, now "
             f"{expected.topic_id}); {what} from the one before",
             hint="`on-recreate: new-topic` archives the new one in a folder of its own; the old files stay readable "
             f"where they are{remedy}",

@@ -108,7 +108,7 @@ class V3PoliciesForm(Section):
     )
     on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
-        "For all mirrors: when the source topic was deleted and made again, `park`, go on with the `new-topic` beside "
+        "For all mirrors: when the source topic was deleted and recreated, `park`, go on with the `new-topic` beside "
         "what was copied, or `restart` into the same Kafka topic.",
     )
 

@@ -221,7 +221,7 @@ class MirrorHeadForm(Section):
     )
     on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
-        "When a source topic was deleted and made again: `park` stops its partitions; `restart` deletes the "
+        "When a source topic was deleted and recreated: `park` stops its partitions; `restart` deletes the "
         "destination topic and copies the new one in its place (with `offsets: map`: behind what is there); "
         "`new-topic` keeps what was copied and copies the new one to a topic or folder of its own, `{topic}.2`, "
         "`{topic}.3`, …",
@@ -251,7 +251,7 @@ class EngineForm(Section):
         5.0, "Longest time one lease runs; four times that while it has so much left to copy.", shown="5s"
     )
     discovery: fields.DiscoveryTime = option(
-        30.0, "How often sources are asked for new topics and partitions, and for topics made again.", shown="30s"
+        30.0, "How often sources are asked for new topics and partitions, and for recreated topics.", shown="30s"
     )
     tail_check: fields.TailCheckTime = option(
         60.0, "How often the last segment of each archived partition is looked at, by one listing.", shown="60s"

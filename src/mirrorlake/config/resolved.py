@@ -69,7 +69,7 @@ class TruncationPolicy(StrEnum):
 
 
 class RecreationPolicy(StrEnum):
-    """What happens when a source topic was deleted and made again."""
+    """What happens when a source topic was deleted and recreated."""
 
     PARK = "park"
     RESTART = "restart"

@@ -228,7 +228,7 @@ class PartitionJob:
             self._errors[id(sink)] = error
 
     async def _recreation(self) -> MirrorlakeError | None:
-        """Returns that the source topic was made again, if it was: a copy of the one before differs from it."""
+        """Returns that the source topic was recreated, if it was: a copy of the one before differs from it."""
         try:
             await self._readers.leader_of(self._work)
         except TopicRecreatedError as error:

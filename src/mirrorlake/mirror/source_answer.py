@@ -36,7 +36,7 @@ def check_answer(answer: FetchedPartition, source: TopicPartition, *, position: 
     what = f"fetch of source {source} at offset {position}"
     if answer.error_code in OTHER_TOPIC:
         raise BrokerNotReadyError(
-            f"{what} was refused: the topic of id {topic_id} is gone, deleted or made again under its name",
+            f"{what} was refused: the topic of id {topic_id} is gone, deleted or recreated under its name",
             hint="which of them is looked at before the next fetch; nothing of another topic was taken",
             topic=source.topic,
             partition=source.partition,

@@ -105,7 +105,7 @@ class SourceReaders:
     async def _source_metadata(self, cluster: ClusterSettings) -> ClusterMetadata:
         """Returns what a source says of all topics of this lease, asked once.
 
-        Leaders move, and a topic that was made again under the same name has another id.
+        Leaders move, and a topic that was recreated under the same name has another id.
         """
         if cluster.name not in self._metadata:
             topics = sorted({w.source.topic for w in self._works if w.cluster.name == cluster.name})
@@ -123,7 +123,7 @@ def check_topic_id(work: PartitionWork, found: str) -> None:
     # While a source is upgraded to Kafka 2.8 some of its brokers give ids and others do not.
     if work.topic_id and found and found != work.topic_id:
         raise TopicRecreatedError(
-            f"source topic {work.source.topic} was deleted and made again (topic id {work.topic_id}, now {found}); "
+            f"source topic {work.source.topic} was deleted and recreated (topic id {work.topic_id}, now {found}); "
             "what was copied so far belongs to the one before",
             hint="`on-recreate: new-topic` copies the new one beside what was copied, `on-recreate: restart` (of no "
             "archive) in its place; or re-create the destination topic, or mirror elsewhere, and start again",

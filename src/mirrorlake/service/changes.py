@@ -34,7 +34,7 @@ class Changes:
 def find_changes(
     targets: Iterable[Target], states: Iterable[PartitionState], *, waiting: Collection[Group] = ()
 ) -> Changes:
-    """Returns what is new: topics and partitions, source topics made again, and parked ones whose trouble is over.
+    """Returns what is new: topics and partitions, recreated source topics, and parked ones whose trouble is over.
 
     What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns. But for
     records that go round in a circle, which no lease can see.
@@ -65,7 +65,7 @@ def find_changes(
         if before is None:
             fresh.append(target)
             ended = [s for s in of_topic if s.source.partition == UNKNOWN_PARTITION]
-        elif _is_made_again(before, target):
+        elif _is_recreated(before, target):
             fresh.append(target)
             ended = of_topic
         elif before.is_parked and _is_cured(before, target):
@@ -96,5 +96,5 @@ def _is_to_be_asked_again(target: Target, group: Group, waiting: Collection[Grou
     return isinstance(target.error, TransientError) and group not in waiting
 
 
-def _is_made_again(state: PartitionState, target: Target) -> bool:
+def _is_recreated(state: PartitionState, target: Target) -> bool:
     return bool(state.topic_id and target.topic_id) and state.topic_id != target.topic_id

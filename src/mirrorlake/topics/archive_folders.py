@@ -1,4 +1,4 @@
-"""Which folder of an archive belongs to a source topic, where topics of its name were deleted and made again.
+"""Which folder of an archive belongs to a source topic, where topics of its name were deleted and recreated.
 
 The segments themselves say it: each names the id of the topic it was written from. So nothing has to be remembered,
 and what a folder holds counts whatever the configuration says now. Reads only.
@@ -114,7 +114,7 @@ def _is_ours(topic: ArchivedTopic, source: _Source) -> bool:
 
 
 def _may_be_ours(topic: ArchivedTopic, source: _Source) -> bool:
-    """A topic of another cluster is none that was made again: it is refused where the folder is continued."""
+    """A topic of another cluster is none that was recreated: it is refused where the folder is continued."""
     is_other_cluster = bool(source.cluster_id and topic.cluster_id) and source.cluster_id != topic.cluster_id
     return not source.topic_id or is_other_cluster or _is_ours(topic, source)
 

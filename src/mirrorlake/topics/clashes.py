@@ -144,7 +144,7 @@ def _collisions(ways: Mapping[Way, Assignment], begun: set[Way]) -> dict[Way, Mi
 def _met(targets: Sequence[Target], begun: set[Way]) -> dict[Way, MirrorlakeError]:
     """Returns what is refused because another target goes to the same partition, under whatever names.
 
-    A file cannot tell that two bootstrap servers are one cluster, nor that what a topic made again goes to, such as
+    A file cannot tell that two bootstrap servers are one cluster, nor that what a recreated topic goes to, such as
     ``orders.2``, is what another one goes to by its name.
     """
     places: dict[tuple[str, str, int], dict[Way, Target]] = {}

@@ -109,7 +109,7 @@ class _MirrorDiscovery:
         selection = self._mirror.source.topics
         try:
             asked = None if selection.needs_discovery else sorted(selection.names)
-            # Asked anew: a topic that has grown, or was made again, looks as before in what is remembered.
+            # Asked anew: a topic that has grown, or was recreated, looks as before in what is remembered.
             metadata = await self._source.metadata(asked, refresh=True)
             missing = [name for name in selection.names if name not in metadata.topics]
             chosen = [t for n, t in sorted(metadata.topics.items()) if selection.selects(n) and not t.is_internal]

@@ -96,7 +96,7 @@ def known_of(states: States, *, mirror: str, base: str, topic: str, source_clust
     """Returns what is known of a mirror's copy of a source topic with equal offsets, None where nothing is.
 
     That is its own state record; where it says nothing of ``base``, the destination topic as configured, what another
-    mirror of the same source says of that copy is added: the source topic's id, and where records of topics made again
+    mirror of the same source says of that copy is added: the source topic's id, and where records of recreated topics
     went.
     """
     own = states.get(mirror)

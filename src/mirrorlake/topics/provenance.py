@@ -1,7 +1,7 @@
 """Whose records a Kafka destination topic holds, by the state records that lie beside them. Pure.
 
 A state record says which source cluster and which topic ids a mirror has copied, into which topics, and where the
-records of a source topic that was made again go. What it says holds whatever the configuration says now.
+records of a source topic that was recreated go. What it says holds whatever the configuration says now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Generations = Mapping[str, Mapping[str, str]]
 """Destination topic by source topic id, by destination topic as configured."""
 
 GENERATION_FIRST = 2
-"""The number of the first topic that is made for a source topic made again; the one before has none."""
+"""The number of the first topic that is made for a recreated source topic; the one before has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Placement:
 
 
 def generation_name(base: str, number: int) -> str:
-    """Returns the name of a destination topic or folder for a source topic that was made again."""
+    """Returns the name of a destination topic or folder for a source topic that was recreated."""
     return f"{base}.{number}"
 
 
@@ -44,7 +44,7 @@ def place(base: str, *, topic: str, topic_id: str, policy: RecreationPolicy, sta
         base: the destination topic as configured.
         topic: the source topic.
         topic_id: its id now.
-        policy: what the mirror does about topics that were made again.
+        policy: what the mirror does about topics that were recreated.
         state: the mirror's state record at the destination cluster, None where there is none.
     """
     if state is None:
@@ -151,7 +151,7 @@ def _of_other_cluster(target: Target, before: OwnerState) -> MirrorlakeError:
 def recreated(target: Target, known: str) -> TopicRecreatedError:
     """Returns the error for a destination that holds records of a topic of the same name, with id ``known``."""
     return TopicRecreatedError(
-        f"source topic {target.source.topic} was deleted and made again (topic id {known}, now {target.topic_id}); "
+        f"source topic {target.source.topic} was deleted and recreated (topic id {known}, now {target.topic_id}); "
         f"{target.destination_topic} holds records of the one before",
         hint=f"`on-recreate: new-topic` keeps {target.destination_topic} and copies to another topic; `on-recreate: "
         f"restart` deletes its records and copies afresh, as does kafka-topics.sh --delete --topic "
@@ -164,7 +164,7 @@ def recreated(target: Target, known: str) -> TopicRecreatedError:
 def shared_and_recreated(target: Target, others: Sequence[str]) -> TopicRecreatedError:
     """Returns the error for a topic that has to be replaced, and cannot be for one mirror alone."""
     return TopicRecreatedError(
-        f"source topic {target.source.topic} was deleted and made again (topic id {target.replaces}, now "
+        f"source topic {target.source.topic} was deleted and recreated (topic id {target.replaces}, now "
         f"{target.topic_id}); {target.destination_topic} holds records of the one before, and mirror "
         f"{', '.join(others)} fills a part of it",
         hint="stop all of these mirrors, then delete the topic: kafka-topics.sh --delete --topic "
@@ -175,7 +175,7 @@ def shared_and_recreated(target: Target, others: Sequence[str]) -> TopicRecreate
 
 
 def generations_after(targets: Iterable[Target], known: Generations) -> Generations:
-    """Returns what to remember of where records of source topics made again go, once ``targets`` are accepted."""
+    """Returns what to remember of where records of recreated source topics go, once ``targets`` are accepted."""
     generations = {base: dict(places) for base, places in known.items()}
     for target in targets:
         if target.destination_topic != target.base_topic:

@@ -192,7 +192,7 @@ class Target:
 
     @property
     def base_topic(self) -> str:
-        """The destination topic or folder as configured; another one where the source topic was made again."""
+        """The destination topic or folder as configured; another one where the source topic was recreated."""
         return self.destination.name_for(self.source.topic)
 
     @property

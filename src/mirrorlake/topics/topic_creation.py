@@ -109,7 +109,7 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
     if target.replaces:
         await client.delete_topic(target.destination_topic)
         _log.warning(
-            "destination topic deleted, because the source topic was made again and on-recreate is restart",
+            "destination topic deleted, because the source topic was recreated and on-recreate is restart",
             topic=target.destination_topic,
             source=target.source.topic,
             topic_id_before=target.replaces,

@@ -354,7 +354,7 @@ def test_adding_partitions_to_a_destination_topic_needs_a_right_of_its_own(
     assert copy_once(config, run_async) is None
 
 
-def test_deleting_the_copy_of_a_topic_that_was_made_again_needs_a_right_of_its_own(
+def test_deleting_the_copy_of_a_topic_that_was_recreated_needs_a_right_of_its_own(
     secured_kafka: SecuredKafka, topic: str, run_async: RunAsync
 ) -> None:
     servers = secured_kafka.bootstrap_servers

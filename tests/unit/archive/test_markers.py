@@ -188,15 +188,15 @@ def test_a_partition_does_not_begin_beside_those_of_the_topic_before() -> None:
     store = MemoryStore()
     record_topic(store, "orders", seen({1: 10}), now_seconds=NOW)
     with pytest.raises(TopicRecreatedError, match="other partitions in orders were written from the one before"):
-        check_is_new(store, "orders", origin(0, topic_id="made again"))
+        check_is_new(store, "orders", origin(0, topic_id="recreated"))
     check_is_new(store, "orders", origin(0, topic_id=None))
     check_is_new(store, "orders", origin(0, topic_id="another", cluster_id="elsewhere"))
 
 
-def test_a_topic_made_again_that_never_had_a_record_begins_in_its_folder() -> None:
+def test_a_recreated_topic_that_never_had_a_record_begins_in_its_folder() -> None:
     store = MemoryStore()
     record_topic(store, "orders", seen({}), now_seconds=NOW)
-    check_is_new(store, "orders", origin(0, topic_id="made again"))
+    check_is_new(store, "orders", origin(0, topic_id="recreated"))
 
 
 def test_a_name_of_several_folders_is_among_those_recorded() -> None:

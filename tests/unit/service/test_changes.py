@@ -69,7 +69,7 @@ def test_a_topic_that_was_missing_begins_in_place_of_what_said_so() -> None:
     assert ([t.source.partition for t in changes.fresh], changes.retired) == ([0, 1], [before])
 
 
-def test_a_topic_made_again_begins_anew_with_all_its_partitions() -> None:
+def test_a_recreated_topic_begins_anew_with_all_its_partitions() -> None:
     before = [served(target(n), parked=TopicMissingError("gone") if n else None) for n in range(2)]
     again = [target(n, topic_id="two") for n in range(2)]
     changes = find_changes(again, before)
@@ -77,9 +77,9 @@ def test_a_topic_made_again_begins_anew_with_all_its_partitions() -> None:
     assert changes.retired == before
 
 
-def test_a_topic_made_again_that_is_to_be_parked_says_so_instead_of_that_it_went() -> None:
+def test_a_recreated_topic_that_is_to_be_parked_says_so_instead_of_that_it_went() -> None:
     before = served(target(0), parked=TopicMissingError("gone"))
-    error = TopicRecreatedError("made again")
+    error = TopicRecreatedError("recreated")
     changes = find_changes([target(0, topic_id="two", error=error)], [before])
     assert (changes.fresh, changes.retired, changes.explained) == ([], [], [(before, error)])
     before.error = error

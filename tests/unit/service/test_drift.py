@@ -133,7 +133,7 @@ def test_a_file_that_goes_on_where_the_chain_ends_and_is_nobodys_is_refused_with
 
 @pytest.mark.parametrize(
     ("cluster_id", "topic_id", "error"),
-    [("elsewhere", "topic", OtherSourceError), ("cluster", "made-again", TopicRecreatedError)],
+    [("elsewhere", "topic", OtherSourceError), ("cluster", "recreated", TopicRecreatedError)],
 )
 def test_what_was_written_from_another_source_is_refused(
     store: AskedStore, archive: ArchivedPartition, cluster_id: str, topic_id: str, error: type[Exception]

@@ -295,7 +295,7 @@ def test_a_name_that_is_not_unicode_is_shown(tmp_path: Path) -> None:
     assert os.fsencode(info.name) == b"\xff"
 
 
-def test_a_folder_removed_while_running_is_made_again(tmp_path: Path) -> None:
+def test_a_folder_removed_while_running_is_recreated(tmp_path: Path) -> None:
     store = FilesystemStore(tmp_path)
     store.create("orders/0/a", b"")
     shutil.rmtree(tmp_path / "orders")

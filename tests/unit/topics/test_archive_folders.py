@@ -58,7 +58,7 @@ def test_an_archive_begins_in_the_folder_that_is_configured(lake: Lake, policy: 
     assert lake.folder("a", policy) == "orders"
 
 
-def test_a_topic_made_again_gets_a_folder_of_its_own_where_the_policy_says_so(lake: Lake) -> None:
+def test_a_recreated_topic_gets_a_folder_of_its_own_where_the_policy_says_so(lake: Lake) -> None:
     lake.write("orders", "a")
     assert lake.folder("b", PARK) == "orders", "where it is refused"
     assert lake.folder("b", NEW_TOPIC) == "orders.2"
@@ -79,7 +79,7 @@ def test_one_partition_with_segments_is_enough_to_know_a_folder(lake: Lake) -> N
     assert lake.folder("b", NEW_TOPIC) == "orders.2"
 
 
-def test_another_clusters_topic_is_not_one_that_was_made_again(lake: Lake) -> None:
+def test_another_clusters_topic_is_not_one_that_was_recreated(lake: Lake) -> None:
     lake.write("orders", "b", cluster_id="other")
     assert lake.folder("a", NEW_TOPIC) == "orders", "where it is refused"
 
@@ -100,7 +100,7 @@ def test_mirrors_of_one_partition_each_know_a_folder_by_the_partitions_of_the_ot
     assert lake.folder("c", PARK, partitions=(0,)) == "orders.2", "the newest, where it is refused"
 
 
-def test_a_topic_made_again_with_fewer_partitions_is_not_put_beside_those_of_the_one_before(lake: Lake) -> None:
+def test_a_recreated_topic_with_fewer_partitions_is_not_put_beside_those_of_the_one_before(lake: Lake) -> None:
     lake.write("orders", "a", partition=5)
     assert lake.folder("b", NEW_TOPIC) == "orders.2"
 

@@ -137,11 +137,11 @@ def test_of_two_ways_into_one_topic_the_one_that_has_begun_goes_on() -> None:
 
 
 def test_ways_that_meet_under_other_names_than_configured_are_found_by_cluster_and_topic() -> None:
-    made_again = target(BOTH, "other", "t", destination_topic="x.t.2")
+    recreated = target(BOTH, "other", "t", destination_topic="x.t.2")
     by_name = target(BOTH, "one", "x.t.2")
-    assert errors_of(BOTH, made_again, by_name) == [CollisionError, CollisionError]
-    assert errors_of(BOTH, replace(made_again, owner=record_of(made_again)), by_name) == [None, CollisionError]
-    assert errors_of(BOTH, made_again, replace(by_name, source=TopicPartition("x.t.2", 1))) == [None, None]
+    assert errors_of(BOTH, recreated, by_name) == [CollisionError, CollisionError]
+    assert errors_of(BOTH, replace(recreated, owner=record_of(recreated)), by_name) == [None, CollisionError]
+    assert errors_of(BOTH, recreated, replace(by_name, source=TopicPartition("x.t.2", 1))) == [None, None]
 
 
 def test_a_name_that_the_destination_would_not_take_is_refused_before_anything_is_made() -> None:

@@ -1,4 +1,4 @@
-"""Whose records a destination topic holds, and where those of a topic made again go; by state records alone."""
+"""Whose records a destination topic holds, and where those of a recreated topic go; by state records alone."""
 
 from dataclasses import replace
 
@@ -86,7 +86,7 @@ def test_what_was_copied_from_elsewhere_is_refused_with_both_ids(
     assert error.hint
 
 
-def test_a_new_topic_for_a_topic_made_again_is_not_refused() -> None:
+def test_a_new_topic_for_a_recreated_topic_is_not_refused() -> None:
     assert refusal(target("b", "copy.2"), {"m": KNOWN}) is None
     assert generations_after([target("b", "copy.2")], {}) == {"copy": {"b": "copy.2"}}
     assert generations_after([target("c", "copy.3")], TWICE.generations) == {"copy": {"b": "copy.2", "c": "copy.3"}}

@@ -162,7 +162,7 @@ def another_topic(name: str, known: str, found: str | None, *, mirror: str) -> L
     """
     if found in ("", known):
         return None
-    what = "is not there any more" if found is None else f"was deleted and made again (topic id {known}, now {found})"
+    what = "is not there any more" if found is None else f"was deleted and recreated (topic id {known}, now {found})"
     return LostProgressError(
         f"topic {name} {what}, and what mirror {mirror} has copied is known to nobody: to go on would copy everything "
         "a second time",

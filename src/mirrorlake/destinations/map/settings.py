@@ -47,7 +47,7 @@ class MapSettings:
     left, None unless that one ended cleanly.
 
     ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
-    ``restarts_recreated`` allows to begin anew where the source topic was made again; what was copied of the one
+    ``restarts_recreated`` allows to begin anew where the source topic was recreated; what was copied of the one
     before stays where it is. ``copies_lost_again`` allows to copy once more what the destination has lost.
     ``own_producer_ids`` are those the mirror's mapped shards wrote under, as far as they are remembered.
     ``last_position`` is the last one this process has seen committed, None where it has seen none.

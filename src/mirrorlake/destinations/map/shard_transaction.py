@@ -230,7 +230,7 @@ class ShardTransaction:
         end = (await session.look([progress]))[progress].end_offset
         known = await read_progress(self._client, progress, end_offset=end)
         if is_fenced:
-            await check_same_topics(self._client, self._topics)  # a topic made again meanwhile has no progress to read
+            await check_same_topics(self._client, self._topics)  # a topic recreated meanwhile has no progress to read
         return known
 
     async def _close_pages(

@@ -380,7 +380,7 @@ def check_progress(
             )
     if progress.destination_topic_id and progress.destination_topic_id != destination_topic_id:
         raise DestinationForeignError(
-            f"destination topic {destination_topic} was deleted and made again (topic id "
+            f"destination topic {destination_topic} was deleted and recreated (topic id "
             f"{progress.destination_topic_id}, now {destination_topic_id}) after source {source} was copied "
             f"up to offset {progress.position}",
             hint=afresh,

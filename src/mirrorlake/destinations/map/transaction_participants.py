@@ -61,7 +61,7 @@ class Participant:
     are appends not yet sent, ``accepted`` those of the open transaction that were answered, ``runs`` where their
     records lie. ``is_new`` until the start of a partition without progress is written. ``is_behind`` while the source
     was last seen to hold more than was handed over. ``keeps_source_time`` as `record_clock.is_expected` takes it.
-    ``former`` is the progress of the source topic before, where this one was made again: its records stay where they
+    ``former`` is the progress of the source topic before, where this one was recreated: its records stay where they
     are.
     """
 

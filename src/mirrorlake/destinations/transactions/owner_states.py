@@ -43,7 +43,7 @@ class OwnerState:
 
     ``producer_ids`` are all those each shard's transactional id ever stood for, by shard. ``destinations`` are the
     source topics by destination topic. ``generations`` says, for each destination topic as configured, where the
-    records of a source topic that was made again go: destination topic by source topic id. ``hold_seconds`` is how
+    records of a source topic that was recreated go: destination topic by source topic id. ``hold_seconds`` is how
     long after somebody else took the mirror over this owner's leases may still append, None where a record does not
     say; ``is_released`` is True once it ended gracefully and nothing of it is under way.
 

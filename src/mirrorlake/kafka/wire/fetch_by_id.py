@@ -1,6 +1,6 @@
 """Fetch version 13: the same request and answer as in `kafka.wire.fetch`, with topics named by their ids.
 
-A topic that was deleted and made again has its old name, and may have the old leader epoch: a fetch by name goes on in
+A topic that was deleted and recreated has its old name, and may have the old leader epoch: a fetch by name goes on in
 the new one as if nothing had happened. A fetch by id is refused (KIP-516). Brokers know it since Kafka 3.1.
 
 Source: ``FetchRequest.json`` and ``FetchResponse.json`` of Apache Kafka 4.3.0; compact encodings of KIP-482.

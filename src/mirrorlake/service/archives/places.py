@@ -18,7 +18,7 @@ from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 
 _GENERATION = re.compile(r"(.+)\.[0-9]+")
-"""The folder of a topic that was made again, after ``provenance.generation_name``."""
+"""The folder of a topic that was recreated, after ``provenance.generation_name``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def _pass_over(survey: Survey, store: StoreSettings, name: str, error: Mirrorlak
 
 
 def _writes(mirror: Mirror, destination: ArchiveDestination, name: str) -> bool:
-    """Tells whether a folder is one a mirror writes to: of a topic it selects, or of one that was made again."""
+    """Tells whether a folder is one a mirror writes to: of a topic it selects, or of one that was recreated."""
     template = re.escape(destination.name_template).replace(re.escape("{topic}"), "(?P<topic>.+)", 1)
     generation = _GENERATION.fullmatch(name)
     for base in (name, generation[1]) if generation else (name,):

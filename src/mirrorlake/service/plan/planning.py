@@ -156,9 +156,9 @@ def _action(target: Target) -> Action:
 def _topic_notes(target: Target) -> list[str]:
     notes = []
     if target.replaces:
-        notes.append("the source topic was made again")
+        notes.append("the source topic was recreated")
     elif target.destination_topic != target.base_topic:
-        notes.append(f"the source topic was made again, what {target.base_topic} holds stays")
+        notes.append(f"the source topic was recreated, what {target.base_topic} holds stays")
     if target.creation is not None:
         notes.append(f"topic with {target.creation.partitions} partition(s)")
         notes += [f"{key}={value}" for key, value in target.creation.configs.items() if (key, value) != AS_USUAL]

@@ -59,7 +59,7 @@ class Events:
             _log.info("starting mirror", **facts, start_offset=state.position)
 
     def retired(self, state: PartitionState) -> None:
-        """A partition is no longer what it was and begins anew: its topic was made again, or is there now."""
+        """A partition is no longer what it was and begins anew: its topic was recreated, or is there now."""
         self._metrics.retired(state)
         _log.info("partition begins anew", **_facts(state), position=state.position)
 

@@ -168,7 +168,7 @@ def test_records_lost_at_the_source_after_the_start_stop_the_partition_with_both
     assert lake.files() == [name(0, 19)]
 
 
-def test_a_topic_made_again_under_the_same_name_is_not_mixed_in(lake: Lake, run_async: RunAsync) -> None:
+def test_a_recreated_topic_under_the_same_name_is_not_mixed_in(lake: Lake, run_async: RunAsync) -> None:
     async def topic_id(*, recreate: bool) -> str:
         async with ClusterClient(settings_of(lake.source.bootstrap_servers)) as client:
             if recreate:

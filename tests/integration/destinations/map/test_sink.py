@@ -376,7 +376,7 @@ def test_progress_of_another_source_or_an_earlier_topic_is_refused_before_anythi
     assert mapping.copied(work).position == 40
 
 
-def test_a_source_topic_made_again_is_begun_anew_where_the_policy_says_so(mapping: Mapping) -> None:
+def test_a_recreated_source_topic_is_begun_anew_where_the_policy_says_so(mapping: Mapping) -> None:
     mapping.create()
     mapping.write(0, 20)
     first = map_work(mapping.destination, mapping.at(), source_cluster_id="east", source_topic_id="first")
@@ -392,7 +392,7 @@ def test_a_source_topic_made_again_is_begun_anew_where_the_policy_says_so(mappin
     assert values == [record.value for record in [*simple_records(20), *simple_records(30)]]
 
 
-def test_a_destination_topic_made_again_is_noticed(mapping: Mapping) -> None:
+def test_a_recreated_destination_topic_is_noticed(mapping: Mapping) -> None:
     mapping.create()
     mapping.write(0, 20)
     mapping.copied()
@@ -408,7 +408,7 @@ def test_a_destination_topic_made_again_is_noticed(mapping: Mapping) -> None:
     mapping.write(20, 20)
     (row,) = mapping.copy().values()
     assert isinstance(row.error, DestinationForeignError)
-    assert "made again" in row.error.message
+    assert "recreated" in row.error.message
     assert log_end(mapping.destination, mapping.topic) == 0
 
 

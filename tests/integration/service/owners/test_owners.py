@@ -329,7 +329,7 @@ def test_a_topic_that_another_mirror_fills_is_left_alone_until_that_one_has_ende
     run_async(story())
 
 
-def test_where_a_topic_made_again_goes_is_remembered_with_its_id(
+def test_where_a_recreated_topic_goes_is_remembered_with_its_id(
     target: Target, destination_kafka: EmbeddedKafka, run_async: RunAsync
 ) -> None:
     batches = list(in_batches(simple_records(3), 3))

@@ -76,7 +76,7 @@ def test_nothing_goes_where_the_newest_cannot_be_read_back(bench: Bench) -> None
 
 
 def test_nothing_of_another_source_goes_and_nothing_beside_its_newest(bench: Bench) -> None:
-    assert remove(bench, origin=replace(ORIGIN, topic_id="made again")) == ["0-1", "2-3", "4-5"]
+    assert remove(bench, origin=replace(ORIGIN, topic_id="recreated")) == ["0-1", "2-3", "4-5"]
 
 
 def test_what_does_not_say_that_it_is_a_snapshot_stays(bench: Bench) -> None:

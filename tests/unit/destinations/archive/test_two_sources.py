@@ -28,7 +28,7 @@ EAST = Origin(cluster_id="east-id", topic="orders", topic_id="t-1", partition=0)
 OTHERS = [
     pytest.param(replace(EAST, cluster_id="west-id"), OtherSourceError, id="another cluster"),
     pytest.param(replace(EAST, topic="orders.2", topic_id="t-2"), OtherSourceError, id="a topic named as the folder"),
-    pytest.param(replace(EAST, topic_id="t-2"), TopicRecreatedError, id="the topic made again"),
+    pytest.param(replace(EAST, topic_id="t-2"), TopicRecreatedError, id="the recreated topic"),
 ]
 
 

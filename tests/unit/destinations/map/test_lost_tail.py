@@ -87,5 +87,5 @@ def test_a_log_that_reaches_the_last_record_is_not_cut_short() -> None:
 def test_progress_of_another_topic_of_that_name_says_nothing_of_this_one() -> None:
     known = {KEY: PROGRESS}
     assert progress_at(known, TopicPartition("copy", 1), "there") == known
-    assert progress_at(known, TopicPartition("copy", 1), "made again") == {}
+    assert progress_at(known, TopicPartition("copy", 1), "recreated") == {}
     assert progress_at(known, TopicPartition("copy", 0), "there") == {}
