@@ -11,8 +11,8 @@ from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import LeaseLateError
+from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.lease_worker import Worker
-from mirrorlake.mirror.lineage import SourceMark
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work
