@@ -20,6 +20,7 @@ class RepeatedInThread(ABC):
     def __init__(self, name: str, *, seconds: float) -> None:
         self._seconds = seconds
         self._is_over = threading.Event()
+        self._is_woken = threading.Event()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def __enter__(self) -> Self:
@@ -29,12 +30,20 @@ class RepeatedInThread(ABC):
     def __exit__(self, *_: object) -> None:
         """Ends; a round that is under way is waited for, `STOP_SECONDS_MAX` at most."""
         self._is_over.set()
+        self._is_woken.set()
         self._thread.join(STOP_SECONDS_MAX)
+
+    def look_now(self) -> None:
+        """Begins a round at once, or another one as soon as the one that is under way has ended. Idempotent."""
+        self._is_woken.set()
 
     def _work(self) -> None:
         self._begin()
-        while not self._is_over.wait(self._seconds):
-            self._round()
+        while not self._is_over.is_set():
+            self._is_woken.wait(self._seconds)
+            self._is_woken.clear()
+            if not self._is_over.is_set():
+                self._round()
 
     def _begin(self) -> None:
         """What is done before the first wait: a round, unless told otherwise."""

@@ -1,11 +1,15 @@
-"""States of partitions as a supervisor holds them, for tests that need no cluster."""
+"""States of partitions as the driver's table holds them, for tests that need no cluster."""
 
+from mirrorlake.clock import Clock
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.state_table import StateTable
 
+EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
 
 
@@ -27,3 +31,10 @@ def kafka_state(partition: int, *, mirror: str = "m") -> PartitionState:
         topic_id="t",
         rule=None,
     )
+
+
+def table_of(*states: PartitionState, clock: Clock, events: Events, once: bool = False) -> StateTable:
+    """A table of these, all from cluster ``east``."""
+    table = StateTable(once=once, clock=clock, events=events)
+    table.add(states, {state.mirror: EAST for state in states})
+    return table

@@ -37,7 +37,7 @@ class Phase:
 
     def has_rest(self, state: PartitionState, now_seconds: float) -> bool:
         """Returns whether a stopping run still has something to flush; a failure since then is enough to give it up."""
-        if state.is_parked or state.is_live or (state.failures and self._is_given_up(state)):
+        if state.is_parked or state.is_paused or state.is_live or (state.failures and self._is_given_up(state)):
             return False
         if state.position is None:
             return not state.is_tried_at_stop
@@ -73,7 +73,7 @@ def choose(
     # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
     busy = {state.shard for state in states if state.work.needs_whole_shard and state.is_leased}
     for state in states:
-        if state.is_leased or state.is_parked or state.is_ending or phase.is_backing_off(state, now_seconds):
+        if state.is_leased or not _may_be_leased(state) or phase.is_backing_off(state, now_seconds):
             continue
         is_own = lane_of[state.shard] == lane
         if state.is_live:
@@ -86,3 +86,7 @@ def choose(
     # A share, because one task writes one segment at a time: what it leaves another lane may begin at once.
     share = -(-(len(own) + len(others)) // lanes)
     return [*live, *[*own, *others][: min(share, DUE_PARTITIONS_PER_LEASE_MAX)]]
+
+
+def _may_be_leased(state: PartitionState) -> bool:
+    return not (state.is_parked or state.is_paused or state.is_ending)

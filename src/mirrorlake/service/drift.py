@@ -14,7 +14,7 @@ from mirrorlake.errors import MirrorlakeError, PermanentError
 from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.state_table import StateTable
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -48,45 +48,54 @@ class DriftWatch(RepeatedInThread):
     """Looks at each archived partition every ``seconds``, in a thread. Use as a context manager.
 
     Args:
-        supervisor: knows the partitions, and is told what was found.
+        table: knows the partitions, and is told what was found.
         markers: knows which archives the roots hold, and records what was found.
         seconds: between two looks at a partition; more where a round takes longer.
     """
 
-    def __init__(self, supervisor: Supervisor, markers: ArchiveMarkers, *, seconds: float) -> None:
+    def __init__(self, table: StateTable, markers: ArchiveMarkers, *, seconds: float) -> None:
         super().__init__("drift-watch", seconds=seconds)
-        self._supervisor = supervisor
+        self._table = table
+        self._is_hurried = False
         self._markers = markers
 
     def _begin(self) -> None:
         # The chains were checked a moment ago, at the start.
         self._markers.update()
 
+    def look_now(self) -> None:
+        """Begins a round at once, which takes no longer than it must; another one where one is under way."""
+        self._is_hurried = True
+        super().look_now()
+
     def _round(self) -> None:
         """Looks at every root and partition once, the looks spread over half of the time between two rounds."""
-        states = [state for state in self._supervisor.states if state.archived is not None]
+        was_hurried, self._is_hurried = self._is_hurried, False
+        # What is paused is left alone: somebody may be at work on it, and its next lease looks before it writes.
+        states = [state for state in self._table.states if state.archived is not None and not state.is_paused]
         gone = self._markers.gone_roots()
         for state in states:
             if (work := state.archive_work) is not None and (error := gone.get(work.store)):
-                self._supervisor.drifted(state, error)
+                self._table.drifted(state, error)
         for state in states:
             if self._is_over.is_set():
                 return
             self._look(state)
-            self._is_over.wait(self._seconds / 2 / len(states))
+            is_hurried = was_hurried or self._is_hurried
+            self._is_over.wait(0.0 if is_hurried else self._seconds / 2 / len(states))
         self._markers.update()
 
     def _look(self, state: PartitionState) -> None:
         work = state.archive_work
-        if state.archived is None or work is None or state.is_parked:
+        if state.archived is None or work is None or state.is_parked or state.is_paused:
             return
         try:
             tail = look_at_tail(state.archived, state.tail, work)
         except PermanentError as error:
-            self._supervisor.drifted(state, error)
+            self._table.drifted(state, error)
         except MirrorlakeError as error:
             # The store's trouble: whoever has something to write says so, and goes on when it is over.
             _log.debug("tail could not be read", path=state.archived.prefix, error=str(error))
         else:
             if tail is not None:
-                self._supervisor.tail_seen(state, tail)
+                self._table.tail_seen(state, tail)

@@ -14,7 +14,7 @@ from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.state_table import StateTable
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -53,16 +53,16 @@ def _nobody_waits() -> None:
 
 
 async def observe(
-    supervisor: Supervisor,
+    table: StateTable,
     clients: WorkerCache,
     *,
     changed: Callable[[], None],
     turned: Callable[[], None] = _nobody_waits,
 ) -> None:
-    """Tells the supervisor the ends of every source, until cancelled; a source that does not answer delays no other.
+    """Tells the table the ends of every source, until cancelled; a source that does not answer delays no other.
 
     Args:
-        supervisor: is told.
+        table: is told.
         clients: of the source clusters.
         changed: called when ends were told.
         turned: called at every turn, whether a source answers or not.
@@ -72,9 +72,9 @@ async def observe(
     try:
         while True:
             turned()
-            for cluster, partitions in _by_cluster(supervisor).values():
+            for cluster, partitions in _by_cluster(table).values():
                 if cluster.name not in looking or looking[cluster.name].done():
-                    look = _observe_cluster(supervisor, clients, cluster, partitions, failing, changed)
+                    look = _observe_cluster(table, clients, cluster, partitions, failing, changed)
                     looking[cluster.name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
@@ -82,11 +82,11 @@ async def observe(
             task.cancel()
 
 
-async def observe_once(supervisor: Supervisor, clients: WorkerCache, *, timeout_seconds: float) -> None:
-    """Tells the supervisor the ends of every source as they are now; those that do not answer in time are left out."""
+async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_seconds: float) -> None:
+    """Tells the table the ends of every source as they are now; those that do not answer in time are left out."""
     looks = [
-        asyncio.create_task(_observe_cluster(supervisor, clients, cluster, partitions, set(), _nobody_waits))
-        for cluster, partitions in _by_cluster(supervisor).values()
+        asyncio.create_task(_observe_cluster(table, clients, cluster, partitions, set(), _nobody_waits))
+        for cluster, partitions in _by_cluster(table).values()
     ]
     if looks:
         _, late = await asyncio.wait(looks, timeout=timeout_seconds)
@@ -95,7 +95,7 @@ async def observe_once(supervisor: Supervisor, clients: WorkerCache, *, timeout_
 
 
 async def _observe_cluster(
-    supervisor: Supervisor,
+    table: StateTable,
     clients: WorkerCache,
     cluster: ClusterSettings,
     partitions: Sequence[TopicPartition],
@@ -106,9 +106,9 @@ async def _observe_cluster(
         ends, errors = await read_ends(clients.client(cluster), partitions)
     except MirrorlakeError as error:
         ends, errors = {}, dict.fromkeys(partitions, error)
-    supervisor.observed(cluster.name, ends)
-    errors |= await _answer_times(supervisor, clients.client(cluster), ends)
-    await _answer_ends(supervisor, clients.client(cluster))
+    table.observed(cluster.name, ends)
+    errors |= await _answer_times(table, clients.client(cluster), ends)
+    await _answer_ends(table, clients.client(cluster))
     changed()
     if errors and cluster.name not in failing:
         failing.add(cluster.name)
@@ -118,23 +118,21 @@ async def _observe_cluster(
         _log.info("source can be read again", cluster=cluster.name)
 
 
-async def _answer_ends(supervisor: Supervisor, client: ClusterClient) -> None:
+async def _answer_ends(table: StateTable, client: ClusterClient) -> None:
     """Asks the leaders where logs end that may have lost what was to be copied; what fails is asked again."""
     cluster = client.settings.name
-    if asked := supervisor.ends_to_ask(cluster):
+    if asked := table.ends_to_ask(cluster):
         with contextlib.suppress(MirrorlakeError):
             found = await client.log_ends(asked)
             known = {where: end.end_offset for where, end in found.items() if isinstance(end, LogEnd)}
-            supervisor.log_ends(cluster, known)
+            table.log_ends(cluster, known)
 
 
-async def _answer_times(
-    supervisor: Supervisor, client: ClusterClient, ends: Ends
-) -> dict[TopicPartition, MirrorlakeError]:
+async def _answer_times(table: StateTable, client: ClusterClient, ends: Ends) -> dict[TopicPartition, MirrorlakeError]:
     """Asks the source what archives want to know of it; returns what could not be answered."""
     cluster = client.settings.name
     errors: dict[TopicPartition, MirrorlakeError] = {}
-    for time_ms, partitions in supervisor.times_to_ask(cluster).items():
+    for time_ms, partitions in table.times_to_ask(cluster).items():
         known = [partition for partition in partitions if partition in ends]
         try:
             answers = await client.list_offsets(known, timestamp=time_ms, isolation_level=READ_COMMITTED)
@@ -147,17 +145,17 @@ async def _answer_times(
             else:
                 # No record is that late: all that was there a moment ago is older.
                 offsets[partition] = ends[partition][1] if offset == NO_OFFSET else offset
-        supervisor.answered(cluster, time_ms, offsets)
+        table.answered(cluster, time_ms, offsets)
     return errors
 
 
-def _by_cluster(supervisor: Supervisor) -> dict[str, tuple[ClusterSettings, Sequence[TopicPartition]]]:
+def _by_cluster(table: StateTable) -> dict[str, tuple[ClusterSettings, Sequence[TopicPartition]]]:
     """Returns each source cluster with the partitions to ask it for; several mirrors of one source ask once."""
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
     settings: dict[str, ClusterSettings] = {}
-    for state in supervisor.states:
+    for state in table.states:
         if not state.is_parked:
-            cluster = supervisor.source_cluster(state.mirror)
+            cluster = table.source_clusters[state.mirror]
             settings[cluster.name] = cluster
             groups[cluster.name].add(state.source)
     return {name: (settings[name], sorted(partitions)) for name, partitions in groups.items()}

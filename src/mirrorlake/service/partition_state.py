@@ -1,6 +1,7 @@
 """What the driver knows of one source partition at one destination.
 
-Nothing here is needed after a crash: every field is read again from the clusters and the destinations.
+Nothing here is needed after a crash: every field is read again from the clusters and the destinations. States are
+written by `StateTable` alone, which calls what changes one; everybody else reads.
 """
 
 from collections.abc import Collection
@@ -40,6 +41,7 @@ class StateName(StrEnum):
     BEHIND = "behind"
     CAUGHT_UP = "caught-up"
     PARKED = "parked"
+    PAUSED = "paused"
     UNKNOWN = "unknown"
 
 
@@ -54,8 +56,9 @@ class PartitionState:
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
     of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
-    for its last lease, to be replaced. ``tail`` is the newest segment of ``archived`` that is known by name and size.
-    ``claim_looks`` counts the leases in a row that found a claim past the source's end.
+    for its last lease, to be replaced. ``is_paused`` is True while somebody wants no lease of it, ``is_restart_asked``
+    until a look has told whether it can begin anew. ``tail`` is the newest segment of ``archived`` that is known by
+    name and size. ``claim_looks`` counts the leases in a row that found a claim past the source's end.
     ``view_records`` are the records of the newest snapshot at the start, None where it does not say or there are none.
     """
 
@@ -87,6 +90,8 @@ class PartitionState:
     is_leased: bool = False
     is_parked: bool = False
     is_ending: bool = False
+    is_paused: bool = False
+    is_restart_asked: bool = False
     error: MirrorlakeError | None = None
     failures: int = 0
     retry_at_seconds: float = 0.0
@@ -144,11 +149,20 @@ class PartitionState:
     @property
     def state(self) -> StateName:
         """The name ``status`` shows."""
+        return self._state_by(self.lag)
+
+    def state_now(self, now_seconds: float) -> StateName:
+        """Returns the name a running service shows; ``unknown`` where the source was not seen of late."""
+        return self._state_by(self.lag_now(now_seconds))
+
+    def _state_by(self, lag: int | None) -> StateName:
         if self.is_parked:
-            return StateName.PARKED
-        if self.lag is None:
+            return StateName.PARKED  # also of a paused one: somebody has to act
+        if self.is_paused:
+            return StateName.PAUSED
+        if lag is None:
             return StateName.UNKNOWN
-        return StateName.CAUGHT_UP if self.lag == 0 else StateName.RUNNING
+        return StateName.CAUGHT_UP if lag == 0 else StateName.RUNNING
 
     @property
     def span(self) -> tuple[int, int] | None:

@@ -46,7 +46,8 @@ from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.health import Part, Phase, Pulse, Verdict, readiness
 from mirrorlake.service.sight.listener import Listener, json_app, verdict_app
 from mirrorlake.service.sight.metrics import Metrics
-from mirrorlake.service.states import make_roots, read_archive_positions, state_of, writer_name
+from mirrorlake.service.state_table import StateTable
+from mirrorlake.service.states import make_roots, state_of, with_archive_positions, writer_name
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.service.view_keeper import ViewKeeper
 from mirrorlake.topics.discovery import find_targets
@@ -148,6 +149,7 @@ class _Service:
             {m.name: m.destinations[0].label for m in config.enabled_mirrors},
             is_v3=config.form is Form.MIRROR_V3,
         )
+        self._table = StateTable(once=options.once, clock=self._clock, events=self._events, changed=self._wake.set)
 
     def run(self) -> int:
         stop = StopSignal(self._asked_to_stop).install()
@@ -236,15 +238,14 @@ class _Service:
     def _readiness(self) -> Verdict:
         return readiness(
             self._pulse.phase,
-            self._serving.states if self._serving else (),
+            self._table.states,
             self._waiting_targets,
             sources={m.name: m.source.cluster.name for m in self._config.enabled_mirrors},
             now_seconds=self._clock.elapsed_seconds(),
         )
 
     def _partitions(self) -> object:
-        states = self._serving.states if self._serving else ()
-        return live.partitions_json(states, now_seconds=self._clock.elapsed_seconds())
+        return live.partitions_json(self._table.states, now_seconds=self._clock.elapsed_seconds())
 
     def _asked_to_stop(self, name: str) -> None:
         # mirror-v3's words, which its users' tools may look for.
@@ -255,15 +256,13 @@ class _Service:
 
     def _supervisor(self, targets: Sequence[Target], control: ControlLoop, recalls: Recalls) -> Supervisor:
         self._tell_idle(targets)
-        states = self._states(targets, control)
+        self._begin(targets, control)
         return Supervisor(
-            states,
-            source_clusters={m.name: m.source.cluster.settings for m in self._config.enabled_mirrors},
+            self._table,
             lanes=self._config.engine.lanes,
             lease_seconds=self._config.engine.lease_seconds,
             memory_bytes_max=self._config.engine.memory_bytes // 8,
             largest_batch_bytes=self._config.engine.largest_batch_bytes,
-            once=self._options.once,
             clock=self._clock,
             events=self._events,
             holding=self._owners.holding,
@@ -279,8 +278,8 @@ class _Service:
                 _log.warning("mirror selects nothing", mirror=idle.mirror.name, why=idle.message)
         self._idle = {idle.mirror.name for idle in found}
 
-    def _states(self, targets: Sequence[Target], control: ControlLoop) -> list[PartitionState]:
-        """Makes topics, reads positions; targets with transient errors are kept for another try."""
+    def _begin(self, targets: Sequence[Target], control: ControlLoop) -> None:
+        """Makes topics, reads positions, adds states; targets with transient errors are kept for another try."""
         settling = with_settled_shards(targets, self._clients, lanes=self._config.engine.lanes, clock=self._clock)
         targets = control.call(settling)
         self._waiting_targets = [t for t in targets if isinstance(t.error, TransientError)]
@@ -294,23 +293,30 @@ class _Service:
         made = [t for t in ready if t.creation and not t.error and _topic_at(t) not in refused]
         for topic, like in sorted({(t.destination_topic, t.source.topic) for t in made}):
             _log.info("destination topic created", topic=topic, like=like)
-        pairs = [(t, state_of(t, writer=self._writer)) for t in ready]
-        for target, state in pairs:
-            key = _topic_at(target)
-            if target.is_to_be_made and key in refused and state.error is None:
-                state.failed(refused[key], self._clock.elapsed_seconds())
-        for index, error in control.call(self._owners.take([t for t, _ in pairs])).items():
-            pairs[index][1].failed(error, self._clock.elapsed_seconds())
-            pairs[index][1].was_refused = True
-        archives = [(t, s) for t, s in pairs if t.is_archive]
+        owned_by_others = control.call(self._owners.take(ready))
+        archives = [t for t in ready if t.is_archive]
         if self._config.form is Form.MIRROR_V3:
-            make_roots([t for t, _ in archives])
-        read_archive_positions(archives, writes=True, gone=self._markers.gone_roots())
-        self._markers.follow(archives)
-        with self._events.together():
-            for _, state in pairs:
-                self._events.began(state)
-        return [state for _, state in pairs]
+            make_roots(archives)
+        states = [state_of(target, writer=self._writer) for target in ready]
+        archived = with_archive_positions(
+            [(t, s) for t, s in zip(ready, states, strict=True) if t.is_archive],
+            writes=True,
+            gone=self._markers.gone_roots(),
+        )
+        self._markers.follow(list(zip(archives, archived, strict=True)))
+        found = iter(archived)
+        states = [next(found) if t.is_archive else s for t, s in zip(ready, states, strict=True)]
+        not_made = [
+            (state, refused[_topic_at(target)])
+            for target, state in zip(ready, states, strict=True)
+            if target.is_to_be_made and _topic_at(target) in refused and state.error is None
+        ]
+        self._table.add(
+            states,
+            {m.name: m.source.cluster.settings for m in self._config.enabled_mirrors},
+            refused=[*not_made, *((states[index], error) for index, error in owned_by_others.items())],
+            until_another_look=[states[index] for index in owned_by_others],
+        )
 
     def _say_not_ready(self, waiting: Sequence[tuple[Target, MirrorlakeError]]) -> None:
         with self._events.together():
@@ -330,7 +336,7 @@ class _Service:
             names = self._mirrors_to_ask(now)
             if names is not None:
                 self._asked_all = not names
-                served = {(s.mirror, s.destination, s.source.topic) for s in supervisor.states if not s.is_parked}
+                served = {(s.mirror, s.destination, s.source.topic) for s in self._table.states if not s.is_parked}
                 looking = find_targets(self._config, self._clients, only=names or None, served=served)
                 self._discovering = control.start(looking)
                 self._discovering.add_done_callback(lambda _: self._wake.set())
@@ -342,26 +348,26 @@ class _Service:
             self._tell_idle(targets)
         self._discover_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self._rediscoveries += 1
-        supervisor.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
+        self._table.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
         waiting = {(t.mirror.name, t.destination.label) for t in self._waiting_targets}
-        changes = find_changes(targets, supervisor.states, waiting=waiting)
+        changes = find_changes(targets, self._table.states, waiting=waiting)
         with self._events.together():
             for state, error in changes.stopped:
                 supervisor.stopped(state, error)
-        if not supervisor.retire(changes.retired):
+        if not self._table.retire(changes.retired):
             self._look_at_seconds = now + LOOK_AGAIN_SECONDS  # a lease is at work on what is to be replaced
             return
         for state in changes.retired:
             self._events.retired(state)
         with self._events.together():
             for state, error in changes.explained:
-                supervisor.explain(state, error)
+                self._table.explain(state, error)
         if changes.fresh or self._waiting_targets:
-            supervisor.add(self._states(changes.fresh, control), {})
+            self._begin(changes.fresh, control)
 
     def _refused(self, supervisor: Supervisor, target: Target, error: MirrorlakeError) -> None:
         """Stops what was begun while nobody could be asked whose it is."""
-        for state in supervisor.states:
+        for state in self._table.states:
             place = (state.mirror, state.source, state.destination)
             if place == (target.mirror.name, target.source, target.destination.label):
                 supervisor.stopped(state, error)
@@ -380,7 +386,7 @@ class _Service:
     def _serve(self, supervisor: Supervisor, session: Engine, control: ControlLoop, stop: StopSignal) -> int:
         self._pulse.entered(Phase.SERVING)
         observing = observe(
-            supervisor, self._clients, changed=self._wake.set, turned=lambda: self._pulse.moved(Part.CONTROL)
+            self._table, self._clients, changed=self._wake.set, turned=lambda: self._pulse.moved(Part.CONTROL)
         )
         watching = [
             control.start(observing),
@@ -397,18 +403,18 @@ class _Service:
         try:
             look_seconds = self._config.engine.tail_check_seconds
             with (
-                DriftWatch(supervisor, self._markers, seconds=look_seconds),
-                ViewKeeper(supervisor, seconds=look_seconds, clock=self._clock),
+                DriftWatch(self._table, self._markers, seconds=look_seconds),
+                ViewKeeper(self._table, seconds=look_seconds, clock=self._clock),
             ):
                 self._wait_for_end(supervisor, pool, control, stop)
             self._pulse.entered(Phase.STOPPING)
             if stop.requested.is_set():
                 # What a source got since it was last looked at was there when the signal came.
-                control.call(observe_once(supervisor, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
+                control.call(observe_once(self._table, self._clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))
             self._start_again_without_engine(session, pool, stop)  # at once: lanes may wait for a frozen JVM
             supervisor.stop()
             ended = pool.stop(self._config.engine.stop_seconds)
-            was_cut_short = self._options.once and stop.requested.is_set() and not supervisor.is_complete
+            was_cut_short = self._options.once and stop.requested.is_set() and not self._table.is_complete
         finally:
             for task in watching:
                 task.cancel()
@@ -417,7 +423,7 @@ class _Service:
             with contextlib.suppress(TimeoutError):
                 control.call(self._owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
         self._markers.update()
-        self._events.ended(supervisor.states)
+        self._events.ended(self._table.states)
         if not ended:
             _log.error("graceful stop gave up", seconds=self._config.engine.stop_seconds)
         if was_cut_short:
@@ -443,7 +449,7 @@ class _Service:
             # A bounded run asks once more for what could not be asked at the start, and does all the rest meanwhile.
             if supervisor.is_finished and (not self._waiting_targets or (self._options.once and self._rediscoveries)):
                 if self._options.progressed is not None:
-                    self._options.progressed(*supervisor.progress)
+                    self._options.progressed(*self._table.progress)
                 return
             if self._must_exit(supervisor):
                 return
@@ -452,13 +458,14 @@ class _Service:
             pool.look()
             self._watch_engine()
             supervisor.recall_waited_for()
+            supervisor.balance()
             now = self._clock.elapsed_seconds()
             if heartbeat is not None and now >= next_beat:
-                self._events.heartbeat(supervisor.states)
+                self._events.heartbeat(self._table.states)
                 next_beat = now + heartbeat
             self._discover_again(supervisor, control)
             if self._options.progressed is not None:
-                self._options.progressed(*supervisor.progress)
+                self._options.progressed(*self._table.progress)
             self._wake.wait(0.5)
             self._wake.clear()
 
@@ -480,16 +487,16 @@ class _Service:
         if supervisor.end_error is not None:
             return True
         if self._config.on_park is OnPark.EXIT and not self._options.once:
-            return any(state.is_parked for state in supervisor.states)
+            return any(state.is_parked for state in self._table.states)
         return False
 
     def _exit_code(self, supervisor: Supervisor, *, ended: bool) -> int:
         if supervisor.end_error is not None:
             _log.error("another process has taken over", error=str(supervisor.end_error))
             return EXIT_SUPERSEDED
-        parked = [state for state in supervisor.states if state.is_parked]
-        failed = self._given_up(supervisor) if self._options.once else []
-        if unflushed := supervisor.unflushed:
+        parked = [state for state in self._table.states if state.is_parked]
+        failed = self._given_up() if self._options.once else []
+        if unflushed := self._table.unflushed:
             _log.error(
                 "the graceful stop could not archive everything",
                 partitions=len(unflushed),
@@ -517,9 +524,9 @@ class _Service:
             return EXIT_PARKED
         return EXIT_DONE
 
-    def _given_up(self, supervisor: Supervisor) -> list[str]:
+    def _given_up(self) -> list[str]:
         """Returns what a bounded run leaves that it tried often enough, or could not even ask for."""
-        failed = [_left(state) for state in supervisor.states if state.gave_up]
+        failed = [_left(state) for state in self._table.states if state.gave_up]
         return failed + [
             f"{target.mirror.name}: {target.source.topic} ({target.destination.label})"
             for target in self._waiting_targets

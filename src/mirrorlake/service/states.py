@@ -38,7 +38,7 @@ def writer_name() -> str:
 def state_of(target: Target, *, writer: str) -> PartitionState:
     """Returns the state of a target as far as the configuration and the clusters' metadata say it."""
     kind = kind_of(target.destination)
-    state = PartitionState(
+    return PartitionState(
         mirror=target.mirror.name,
         source=target.source,
         shard=target.shard,
@@ -46,21 +46,19 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
         topic_id=target.topic_id,
         rule=kind.flush_rule(target),
         flush_clock=kind.flush_clock(target),
+        error=target.error,
+        was_refused=target.error is not None,
+        is_parked=_parks(target.error),
     )
-    if target.error is not None:
-        state.error = target.error
-        state.was_refused = True
-        state.is_parked = between_leases(target.error) is Decision.PARK
-    return state
 
 
-def read_archive_positions(
+def with_archive_positions(
     states: Sequence[tuple[Target, PartitionState]],
     *,
     writes: bool,
     gone: Mapping[StoreSettings, MirrorlakeError] = MappingProxyType({}),
-) -> None:
-    """Checks every archived partition's chain and sets its state's position; errors become the state's.
+) -> list[PartitionState]:
+    """Returns states with where their chains end, after checking those; errors become the state's.
 
     Args:
         states: archive targets with their states.
@@ -72,7 +70,7 @@ def read_archive_positions(
     probed = {store: _probe(store) for store in stores if writes and store not in refused}
     refused |= {store: error for store, error in probed.items() if error is not None}
     with ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="chain-check") as pool:
-        list(pool.map(lambda pair: _read_position(*pair, refused=refused, writes=writes), states))
+        return list(pool.map(lambda pair: _with_position(*pair, refused=refused, writes=writes), states))
 
 
 def make_roots(targets: Sequence[Target]) -> None:
@@ -107,11 +105,11 @@ def _probe(store: StoreSettings) -> MirrorlakeError | None:
     return None
 
 
-def _read_position(
+def _with_position(
     target: Target, state: PartitionState, *, refused: dict[StoreSettings, MirrorlakeError], writes: bool
-) -> None:
+) -> PartitionState:
     if state.error is not None:
-        return
+        return state
     try:
         if error := refused.get(target.archive.store.settings):
             raise error
@@ -120,27 +118,27 @@ def _read_position(
         footer = check_end(target, archived, chain)
         if writes:
             archived.sweep(chain)
-        if footer is not None:
-            _take_newest(state, footer, chain.position)
-        elif chain.tail is not None and (work := state.archive_work) is not None:
-            state.work = replace(work, settings=replace(work.settings, mirror_v3_end=chain.position))
-            if writes:
+            if footer is None and chain.tail is not None:
                 _warn_of_lost_description(archived, chain.tail)
-        elif state.work.has_view:
-            state.view_records = 0
-        state.position = state.first_position = chain.position
-        state.archived, state.tail = archived, chain.tail
     except MirrorlakeError as error:
-        state.error = error
-        state.is_parked = between_leases(error) is Decision.PARK
+        return replace(state, error=error, is_parked=_parks(error))
+    found = replace(state, position=chain.position, first_position=chain.position, archived=archived, tail=chain.tail)
+    if footer is not None:
+        return _with_newest(found, footer, chain.position)
+    if chain.tail is not None and (work := state.archive_work) is not None:
+        return replace(found, work=replace(work, settings=replace(work.settings, mirror_v3_end=chain.position)))
+    return replace(found, view_records=0) if state.work.has_view else found
 
 
-def _take_newest(state: PartitionState, footer: SegmentFooter, position: int) -> None:
-    """Takes what the newest file says."""
+def _with_newest(state: PartitionState, footer: SegmentFooter, position: int) -> PartitionState:
+    """Returns the state with what the newest file says."""
     if footer.leader_epoch is not None:
-        state.source_mark = SourceMark(epoch=footer.leader_epoch, offset=position)
-    if footer.snapshot is not None:
-        state.view_records = footer.records
+        state = replace(state, source_mark=SourceMark(epoch=footer.leader_epoch, offset=position))
+    return state if footer.snapshot is None else replace(state, view_records=footer.records)
+
+
+def _parks(error: MirrorlakeError | None) -> bool:
+    return error is not None and between_leases(error) is Decision.PARK
 
 
 def _warn_of_lost_description(archived: PartitionFolder, tail: Segment) -> None:

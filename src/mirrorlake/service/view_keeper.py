@@ -8,7 +8,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, PermanentError
 from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.state_table import StateTable
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -17,14 +17,14 @@ class ViewKeeper(RepeatedInThread):
     """Looks at the snapshots of each partition every ``seconds``, in a thread. Use as a context manager.
 
     Args:
-        supervisor: knows the partitions.
+        table: knows the partitions.
         seconds: between two looks.
         clock: tells how old snapshots are.
     """
 
-    def __init__(self, supervisor: Supervisor, *, seconds: float, clock: Clock) -> None:
+    def __init__(self, table: StateTable, *, seconds: float, clock: Clock) -> None:
         super().__init__("view-keeper", seconds=seconds)
-        self._supervisor = supervisor
+        self._table = table
         self._clock = clock
 
     def _round(self) -> None:
@@ -32,14 +32,14 @@ class ViewKeeper(RepeatedInThread):
 
     def look_at_all(self) -> None:
         """Looks at every partition's snapshots once."""
-        for state in self._supervisor.states:
+        for state in self._table.states:
             if self._is_over.is_set():
                 return
             self._look(state)
 
     def _look(self, state: PartitionState) -> None:
         folder, work = state.archived, state.archive_work
-        if not isinstance(folder, SnapshotPartition) or work is None or state.is_parked:
+        if not isinstance(folder, SnapshotPartition) or work is None or state.is_parked or state.is_paused:
             return
         kept = work.settings.snapshots_kept
         if kept is None:
@@ -49,7 +49,7 @@ class ViewKeeper(RepeatedInThread):
                 folder, kept=kept, origin=work.settings.origin, now_seconds=self._clock.now_seconds()
             )
         except PermanentError as error:
-            self._supervisor.drifted(state, error)
+            self._table.drifted(state, error)
             return
         except MirrorlakeError as error:
             _log.warning("old snapshots could not be removed", path=folder.prefix, error=str(error))

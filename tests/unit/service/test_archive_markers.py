@@ -13,7 +13,7 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.service.states import read_archive_positions, state_of
+from mirrorlake.service.states import state_of, with_archive_positions
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.settings import FilesystemSettings
 from mirrorlake.topics.targets import Target
@@ -124,8 +124,7 @@ def test_what_cannot_be_recorded_is_recorded_later(lake: Path) -> None:
 def test_an_empty_partition_that_had_segments_is_parked_and_one_that_had_none_begins(lake: Path, writes: bool) -> None:
     mark_archive(lake, {"orders": {0: 10}})
     pairs = [archive_target(lake, partition, None) for partition in (0, 1)]
-    read_archive_positions(pairs, writes=writes)
-    emptied, new = (state for _, state in pairs)
+    emptied, new = with_archive_positions(pairs, writes=writes)
     assert emptied.is_parked
     assert "had reached offset 10" in str(emptied.error)
     assert (new.position, new.error) == (0, None)
@@ -135,8 +134,8 @@ def test_a_store_that_is_gone_is_neither_probed_nor_read(lake: Path) -> None:
     markers, pairs = followed(lake, None)
     lake.rename(lake.with_name("unmounted"))
     lake.mkdir()
-    read_archive_positions(pairs, writes=True, gone=markers.gone_roots())
-    assert pairs[0][1].is_parked
+    (state,) = with_archive_positions(pairs, writes=True, gone=markers.gone_roots())
+    assert state.is_parked
     assert list(lake.iterdir()) == []
 
 
@@ -144,14 +143,14 @@ def test_a_store_that_is_gone_is_neither_probed_nor_read(lake: Path) -> None:
 def test_an_archive_of_a_later_version_is_refused_before_anything_is_written(lake: Path, writes: bool) -> None:
     (lake / "_mirrorlake.json").write_text('{"format_version": 2}')
     pair = archive_target(lake, 0, None)
-    read_archive_positions([pair], writes=writes)
-    assert isinstance(pair[1].error, UnsupportedError)
-    assert "archive format 2" in str(pair[1].error)
+    (state,) = with_archive_positions([pair], writes=writes)
+    assert isinstance(state.error, UnsupportedError)
+    assert "archive format 2" in str(state.error)
     assert [path.name for path in lake.iterdir()] == ["_mirrorlake.json"]
 
 
 def test_a_marker_that_is_damaged_stops_no_archive(lake: Path) -> None:
     (lake / "_mirrorlake.json").write_text("")
     pair = archive_target(lake, 0, None)
-    read_archive_positions([pair], writes=True)
-    assert (pair[1].error, pair[1].position) == (None, 0)
+    (state,) = with_archive_positions([pair], writes=True)
+    assert (state.error, state.position) == (None, 0)

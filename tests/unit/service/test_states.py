@@ -12,7 +12,7 @@ from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import OtherSourceError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.states import make_roots, read_archive_positions, state_of
+from mirrorlake.service.states import make_roots, state_of, with_archive_positions
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.targets import Target
 
@@ -44,16 +44,14 @@ mirrors: [{{name: m, source: {{cluster: east, topics: [orders]}}, destinations: 
 
 def test_a_missing_root_that_a_run_will_make_is_an_archive_at_zero_and_is_not_made_by_looking(tmp_path: Path) -> None:
     target = target_at(tmp_path / "lake")
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=False)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=False)
     assert (state.error, state.position) == (None, 0)
     assert not (tmp_path / "lake").exists()
 
 
 def test_a_missing_root_parks_the_partition_and_is_not_made_by_looking(tmp_path: Path) -> None:
     target = target_at(tmp_path / "lake", NATIVE)
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=False)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=False)
     assert state.is_parked
     assert str(tmp_path / "lake") in str(state.error)
     assert not (tmp_path / "lake").exists()
@@ -62,8 +60,7 @@ def test_a_missing_root_parks_the_partition_and_is_not_made_by_looking(tmp_path:
 def test_the_mirror_v3_form_makes_a_missing_root_as_mirror_v3_does(tmp_path: Path) -> None:
     target = target_at(tmp_path / "deep" / "lake")
     make_roots([target])
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=True)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=True)
     assert state.error is None
     assert state.position == 0
 
@@ -73,8 +70,7 @@ def test_a_root_that_is_a_file_is_refused_by_name(tmp_path: Path, *, writes: boo
     (tmp_path / "lake").write_text("a file")
     target = target_at(tmp_path / "lake")
     make_roots([target])
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=writes)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=writes)
     assert state.is_parked
     assert str(tmp_path / "lake") in str(state.error)
 
@@ -87,8 +83,7 @@ def test_a_newest_file_of_mirror_v3_is_noted_and_said_where_others_are_described
     target = target_at(tmp_path, text)
 
     def ended_at() -> int | None:
-        state = state_of(target, writer="test")
-        read_archive_positions([(target, state)], writes=True)
+        (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=True)
         assert (state.error, state.position) == (None, 10)
         assert isinstance(state.work, ArchiveWork)
         return state.work.settings.mirror_v3_end
@@ -111,8 +106,7 @@ def test_a_claim_of_another_source_is_told_at_the_start_and_stays(tmp_path: Path
     archived = ArchivedPartition(FilesystemStore(tmp_path), destination_name="orders", partition=0, extension="parquet")
     archived.publication(0, origin=other, writer="other's").claim(9, raw_bytes=1)
     target = target_at(tmp_path)
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=True)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=True)
     assert isinstance(state.error, OtherSourceError)
     assert state.is_parked
     assert [info.name for info in archived.store.list("orders/0")] == [f"_claim-{0:020}"]
@@ -125,7 +119,6 @@ def test_nothing_is_swept_in_a_folder_of_another_source(tmp_path: Path) -> None:
     (folder / f"{0:020}-{9:020}.parquet").write_bytes(b"PAR1 or not")
     (folder / f"_claim-{0:020}").touch()
     target = target_at(tmp_path)
-    state = state_of(target, writer="test")
-    read_archive_positions([(target, state)], writes=True)
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=True)
     assert state.is_parked
     assert (folder / f"_claim-{0:020}").exists()

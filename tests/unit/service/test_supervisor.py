@@ -47,6 +47,7 @@ from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.stores.settings import FilesystemSettings
 from support.leases import as_snapshots
+from support.partition_states import table_of
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
@@ -104,15 +105,15 @@ class Bench:
     ) -> None:
         self.clock = ManualClock()
         self.states = states
+        events = Events(Metrics(), self.clock, {"m": "west"})
+        self.table = table_of(*states, once=once, clock=self.clock, events=events)
         self.supervisor = Supervisor(
-            states,
-            source_clusters={"m": EAST},
+            self.table,
             lanes=lanes,
             lease_seconds=5.0,
             memory_bytes_max=256 << 20,
-            once=once,
             clock=self.clock,
-            events=Events(Metrics(), self.clock, {"m": "west"}),
+            events=events,
             changed=lambda: None,
             holding=lambda mirror, cluster, shard, destination: holding,
             recalls=recalls,
@@ -120,7 +121,8 @@ class Bench:
 
     def observe(self, **ends: int) -> None:
         found = {TopicPartition("orders", int(name[1:])): (0, end) for name, end in ends.items()}
-        self.supervisor.observed("east", found)
+        self.table.observed("east", found)
+        self.supervisor.balance()
 
     def next(self, lane: int) -> tuple[Lease, LeasePlan] | None:
         lease = self.supervisor.next_lease(lane)
@@ -284,18 +286,18 @@ def test_a_bounded_run_ends_where_the_sources_log_ends_once_records_it_was_to_co
     kafka, archive = kafka_state(0), archive_state(0)
     bench = Bench(kafka, archive, lanes=1, once=True)
     bench.observe(p0=100)
-    assert bench.supervisor.ends_to_ask("east") == []
+    assert bench.table.ends_to_ask("east") == []
     bench.observe(p0=60)  # a new leader: its high watermark lags, or it lost records
-    assert bench.supervisor.ends_to_ask("east") == [kafka.source]
+    assert bench.table.ends_to_ask("east") == [kafka.source]
 
-    bench.supervisor.log_ends("east", {kafka.source: 100})
+    bench.table.log_ends("east", {kafka.source: 100})
     assert (kafka.once_end, archive.once_end) == (100, 100), "it only lags"
-    bench.supervisor.log_ends("another", {kafka.source: 60})
+    bench.table.log_ends("another", {kafka.source: 60})
     assert kafka.once_end == 100
 
-    bench.supervisor.log_ends("east", {kafka.source: 60})
+    bench.table.log_ends("east", {kafka.source: 60})
     assert (kafka.once_end, archive.once_end) == (60, 60)
-    assert bench.supervisor.ends_to_ask("east") == []
+    assert bench.table.ends_to_ask("east") == []
     found = bench.next(0)
     assert found is not None
     bench.end(0, found[0], row(kafka, 60, end=60), row(archive, 60, end=60))
@@ -306,7 +308,7 @@ def test_a_live_copy_has_no_end_that_could_be_lost() -> None:
     bench = Bench(kafka_state(0), lanes=1)
     bench.observe(p0=100)
     bench.observe(p0=60)
-    assert bench.supervisor.ends_to_ask("east") == []
+    assert bench.table.ends_to_ask("east") == []
 
 
 def test_a_bounded_run_gives_a_partition_up_that_keeps_failing() -> None:
@@ -353,7 +355,7 @@ def test_a_stop_flushes_up_to_the_end_it_saw_where_a_lease_under_way_had_read_an
     assert found is not None
     bench.end(0, found[0], row(state, 100, end=100))
     assert finished(bench)
-    assert not bench.supervisor.unflushed
+    assert not bench.table.unflushed
 
 
 def fail_lease(bench: Bench, state: PartitionState, position: int | None) -> None:
@@ -382,7 +384,7 @@ def test_a_stop_asks_an_archive_in_its_back_off_once_more_and_flushes_it_where_t
     assert found is not None
     bench.end(0, found[0], row(state, 10, end=10))
     assert finished(bench)
-    assert not bench.supervisor.unflushed
+    assert not bench.table.unflushed
 
 
 @pytest.mark.parametrize("position", [4, None])
@@ -395,7 +397,7 @@ def test_a_stop_gives_an_archive_up_that_fails_once_more_and_names_it(position: 
     fail_lease(bench, state, position)
     assert finished(bench)
     assert bench.next(0) is None
-    assert list(bench.supervisor.unflushed) == [state]
+    assert list(bench.table.unflushed) == [state]
 
 
 def test_a_failure_of_a_lease_that_began_before_the_stop_is_not_the_last_try() -> None:
@@ -578,12 +580,12 @@ def test_what_is_to_be_replaced_begins_no_further_lease_and_ends_with_its_last_o
     bench = Bench(kafka_state(0), kafka_state(1))
     first, second = bench.states
     leases = [found(bench, lane)[0] for lane in (0, 1)]
-    assert not bench.supervisor.retire([first]), "a lease is at work on it"
+    assert not bench.table.retire([first]), "a lease is at work on it"
     for lane, (lease, state) in enumerate(zip(leases, bench.states, strict=True)):
         bench.end(lane, lease, row(state, 5))
     assert bench.next(0) is None
-    assert bench.supervisor.retire([first])
-    assert bench.supervisor.states == [second]
+    assert bench.table.retire([first])
+    assert bench.table.states == [second]
 
 
 def test_how_far_a_source_was_read_in_which_epoch_is_handed_to_the_next_lease() -> None:
@@ -602,7 +604,7 @@ def test_an_archive_whose_source_has_deleted_what_comes_next_is_parked_before_it
     bench = Bench(archive_state(0, position=10), archive_state(1, position=0))
     parked, new = bench.states
     ends = {TopicPartition("orders", n): (12, 20) for n in (0, 1)}
-    bench.supervisor.observed("east", ends)
+    bench.table.observed("east", ends)
     assert isinstance(parked.error, SourceTruncatedError)
     assert (parked.error.facts["position"], parked.error.facts["log_start"]) == (10, 12)
     assert new.error is None, "nothing was archived yet, so nothing was lost since"
@@ -613,7 +615,7 @@ def test_an_archive_that_may_skip_is_not_parked_by_what_its_source_has_deleted()
     assert isinstance(state.work, ArchiveWork)
     state.work = replace(state.work, settings=replace(state.work.settings, skips_truncated=True))
     bench = Bench(state)
-    bench.supervisor.observed("east", {TopicPartition("orders", 0): (12, 20)})
+    bench.table.observed("east", {TopicPartition("orders", 0): (12, 20)})
     assert state.error is None
 
 
@@ -697,8 +699,8 @@ def test_a_lease_is_told_how_often_a_claim_was_found_past_the_sources_end_and_a_
 def test_an_older_look_at_the_tail_takes_nothing_back() -> None:
     state = archive_state(0, position=100)
     bench = Bench(state)
-    bench.supervisor.tail_seen(state, segment(50, 99))
-    bench.supervisor.tail_seen(state, segment(0, 49))
+    bench.table.tail_seen(state, segment(50, 99))
+    bench.table.tail_seen(state, segment(0, 49))
     assert state.tail == segment(50, 99)
 
 
@@ -708,8 +710,8 @@ def test_drift_that_is_found_while_a_lease_is_under_way_parks_once_and_the_lease
     bench.observe(p0=250)
     lease, _ = tail_told(bench)
     found, later = ChainBrokenError("gone"), ChainBrokenError("gone, again")
-    bench.supervisor.drifted(state, found)
-    bench.supervisor.drifted(state, later)
+    bench.table.drifted(state, found)
+    bench.table.drifted(state, later)
     bench.end(0, lease, row(state, 100, end=250))
     assert (state.is_parked, state.error) == (True, found)
     assert bench.next(0) is None
@@ -739,11 +741,11 @@ def test_what_sources_are_asked_for_comes_together_by_time_and_goes_to_whom_it_c
         state.flush_clock = FlushClock(retention=Retention(seconds=1000.0))
     bench = Bench(*states)
     bench.observe(p0=30, p1=30, p2=5)
-    asked = bench.supervisor.times_to_ask("east")
+    asked = bench.table.times_to_ask("east")
     ((time_ms, partitions),) = asked.items()
     assert [each.partition for each in partitions] == [0, 1], "nothing waits of the third"
-    assert not bench.supervisor.times_to_ask("west")
-    bench.supervisor.answered("east", time_ms, {TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 0})
+    assert not bench.table.times_to_ask("west")
+    bench.table.answered("east", time_ms, {TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 0})
     due = [state.due_now(0.0, flush_all=False) for state in states]
     assert due == [Due(trigger=Trigger.RETENTION, end_offset=30), None, None]
 
@@ -757,7 +759,7 @@ def test_what_a_lease_finds_of_a_partition_that_was_parked_meanwhile_is_no_furth
         bench.clock.advance(60)
         found = bench.next(0)
     first, second = ChainBrokenError("by the look"), ChainBrokenError("by the lease")
-    bench.supervisor.drifted(state, first)
+    bench.table.drifted(state, first)
     bench.end(0, found[0], row(state, 0, second, end=100))
     assert state.is_parked
     assert state.error is first
@@ -884,7 +886,7 @@ def test_a_long_lease_that_nothing_waits_for_goes_on(tmp_path: Path) -> None:
 def test_a_long_lease_is_recalled_when_one_of_its_partitions_is_to_be_replaced(tmp_path: Path) -> None:
     bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
     plan = behind(bench, position=1000, end=100_000)
-    assert not bench.supervisor.retire(bench.states)
+    assert not bench.table.retire(bench.states)
     assert recalled_after(bench, plan, 5.0)
 
 

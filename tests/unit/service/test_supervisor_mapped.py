@@ -18,6 +18,7 @@ from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
+from support.partition_states import table_of
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
@@ -51,15 +52,14 @@ class Bench:
     def __init__(self, *states: PartitionState, lanes: int = 1) -> None:
         self.clock = ManualClock()
         self.states = states
+        events = Events(Metrics(), self.clock, {"m": "west"})
         self.supervisor = Supervisor(
-            states,
-            source_clusters={"m": EAST},
+            table_of(*states, clock=self.clock, events=events),
             lanes=lanes,
             lease_seconds=5.0,
             memory_bytes_max=256 << 20,
-            once=False,
             clock=self.clock,
-            events=Events(Metrics(), self.clock, {"m": "west"}),
+            events=events,
             changed=lambda: None,
         )
 

@@ -50,7 +50,7 @@ def state_of(views: Views, *, kept: int | None) -> PartitionState:
 def look(views: Views, state: PartitionState) -> int:
     """Looks once when the newest has been there for a while; returns how many snapshots are left."""
     clock = ManualClock(views.clock.now_seconds() + GRACE_SECONDS)
-    ViewKeeper(Bench(state).supervisor, seconds=1.0, clock=clock).look_at_all()
+    ViewKeeper(Bench(state).table, seconds=1.0, clock=clock).look_at_all()
     return len(names(views.root, "users"))
 
 

@@ -75,22 +75,13 @@ def _partition_json(state: PartitionState, now: float) -> dict[str, object]:
         "dest_next": state.position,
         "lag": state.lag_now(now),
         "lag_seconds": _rounded(state.lag_seconds(now)),
-        "state": _state_name(state, now).value,
+        "state": state.state_now(now).value,
     }
     if state.error is not None:
         if reason := park_name(state.error) if state.is_parked else wait_name(state.error):
             row["reason"] = reason
         row["error"] = str(state.error)
     return row
-
-
-def _state_name(state: PartitionState, now: float) -> StateName:
-    lag = state.lag_now(now)
-    if state.is_parked:
-        return StateName.PARKED
-    if lag is None:
-        return StateName.UNKNOWN
-    return StateName.CAUGHT_UP if lag == 0 else StateName.RUNNING
 
 
 def _rounded(seconds: float | None) -> float | None:
