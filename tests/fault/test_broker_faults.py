@@ -36,6 +36,7 @@ from support.places import small_disk
 from support.proxy import PRODUCE, Proxy
 from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
+from support.sources import read_from, source_cluster
 
 pytestmark = [pytest.mark.kafka]
 
@@ -217,8 +218,8 @@ def test_a_source_that_falls_silent_does_not_hold_a_lease_with_other_partitions(
     work = kafka_work(other, where) if kind == "kafka" else archive_work(tmp_path, where, end=80, records_max=25)
     plan = lease_plan(silent, [(where, [work])], end=None, seconds=5.0, hard_seconds=600.0)
     (partition,) = plan.partitions
-    patient = replace(partition.cluster, request_timeout_seconds=600.0)
-    plan = replace(plan, partitions=(replace(partition, cluster=patient),))
+    patient = replace(source_cluster(partition), request_timeout_seconds=600.0)
+    plan = replace(plan, partitions=(read_from(partition, patient),))
     rows: list[LeaseRow] = []
     lease = threading.Thread(target=lambda: rows.extend(lossy.worker.run(plan)))
     lease.start()
@@ -245,8 +246,8 @@ def test_a_source_that_is_away_for_longer_than_every_time_out_is_copied_when_it_
     run_async(produce(source, topic_name, 0, list(in_batches(simple_records(100), 10))))
     plan = lease_plan(source, [(where, [kafka_work(destination, where)])], end=60, seconds=3.0)
     (partition,) = plan.partitions
-    hasty = replace(partition.cluster, request_timeout_seconds=0.5, connect_timeout_seconds=0.5)
-    plan = replace(plan, partitions=(replace(partition, cluster=hasty),))
+    hasty = replace(source_cluster(partition), request_timeout_seconds=0.5, connect_timeout_seconds=0.5)
+    plan = replace(plan, partitions=(read_from(partition, hasty),))
     worker = Worker()
     (row,) = worker.run(plan)
     assert (row.error, row.position) == (None, 60)

@@ -13,9 +13,9 @@ from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationAheadError, SourceDivergedError
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.mark import SourceMark
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.copies import archive_position, create_topic, log_end, wait_until
 from support.kafka_nodes import KafkaNodes

@@ -8,12 +8,13 @@ from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.secret import Secret
 from mirrorlake.security import ClientSecurity, SaslMechanism, SaslSettings, SecurityProtocol
+from mirrorlake.sources.kafka.work import KafkaSourceWork
+from mirrorlake.sources.mark import SourceMark
 
 PARTITIONS_PER_TOPIC = 30
 
@@ -28,6 +29,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
     )
     left = [ProducerHandOff(identity=ProducerIdentity(producer_id=1_000 + n, producer_epoch=3)) for n in range(64)]
     topic_ids = [f"{chance.getrandbits(72):022d}" for _ in range(-(-partitions // PARTITIONS_PER_TOPIC))]
+    sources = [KafkaSourceWork(cluster=east, topic_id=each) for each in topic_ids]
     works = []
     for number in range(partitions):
         topic, partition = divmod(number, PARTITIONS_PER_TOPIC)
@@ -44,9 +46,8 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
         works.append(
             PartitionWork(
                 mirror="all",
-                cluster=east,
+                source_work=sources[topic],
                 source=source,
-                topic_id=topic_ids[topic],
                 end_offset=None,
                 destinations=(PreserveWork(destination="west", cluster=west, settings=settings),),
                 marks=(SourceMark(epoch=4, offset=position, leader_epoch=4),),

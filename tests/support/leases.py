@@ -21,6 +21,7 @@ from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.stores.settings import FilesystemSettings
 from support.copies import Lake
 from support.records import settings_of
@@ -157,9 +158,8 @@ def lease_plan(
         partitions=tuple(
             PartitionWork(
                 mirror="test",
-                cluster=settings_of(source_servers, "east"),
+                source_work=KafkaSourceWork(cluster=settings_of(source_servers, "east"), topic_id=topic_id),
                 source=source,
-                topic_id=topic_id,
                 end_offset=end,
                 destinations=tuple(destinations),
             )

@@ -23,21 +23,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "embedded": {"core"},
     "archive": {"core", "stores", "kafka"},
     "destinations": {"core", "kafka", "stores", "archive"},
-    "mirror": {"core", "kafka", "stores", "config", "archive", "destinations"},
-    "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
-    "topics": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror"},
-    "kinds": {"core", "kafka", "stores", "config", "archive", "destinations", "mirror", "topics"},
+    "sources": {"core", "kafka", "stores", "archive", "destinations"},
+    "mirror": {"core", "kafka", "stores", "config", "archive", "destinations", "sources"},
+    "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror"},
+    "topics": {"core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror"},
+    "kinds": {"core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "topics"},
     "service": {
-        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "kinds"),
+        *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
+        "kinds",
     },
     "verify": {
-        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "kinds"),
-        "service",
+        *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
+        *("kinds", "service"),
     },
     "demo": {"core", "kafka", "archive", "embedded"},
     "cli": {
-        *("core", "kafka", "stores", "config", "archive", "destinations", "mirror", "pipeline", "topics", "service"),
-        *("kinds", "verify", "embedded", "demo"),
+        *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
+        *("service", "kinds", "verify", "embedded", "demo"),
     },
 }
 

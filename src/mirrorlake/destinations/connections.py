@@ -25,6 +25,14 @@ class Cancellable(Protocol):
         ...
 
 
+class Clients(Protocol):
+    """What has a client of every cluster: a worker, or one of its leases."""
+
+    def client(self, settings: ClusterSettings) -> ClusterClient:
+        """Returns the client of a cluster."""
+        ...
+
+
 SharedT = TypeVar("SharedT", bound=Cancellable)
 
 

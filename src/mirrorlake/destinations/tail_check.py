@@ -13,67 +13,24 @@ let stand where the source has no record either: ``docs/decisions/0124-whose-fil
 """
 
 import asyncio
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mirrorlake.destinations.record_clock import times_replaced
 from mirrorlake.destinations.source_bounds import destination_ahead
+from mirrorlake.destinations.source_log import SourceLog
+from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
-from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
+from mirrorlake.errors import DestinationForeignError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
-from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.kafka.control.holes import check_empty
-from mirrorlake.kafka.control.known_offsets import fetch_known
-from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, walk
-from mirrorlake.kafka.records.codec import RecordColumns, decode_batches, record_hashes
+from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME
-from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
-
-TAIL_OFFSETS = 64
-"""How far below the position the comparison begins: more than the five batches in flight of a small producer, so that
-a write that displaced ours shows, and still one read."""
-
-TAIL_BYTES = 1 << 20
-"""What one read asks for; the first batch comes whole, however large."""
 
 REMEDY = (
     "delete and re-create the destination topic to copy it afresh, or mirror to another topic; nothing was appended"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
-    """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
-
-    ``written`` are the batches the records are in.
-    """
-
-    records: RecordColumns
-    unseen: tuple[OffsetRange, ...] = ()
-    written: tuple["Written", ...] = ()
-
-    def is_unseen(self, offset: int) -> bool:
-        """True where a marker, aborted data or a filler lies at ``offset``."""
-        return any(each.start_offset <= offset < each.end_offset for each in self.unseen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """A batch of records: the first of its offsets that was looked at, and how it was written.
-
-    ``producer_id`` is −1 where its writer had none.
-    """
-
-    offset: int
-    producer_id: int
-    is_transactional: bool
-
-    def may_be_ours(self, own: frozenset[int] | None) -> bool:
-        """True where a mirror with these producer ids may have written it; None where they are not known."""
-        return not self.is_transactional and (own is None or (self.producer_id >= 0 and self.producer_id in own))
 
 
 def first_difference(
@@ -122,8 +79,7 @@ class TailCheck:
     """Compares one source partition with its copy.
 
     Args:
-        source_client: of the source cluster.
-        source: the source partition.
+        source_log: the source partition.
         destination_client: of the destination cluster.
         destination: its copy.
         source_is_compacted: the source topic may lose records to the cleaner.
@@ -133,8 +89,7 @@ class TailCheck:
 
     def __init__(
         self,
-        source_client: ClusterClient,
-        source: TopicPartition,
+        source_log: SourceLog,
         destination_client: ClusterClient,
         destination: TopicPartition,
         *,
@@ -142,8 +97,8 @@ class TailCheck:
         destination_is_compacted: bool = False,
         transform: Transform = AS_IT_IS,
     ) -> None:
-        self._source_client = source_client
-        self._source = source
+        self._source_log = source_log
+        self._source = source_log.partition
         self._destination_client = destination_client
         self._destination = destination
         self._source_is_compacted = source_is_compacted
@@ -169,12 +124,11 @@ class TailCheck:
         """
         if position == 0:
             return
-        # The leader's own end: after an election the others may lag for a moment, a truncated log never gets it back.
-        ends = await self._source_client.log_ends([self._source])
-        if isinstance(end := ends[self._source], LogEnd) and end.end_offset < position:
-            raise destination_ahead(self._source, position, end.end_offset)
+        end = await self._source_log.written_end()
+        if end is not None and end < position:
+            raise destination_ahead(self._source, position, end)
         source_start, destination_start = await asyncio.gather(
-            self._source_client.offset_at(self._source, EARLIEST),
+            self._source_log.start(),
             self._destination_client.offset_at(self._destination, EARLIEST),
         )
         start = max(position - TAIL_OFFSETS, destination_start)
@@ -189,7 +143,7 @@ class TailCheck:
             return
         offsets = OffsetRange(start_offset=max(start, source_start), end_offset=position)
         expected, held = await asyncio.gather(
-            read_tail(self._source_client, self._source, offsets, whose="source"),
+            self._source_log.read_tail(offsets),
             read_tail(self._destination_client, self._destination, offsets, whose="destination"),
         )
         difference = first_difference(
@@ -223,67 +177,3 @@ class TailCheck:
             position=position,
             differing_offset=offset,
         )
-
-
-async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str) -> Tail:
-    """Reads a range as a consumer of committed records sees it, as far as the log holds it.
-
-    Raises:
-        BrokerNotReadyError: the log does not show all of it yet.
-        RemoteTierError: its remote tier does not give out what it holds.
-        MirrorlakeError: it could not be read.
-    """
-    parts: list[RecordColumns] = []
-    unseen: list[OffsetRange] = []
-    written: list[Written] = []
-    position = offsets.start_offset
-    while position < offsets.end_offset:
-        frame, answer = await fetch_known(
-            client, partition, position, max_bytes=TAIL_BYTES, isolation_level=READ_COMMITTED
-        )
-        with frame:
-            aborted = AbortedTransactions(answer.aborted)
-            found = list(walk(answer.records))
-            data: list[Batch] = []
-            for batch in found:
-                header = batch.header
-                is_aborted = aborted.is_aborted(batch)
-                if header.last_offset < position:
-                    continue
-                covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
-                if is_aborted or header.is_control:
-                    unseen.append(covered)
-                elif header.record_count:
-                    data.append(batch)
-                    written.append(
-                        Written(
-                            offset=covered.start_offset,
-                            producer_id=header.producer_id,
-                            is_transactional=header.is_transactional,
-                        )
-                    )
-            parts.append(decode_batches(data, start_offset=position, end_offset=offsets.end_offset))
-            if not found or found[-1].header.next_offset <= position:
-                readable = check_is_readable(partition, offsets.end_offset, answer)
-                await check_empty(client, partition, position, readable_end=readable, whose=whose)
-                break
-            position = found[-1].header.next_offset
-    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen), written=tuple(written))
-
-
-def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:
-    """Returns the end of what a log shows: a follower may lag, or a transaction be open.
-
-    Raises:
-        BrokerNotReadyError: it does not show all below ``end_offset`` (exclusive) yet.
-    """
-    readable = answer.last_stable_offset
-    if 0 <= readable < end_offset:
-        raise BrokerNotReadyError(
-            f"{partition} shows records up to offset {readable} only, and those up to {end_offset} must be compared "
-            "before anything is appended",
-            hint="its replicas lag behind, or a transaction stands open; it is tried again",
-            position=end_offset,
-            readable_offset=readable,
-        )
-    return max(readable, end_offset)

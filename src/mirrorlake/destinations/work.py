@@ -13,8 +13,7 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import LeaseConnections
 from mirrorlake.destinations.interface import PartitionSink, ProducerHandOff
-from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.offsets import TopicPartition
 
 
@@ -62,17 +61,11 @@ class SinkContext:
     ``has_room`` or ``failure`` changed.
     """
 
-    source_cluster: ClusterSettings
-    source: TopicPartition
+    source_log: SourceLog
     connections: LeaseConnections
     clock: Clock
     may_begin: Callable[[], bool]
     changed: Callable[[], None]
-
-    @property
-    def source_client(self) -> ClusterClient:
-        """The worker's client of the source cluster."""
-        return self.connections.client(self.source_cluster)
 
 
 class DestinationWork(ABC):

@@ -104,8 +104,7 @@ class ArchiveKind(Kind):
             assert isinstance(archived, ArchivedPartition)
             tail = (await asyncio.to_thread(archived.find_end)).tail
             check = ArchivedTailCheck(
-                clients.client(row.target.source_cluster),
-                row.target.source,
+                row.target.source_work.log(row.target.source, clients),
                 archived,
                 source_is_compacted=row.target.source_is_compacted,
                 in_thread=asyncio.to_thread,

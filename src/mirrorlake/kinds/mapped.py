@@ -81,7 +81,7 @@ class MapKind(Kind):
             assert row.mapped is not None
             assert row.mapped.progress is not None
             check = MappedTailCheck(
-                clients.client(target.source_cluster),
+                target.source_work.log(target.source, clients),
                 clients.client(target.destination_cluster),
                 source_is_compacted=target.source_is_compacted,
             )

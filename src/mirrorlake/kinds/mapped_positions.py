@@ -75,7 +75,7 @@ async def _position(
     progress = known.get(ProgressKey(destination_topic=target.destination_topic, source=target.source))
     try:
         if progress is None:
-            start = await find_start(clients.client(target.source_cluster), target.source, target.map_start)
+            start = await find_start(target.source_work.log(target.source, clients), target.map_start)
             partition = target.destination_partition.partition
             return Position(offset=start, mapped=MappedPosition(start_offset=start, destination_partition=partition))
         check_progress(

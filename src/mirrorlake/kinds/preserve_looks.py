@@ -54,7 +54,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
                         former=tuple(described.get(name) for name in former),
                         state=ends[settings.destination],
                     ),
-                    source_client=clients.client(row.target.source_cluster),
+                    source_log=row.target.source_work.log(row.target.source, clients),
                     destination_client=client,
                     asks_whether_new=(row.source_start or 0) > (row.position or 0),
                 )

@@ -14,8 +14,8 @@ from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.mirror.encoder_turn import Encoder
 from mirrorlake.mirror.lease_time import LOOK_AGAIN_SECONDS, LeaseTime
 from mirrorlake.mirror.partition_job import PartitionJob, gone
-from mirrorlake.mirror.source_readers import SourceReaders
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
+from mirrorlake.sources.source import SourceContext
 
 LIVE_END_SECONDS = 0.5
 """After the live time: answers that are outstanding then are unknown, whatever archives the lease goes on with."""
@@ -47,12 +47,11 @@ class LeaseWork:
         self.encoder = Encoder(self.time)
         self._connections = connections
         self._clock = clock
-        self._readers = SourceReaders(plan.partitions, connections, clock, self.time)
+        self._sources = SourceContext(connections=connections, clock=clock, time=self.time)
         self._jobs = [
             PartitionJob(
                 work,
-                connections=connections,
-                readers=self._readers,
+                source=work.source_work.open(work.source, self._sources),
                 time=self.time,
                 encoder=self.encoder,
                 make_sink=self.make_sink,
@@ -66,8 +65,8 @@ class LeaseWork:
         if tasks:
             late = await self._until_live_end(tasks)
             await self._await_archives({task: job for task, job in tasks.items() if task in late})
-        await self._readers.stop()
-        await gone([*tasks, *self._readers.tasks])
+        await self._sources.stop()
+        await gone(tasks)
         rows = [row for job in self._jobs for row in job.rows()]
         await self._connections.end_lease()
         return rows
@@ -96,7 +95,7 @@ class LeaseWork:
     def _end_live(self, now: float) -> None:
         self.time.end_live(now)
         self.encoder.end_waiting()
-        self._readers.end_live()
+        self._sources.end_live()
 
     async def _await_archives(self, late: "Mapping[asyncio.Task[None], PartitionJob]") -> None:
         """Waits for archives that get on, at most until the hard end; everything else is cancelled now.
@@ -121,8 +120,7 @@ class LeaseWork:
     ) -> PartitionSink:
         """Builds the sink of one destination, not opened; ``changed`` is called when it has room again, or failed."""
         context = SinkContext(
-            source_cluster=work.cluster,
-            source=work.source,
+            source_log=work.source_work.log(work.source, self._connections),
             connections=self._connections,
             clock=self._clock,
             may_begin=self.time.may_begin,

@@ -15,8 +15,8 @@ from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
 from mirrorlake.errors import LeaseLateError
 from mirrorlake.kafka.records.scratch import allow
+from mirrorlake.kafka.wire.fetch import FETCH_BYTES_MAX
 from mirrorlake.mirror.lease import LeaseWork
-from mirrorlake.mirror.reader import FETCH_BYTES_MAX
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 

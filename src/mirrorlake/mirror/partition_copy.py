@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from mirrorlake.destinations.interface import ENDLESS, Delivery, PartitionSink
 from mirrorlake.errors import (
@@ -11,76 +11,58 @@ from mirrorlake.errors import (
     OutcomeUnknownError,
     SourceTruncatedError,
 )
-from mirrorlake.kafka.control.holes import TailHole
-from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
-from mirrorlake.mirror.leader_epoch_check import UNKNOWN_EPOCH
 from mirrorlake.mirror.policy import Decision, within_lease
-from mirrorlake.mirror.reader import PinnedAnswer
-from mirrorlake.mirror.source_answer import check_answer, classified, placed
-from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.source import PartitionReader
 
-OFFSET_OUT_OF_RANGE = 1
 CLAIM_AGAIN_SECONDS = 0.02
 
 
 class PartitionCopy:
-    """The reader's view of one partition, and the task that hands its deliveries to the sinks in order.
+    """What a reader of one partition delivers to, and the task that hands its deliveries to the sinks in order.
 
     Args:
         source: the source partition.
+        reader: of the partition, not begun yet; `begin` begins it.
         sinks: opened, all at the same ``next_offset``.
         end_offset: where to stop (exclusive), or None.
-        topic_id: the id the source topic must have, empty for any.
-        leader_epoch: in which the source's leader must lead, −1 for any.
-        changed: called when the reader may want to look again.
-        explain_out_of_range: asks the source for its ends and returns what is wrong with a position.
-        why_no_hole: asks the source why empty answers say nothing of these offsets; None where they prove a hole.
         turn: the encoder, held; given back when no sink needs it any more.
     """
 
     def __init__(
         self,
         source: TopicPartition,
+        reader: PartitionReader,
         sinks: Sequence[PartitionSink],
         *,
         end_offset: int | None,
-        changed: Callable[[], None],
-        explain_out_of_range: Callable[[int], Awaitable[MirrorlakeError]],
-        why_no_hole: Callable[[OffsetRange], Awaitable[MirrorlakeError | None]],
-        topic_id: str = "",
-        leader_epoch: int = UNKNOWN_EPOCH,
         turn: EncoderTurn | None = None,
     ) -> None:
         self.source = source
-        self.topic_id = topic_id
-        self.leader_epoch = leader_epoch
-        self.epoch_read = UNKNOWN_EPOCH  # the latest of all that was delivered
-        self.source_start: int | None = None
-        self.source_end: int | None = None
+        self.reader = reader
         self._errors: dict[int, MirrorlakeError] = {}
         self.steps = 0  # deliveries handed over
         self._sinks = list(sinks)
         self._end_offset = ENDLESS if end_offset is None else end_offset
-        self._reader_changed = changed
-        self._inbox: deque[tuple[Delivery, PinnedAnswer]] = deque()
+        self._inbox: deque[Delivery] = deque()
         self._next_offset = sinks[0].next_offset
-        self._asked_offset = -1
-        self._hole = TailHole()
         self._is_busy = False
         self._is_handing_over = False
         self._is_settling = False
         self._turn = turn
         self._is_out_of_range = False
         self._unreadable: MirrorlakeError | None = None
-        self._explain_out_of_range = explain_out_of_range
-        self._why_no_hole = why_no_hole
         self._wake = asyncio.Event()
+
+    def begin(self) -> None:
+        """Has the reader begin."""
+        self.reader.begin(self)
 
     @property
     def errors(self) -> dict[int, MirrorlakeError]:
         """What ended a sink, by its id; and what those that are left wait for, if the source shows them nothing."""
-        refusal = self._hole.refusal
+        refusal = self.reader.refusal
         waiting = [] if refusal is None else [id(sink) for sink in self._sinks if not sink.is_done]
         return {**{each: refusal for each in waiting if refusal is not None}, **self._errors}
 
@@ -111,13 +93,12 @@ class PartitionCopy:
     # --- the reader's side --------------------------------------------------------------------------------
 
     @property
-    def fetch_offset(self) -> int:
-        """The offset to ask for next."""
-        self._asked_offset = self._next_offset
-        return self._next_offset
+    def end_offset(self) -> int:
+        """Where reading ends (exclusive)."""
+        return self._end_offset
 
     @property
-    def wants_fetch(self) -> bool:
+    def wants_more(self) -> bool:
         """True where every sink has room and nothing waits to be handed over."""
         return (
             bool(self._sinks)
@@ -129,7 +110,7 @@ class PartitionCopy:
         )
 
     def _wanted_end(self) -> int:
-        """What lies further is no sink's: at the log's end such a fetch would hold up what comes behind it."""
+        """What lies further is no sink's: at a log's end such a read would hold up what comes behind it."""
         return max([sink.wanted_end for sink in self._sinks], default=ENDLESS)
 
     @property
@@ -139,37 +120,34 @@ class PartitionCopy:
             return False  # what was not published is read again
         return self._next_offset >= self._end_offset or not self._active()
 
-    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
-        """Turns an answer into a delivery; answers to an offset no longer wanted are dropped."""
-        if self._asked_offset != self._next_offset:
-            return
-        if answer.error_code == OFFSET_OUT_OF_RANGE:
-            self._is_out_of_range = True
-            self._wake.set()
-            return
-        try:
-            check_answer(answer, self.source, position=self._next_offset, topic_id=self.topic_id)
-            delivery = self._delivery(answer, frame, tail_end=self._tail_end(answer, is_quiet=is_quiet))
-        except MirrorlakeError as error:
-            self._unreadable = error
-            self._wake.set()
-            return
-        self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
-        if delivery.covered:
-            self.epoch_read = max(self.epoch_read, *(item.batch.header.leader_epoch for item in delivery.batches), -1)
-            frame.pin()
-            self._next_offset = delivery.covered.end_offset
-            self._inbox.append((delivery, frame))
-            self._wake.set()
+    def take(self, delivery: Delivery) -> None:
+        """Takes a delivery that begins at the position, with its pin."""
+        self._next_offset = delivery.covered.end_offset
+        self._inbox.append(delivery)
+        self._wake.set()
 
-    def fetch_failed(self, error: MirrorlakeError) -> None:
+    def cannot_read_on(self, error: MirrorlakeError) -> None:
+        """What comes next cannot be read; what was read before is made safe before the sinks end with this error."""
+        self._unreadable = error
+        self._wake.set()
+
+    def source_failed(self, error: MirrorlakeError) -> None:
         """The source could not be read: every sink ends with this error."""
         self._fail_all(error)
+
+    def out_of_range(self) -> None:
+        """The source refused the position: why is asked by the partition's own task."""
+        self._is_out_of_range = True
+        self._wake.set()
+
+    def look_again(self) -> None:
+        """The reader has a question, which the partition's own task asks."""
+        self._wake.set()
 
     def sink_changed(self) -> None:
         """A sink has room again, or failed."""
         self._wake.set()
-        self._reader_changed()
+        self.reader.changed()
 
     # --- the partition's own task -------------------------------------------------------------------------
 
@@ -214,10 +192,10 @@ class PartitionCopy:
                     await self._hand_over_next()
                 finally:
                     self._is_busy = False
-                self._reader_changed()
+                self.reader.changed()
             if self._is_out_of_range:
                 await self._settle_out_of_range()
-            await self._look_into_hole()
+            await self._let_reader_ask()
             await self._look_after_failures()
             if self._unreadable is not None and not self._inbox:
                 # What was read before is right where it is, and is made safe before the partition stops.
@@ -232,16 +210,14 @@ class PartitionCopy:
                     await self._wake.wait()
 
     def _has_to_look(self) -> bool:
-        if self._is_out_of_range or self._unreadable is not None or self._hole.question is not None:
+        if self._is_out_of_range or self._unreadable is not None or self.reader.has_question:
             return True
         return any(sink.failure for sink in self._sinks)
 
-    async def _look_into_hole(self) -> None:
-        """Asks once about what came back empty; the next answer, empty again, is believed or not by what is said."""
-        question = self._hole.question
-        if question is not None and not self._inbox:
-            self._hole.answered(question, await self._why_no_hole(question))
-            self._reader_changed()
+    async def _let_reader_ask(self) -> None:
+        if self.reader.has_question and not self._inbox:
+            await self.reader.ask()
+            self.reader.changed()
 
     async def drain(self) -> None:
         """Hands over what was fetched, then waits until every sink has made it safe."""
@@ -267,15 +243,16 @@ class PartitionCopy:
     def drop(self) -> None:
         """Forgets what was fetched and not handed over."""
         while self._inbox:
-            self._inbox.popleft()[1].unpin()
+            self._inbox.popleft().frame.unpin()
 
     def _active(self) -> bool:
         return any(not sink.is_done for sink in self._sinks)
 
     async def _hand_over_next(self) -> None:
         """Hands the oldest delivery over; the pin goes after the views, or its buffer would never be used again."""
-        delivery, frame = self._inbox.popleft()
-        self._reader_changed()  # one delivery ahead may be fetched while this one is taken
+        delivery = self._inbox.popleft()
+        frame = delivery.frame
+        self.reader.changed()  # one delivery ahead may be fetched while this one is taken
         self._is_handing_over = True
         try:
             await self._hand_over(delivery)
@@ -317,7 +294,7 @@ class PartitionCopy:
 
     async def _settle_out_of_range(self) -> None:
         """The source refused the offset: begin at its log start where every sink can, else end with the reason."""
-        error = await self._explain_out_of_range(self._next_offset)
+        error = await self.reader.explain_out_of_range(self._next_offset)
         log_start = error.facts.get("log_start") if isinstance(error, SourceTruncatedError) else None
         if isinstance(log_start, int):
             for sink in list(self._sinks):
@@ -329,7 +306,7 @@ class PartitionCopy:
             if self._sinks:
                 self._next_offset = log_start
                 self._is_out_of_range = False
-                self._reader_changed()
+                self.reader.changed()
         else:
             self._fail_all(error)
 
@@ -343,8 +320,7 @@ class PartitionCopy:
                     self._end(sink, failure)
                     break
                 self.drop()
-                # An answer still on its way belongs to the old position: taken, it would be delivered to the new one.
-                self._asked_offset = -1
+                self.reader.restart()
                 try:
                     await asyncio.sleep(CLAIM_AGAIN_SECONDS * sink.progress.claims)
                     await sink.open()
@@ -352,41 +328,19 @@ class PartitionCopy:
                     self._end(sink, error)
                     break
                 self._next_offset = sink.next_offset
-                self._reader_changed()
+                self.reader.changed()
 
     def _end(self, sink: PartitionSink, error: MirrorlakeError) -> None:
         if sink not in self._sinks:
             return  # the source failed while the sink was waited for: that came first
-        self._errors[id(sink)] = placed(error, self.source)
+        self._errors[id(sink)] = self.reader.placed(error)
         self._sinks.remove(sink)
         sink.abandon()
         if not self._sinks:
             self.drop()
         self._wake.set()
-        self._reader_changed()
+        self.reader.changed()
 
     def _fail_all(self, error: MirrorlakeError) -> None:
         for sink in list(self._sinks):
             self._end(sink, error)
-
-    def _tail_end(self, answer: FetchedPartition, *, is_quiet: bool) -> int:
-        """Returns where a tail without a batch ends; the asked offset where there is none, or it is not proven."""
-        if len(answer.records):
-            self._hole.saw_batches()
-        elif is_quiet:
-            end = self._hole.saw_nothing(self._next_offset, answer.last_stable_offset)
-            if self._hole.question is not None:
-                self._wake.set()
-            return min(end, self._end_offset)
-        return self._next_offset
-
-    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, tail_end: int) -> Delivery:
-        batches, position = classified(answer, tail_end, end_offset=self._end_offset)
-        return Delivery(
-            covered=OffsetRange(start_offset=self._next_offset, end_offset=max(position, self._next_offset)),
-            batches=batches,
-            frame=frame,
-            log_start_offset=answer.log_start_offset,
-            end_offset=answer.last_stable_offset,
-            leader_epoch=self.leader_epoch,
-        )

@@ -6,22 +6,15 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mirrorlake.destinations.connections import LeaseConnections
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
-from mirrorlake.kafka.control.cluster import EARLIEST, LATEST
-from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.kafka.control.holes import why_no_hole
-from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
-from mirrorlake.mirror.leader_epoch_check import SourceMark, divergence, read_on
 from mirrorlake.mirror.lease_time import LeaseTime
 from mirrorlake.mirror.partition_copy import PartitionCopy
-from mirrorlake.mirror.source_readers import SourceReaders
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.sources.mark import SourceMark
+from mirrorlake.sources.source import SourcePartition
 
 OPEN_TOGETHER_SECONDS = 1.0
 """So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
@@ -37,8 +30,7 @@ class PartitionJob:
 
     Args:
         work: what to copy, and where to.
-        connections: of the lease.
-        readers: of the lease's sources.
+        source: the partition, open for the lease.
         time: when the lease's parts end.
         encoder: of the task.
         make_sink: builds the sinks.
@@ -48,15 +40,13 @@ class PartitionJob:
         self,
         work: PartitionWork,
         *,
-        connections: LeaseConnections,
-        readers: SourceReaders,
+        source: SourcePartition,
         time: LeaseTime,
         encoder: Encoder,
         make_sink: MakeSink,
     ) -> None:
         self._work = work
-        self._connections = connections
-        self._readers = readers
+        self._source = source
         self._time = time
         self._encoder = encoder
         self._make_sink = make_sink
@@ -66,7 +56,6 @@ class PartitionJob:
         self._opened: set[int] = set()
         self._served: set[int] = set()  # to the end: what another one is waited for says nothing of these
         self._copy_of: dict[int, PartitionCopy] = {}
-        self._epoch_ends: dict[int, LogEnd] = {}
         self._is_asking_source = False
 
     @property
@@ -123,7 +112,7 @@ class PartitionJob:
             )
         if not self._copies:
             return RequestTimeoutError(
-                f"cluster {self._work.cluster.name} did not answer for source {self._work.source} within the lease"
+                f"{self._work.source_work.label} did not answer for source {self._work.source} within the lease"
             )
         return OutcomeUnknownError(
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
@@ -133,7 +122,7 @@ class PartitionJob:
     async def _run(self) -> None:
         self._slots = [(d, self._make_sink(self._work, d, self.sink_changed)) for d in self._work.destinations]
         self._is_asking_source = True
-        await self._look_at_epochs()
+        await self._look_at_marks()
         self._is_asking_source = False
         opening = {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
         try:
@@ -171,47 +160,24 @@ class PartitionJob:
             finally:
                 turn.give_back()
 
-    async def _explain_out_of_range(self, position: int) -> MirrorlakeError:
-        client = self._connections.client(self._work.cluster)
-        source = self._work.source
-        try:
-            log_starts = await client.list_offsets([source], timestamp=EARLIEST)
-            # Not the last stable offset, which lags behind for a moment after an election.
-            log_ends = await client.list_offsets([source], timestamp=LATEST, isolation_level=READ_UNCOMMITTED)
-        except MirrorlakeError as error:
-            return error
-        return explain_out_of_range(source, position, log_starts[source], log_ends[source])
-
-    async def _why_no_hole(self, offsets: OffsetRange) -> MirrorlakeError | None:
-        return await why_no_hole(self._connections.client(self._work.cluster), self._work.source, offsets)
-
-    async def _look_at_epochs(self) -> None:
-        """Asks where the epochs of the marks end at the source, if another leader leads it than when they were made.
+    async def _look_at_marks(self) -> None:
+        """Asks the source what the marks of earlier leases are worth.
 
         Raises:
             MirrorlakeError: the source could not be asked; nothing is copied then.
         """
-        if not any(self._work.marks):
-            return
-        leader_epoch = (await self._readers.leader_of(self._work)).leader_epoch
-        client = self._connections.client(self._work.cluster)
-        for epoch in sorted({mark.epoch for mark in self._work.marks if mark and mark.leader_epoch != leader_epoch}):
-            end = (await client.epoch_ends({self._work.source: epoch}))[self._work.source]
-            if isinstance(end, MirrorlakeError):
-                raise end
-            self._epoch_ends[epoch] = end
+        if marks := [mark for mark in self._work.marks if mark]:
+            await self._source.look_at_marks(marks)
 
     def _mark_of(self, sink: PartitionSink) -> SourceMark | None:
         index = next(n for n, (_, each) in enumerate(self._slots) if each is sink)
         return self._work.marks[index] if index < len(self._work.marks) else None
 
     def _divergence(self, sink: PartitionSink, position: int) -> MirrorlakeError | None:
-        mark = self._mark_of(sink)
-        if mark is None or mark.epoch not in self._epoch_ends:
+        if (mark := self._mark_of(sink)) is None:
             return None
         destination = next(d.destination for d, each in self._slots if each is sink)
-        end = self._epoch_ends[mark.epoch]
-        return divergence(self._work.source, mark, end, position, destination=destination)
+        return self._source.divergence(mark, position, destination=destination)
 
     async def _open(self, sink: PartitionSink) -> None:
         try:
@@ -230,7 +196,7 @@ class PartitionJob:
     async def _recreation(self) -> MirrorlakeError | None:
         """Returns that the source topic was recreated, if it was: a copy of the one before differs from it."""
         try:
-            await self._readers.leader_of(self._work)
+            await self._source.find()
         except TopicRecreatedError as error:
             return error
         except MirrorlakeError:
@@ -238,22 +204,18 @@ class PartitionJob:
         return None
 
     async def _copy(self, sinks: list[PartitionSink], *, is_live: bool, turn: EncoderTurn | None = None) -> None:
-        reader, leader_epoch = await self._readers.reader_for(self._work, is_live=is_live)
+        reader = await self._source.reader(is_live=is_live)
         copy = PartitionCopy(
             self._work.source,
+            reader,
             sinks,
             # An archive ends by its own orders, or where a rival's claim says, which may be further.
             end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
-            changed=reader.changed,
-            explain_out_of_range=self._explain_out_of_range,
-            why_no_hole=self._why_no_hole,
-            topic_id=self._work.topic_id,
-            leader_epoch=leader_epoch,
             turn=turn,
         )
         self._copies.append(copy)
         self._copy_of.update({id(sink): copy for sink in sinks})
-        reader.add(copy)
+        copy.begin()
         running = asyncio.create_task(copy.run())
         over = asyncio.create_task(reader.over.wait())
         try:
@@ -277,8 +239,8 @@ class PartitionJob:
 
     def rows(self) -> Iterable[LeaseRow]:
         """Yields one row per destination; call when ``run`` is over."""
-        start = next((c.source_start for c in self._copies if c.source_start is not None), None)
-        end = next((c.source_end for c in self._copies if c.source_end is not None), None)
+        start = next((c.reader.source_start for c in self._copies if c.reader.source_start is not None), None)
+        end = next((c.reader.source_end for c in self._copies if c.reader.source_end is not None), None)
         for destination, sink in self._slots:
             progress = sink.progress
             yield LeaseRow(
@@ -307,7 +269,7 @@ class PartitionJob:
         before, copy = self._mark_of(sink), self._copy_of.get(id(sink))
         if copy is None:
             return before
-        return read_on(before, epoch=copy.epoch_read, offset=copy.next_offset, leader_epoch=copy.leader_epoch)
+        return copy.reader.mark_after(before, next_offset=copy.next_offset)
 
 
 def _together(sinks: Iterable[PartitionSink], encoder: Encoder) -> list[list[PartitionSink]]:

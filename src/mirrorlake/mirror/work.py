@@ -7,25 +7,24 @@ from mirrorlake.destinations.interface import Flush, ProducerHandOff
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.mark import SourceMark
+from mirrorlake.sources.source import SourceWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWork:
     """One source partition in one lease, with every destination that has something to do.
 
-    ``end_offset`` (exclusive) is where a bounded run stops; None means live, until the lease ends. ``topic_id`` is
-    the id the source topic must have; empty where the source knows none. ``marks`` say, for each destination, how far
-    the source was read for it before; None or missing where that is not known.
+    ``source_work`` says where its topic is read. ``end_offset`` (exclusive) is where a bounded run stops; None means
+    live, until the lease ends. ``marks`` say, for each destination, how far the source was read for it before; None or
+    missing where that is not known.
     """
 
     mirror: str
-    cluster: ClusterSettings
+    source_work: SourceWork
     source: TopicPartition
-    topic_id: str
     end_offset: int | None
     destinations: tuple[DestinationWork, ...]
     marks: tuple[SourceMark | None, ...] = ()

@@ -13,6 +13,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.choosing import Chosen
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 
 HARD_END_SECONDS = 0.5
 """After a lease's live time: what is outstanding then is unknown."""
@@ -129,9 +130,8 @@ def plan_of(
         partitions=tuple(
             PartitionWork(
                 mirror=mirror,
-                cluster=source_clusters[mirror],
+                source_work=KafkaSourceWork(cluster=source_clusters[mirror], topic_id=group[0][0].topic_id),
                 source=source,
-                topic_id=group[0][0].topic_id,
                 end_offset=group[0][0].once_end,
                 destinations=tuple(state.work.with_orders(orders(state, due)) for state, due in group),
                 marks=tuple(state.source_mark for state, _ in group),

@@ -18,11 +18,11 @@ from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import ClaimAheadError, MirrorlakeError
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.flush_clock import FlushClock
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.end_history import EndHistory
+from mirrorlake.sources.mark import SourceMark
 
 AHEAD_SECONDS = 10.0
 """Elections may show an older end for a moment; nothing but a truncated or re-created source shows it for longer."""

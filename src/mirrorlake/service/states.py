@@ -18,9 +18,9 @@ from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sid
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.archive_ends import archived_partition, check_end
 from mirrorlake.kinds.registry import kind_of
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.sources.mark import SourceMark
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 from mirrorlake.topics.targets import Target

@@ -23,6 +23,8 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.offsets import StartKind, TopicPartition
+from mirrorlake.sources.kafka.work import KafkaSourceWork
+from mirrorlake.sources.source import SourceWork
 
 SHARDS_PER_MIRROR = 16
 """Writer identities per mirror with equal offsets; mapped ones have their own number, see ``shard_count``.
@@ -115,6 +117,11 @@ class Target:
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
+
+    @property
+    def source_work(self) -> SourceWork:
+        """Where the source partition's topic is read."""
+        return KafkaSourceWork(cluster=self.source_cluster, topic_id=self.topic_id)
 
     @property
     def is_begun(self) -> bool:

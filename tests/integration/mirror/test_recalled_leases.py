@@ -20,6 +20,7 @@ from mirrorlake.offsets import TopicPartition
 from support.copies import assert_equal_in_kafka, create_topic
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import in_batches, produce, simple_records
+from support.sources import read_from, source_cluster
 
 pytestmark = pytest.mark.kafka
 
@@ -57,7 +58,7 @@ def recall_file(tmp_path: Path) -> Iterator[Path]:
 
 def patient(work: PartitionWork) -> PartitionWork:
     """The same from a source that holds its answers back for a minute."""
-    return replace(work, cluster=replace(work.cluster, fetch_bytes_min=1 << 30, fetch_wait_seconds_max=60.0))
+    return read_from(work, replace(source_cluster(work), fetch_bytes_min=1 << 30, fetch_wait_seconds_max=60.0))
 
 
 def ended_early(plan: LeasePlan) -> dict[tuple[int, str], LeaseRow]:

@@ -12,6 +12,7 @@ from support.leases import kafka_work, lease_plan, run_lease
 from support.load import Load
 from support.records import CODECS, build_batch, consume, every_kind, produce
 from support.secured_kafka import REAUTHENTICATE_MS, SecuredKafka
+from support.sources import read_from
 from support.topics import make_topic
 
 
@@ -27,7 +28,7 @@ def secured_plan(
     work = kafka_work(destination.bootstrap_servers[0], partition, topic=f"{topic}-copy", mirror=topic)
     works = [(partition, [replace(work, cluster=destination)])]
     plan = lease_plan(source.bootstrap_servers[0], works, end=end, seconds=seconds)
-    return replace(plan, partitions=(replace(plan.partitions[0], cluster=source),))
+    return replace(plan, partitions=(read_from(plan.partitions[0], source),))
 
 
 def test_a_lease_from_tls_to_sasl_over_tls_copies_record_by_record(

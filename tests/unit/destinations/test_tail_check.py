@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mirrorlake.destinations.tail_check import Tail, first_difference
+from mirrorlake.destinations.tail import Tail
+from mirrorlake.destinations.tail_check import first_difference
 from mirrorlake.kafka.records.codec import HEADERS_TYPE, RecordColumns
 from mirrorlake.offsets import OffsetRange
 

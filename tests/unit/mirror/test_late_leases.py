@@ -11,10 +11,10 @@ from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import LeaseLateError
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.mark import SourceMark
 from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work
 
 SOURCE = TopicPartition("orders", 3)

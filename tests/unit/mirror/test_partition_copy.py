@@ -2,14 +2,14 @@
 
 import asyncio
 import struct
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
-from mirrorlake.destinations.interface import ENDLESS, Delivery, Flush, Progress
+from mirrorlake.destinations.interface import ENDLESS, Delivery, Flush, PartitionSink, Progress
 from mirrorlake.errors import (
     BrokerUnreachableError,
     CorruptBatchError,
@@ -22,8 +22,9 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.partition_copy import PartitionCopy
-from mirrorlake.mirror.reader import PinnedAnswer
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.sources.kafka.broker_reader import PinnedAnswer, ReadPartition
+from mirrorlake.sources.kafka.partition_reader import KafkaPartitionReader
 from support.records import build_batch, simple_records
 from unit.kafka.records.old_messages import GZIP, Message, message, wrapper
 
@@ -93,20 +94,48 @@ async def the_cleaner_did_it(offsets: OffsetRange) -> MirrorlakeError | None:
     return None
 
 
+class Broker:
+    """A connection that nobody reads from: the test gives the answers."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    def add(self, partition: ReadPartition) -> None: ...
+
+    def changed(self) -> None: ...
+
+
+def reader_of(why_no_hole: Callable[[OffsetRange], Awaitable[MirrorlakeError | None]]) -> KafkaPartitionReader:
+    """A reader that the test answers."""
+    return KafkaPartitionReader(SOURCE, Broker(), explain_out_of_range=never_out_of_range, why_no_hole=why_no_hole)
+
+
+def copying(
+    reader: KafkaPartitionReader,
+    sinks: Sequence[PartitionSink],
+    *,
+    end_offset: int | None,
+    turn: EncoderTurn | None = None,
+) -> PartitionCopy:
+    """A copy whose reader has begun."""
+    copy = PartitionCopy(SOURCE, reader, sinks, end_offset=end_offset, turn=turn)
+    copy.begin()
+    return copy
+
+
+def read(copy: PartitionCopy) -> KafkaPartitionReader:
+    """The reader of a copy, to be asked and answered as a broker's connection does."""
+    assert isinstance(copy.reader, KafkaPartitionReader)
+    return copy.reader
+
+
 def copy_to(sink: RacingSink, *, refusal: MirrorlakeError | None = None) -> PartitionCopy:
     """A copy that is told ``refusal`` where it asks what empty answers mean; without one, that they are a hole."""
 
     async def why_no_hole(offsets: OffsetRange) -> MirrorlakeError | None:
         return refusal
 
-    return PartitionCopy(
-        SOURCE,
-        [sink],
-        end_offset=None,
-        changed=lambda: None,
-        explain_out_of_range=never_out_of_range,
-        why_no_hole=why_no_hole,
-    )
+    return copying(reader_of(why_no_hole), [sink], end_offset=None)
 
 
 def ten_records() -> FetchedPartition:
@@ -132,16 +161,13 @@ def test_a_message_set_of_an_old_format_is_delivered_though_its_own_offset_is_pa
     async def body() -> None:
         sink = RacingSink()
         sink.failure = None
-        copy = PartitionCopy(
-            SOURCE,
+        copy = copying(
+            reader_of(the_cleaner_did_it),
             [sink],
             end_offset=4,
-            changed=lambda: None,
-            explain_out_of_range=never_out_of_range,
-            why_no_hole=the_cleaner_did_it,
         )
-        assert copy.fetch_offset == 0
-        copy.fetched(answer, PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
+        assert read(copy).fetch_offset == 0
+        read(copy).fetched(answer, PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
         await copy.run()
         assert sink.delivered == [0]
         assert copy.is_over
@@ -153,18 +179,18 @@ def test_an_answer_that_comes_while_a_sink_claims_again_is_dropped() -> None:
     async def body() -> None:
         sink, frame = RacingSink(), Frame()
         copy = copy_to(sink)
-        assert copy.fetch_offset == 0
+        assert read(copy).fetch_offset == 0
         running = asyncio.create_task(copy.run())
         await sink.opening.wait()
         answer = PinnedAnswer(frame)  # type: ignore[arg-type]
-        copy.fetched(ten_records(), answer, is_quiet=False)
+        read(copy).fetched(ten_records(), answer, is_quiet=False)
         answer.unpin()
         sink.may_open.set()
         for _ in range(5):
             await asyncio.sleep(0)
         assert sink.delivered == []
         assert frame.releases == 1
-        assert copy.fetch_offset == 20
+        assert read(copy).fetch_offset == 20
         running.cancel()
 
     asyncio.run(body())
@@ -177,7 +203,7 @@ def test_a_source_and_a_destination_that_fail_at_the_same_time_end_the_sink_once
         running = asyncio.create_task(copy.run())
         await sink.opening.wait()
         lost = BrokerUnreachableError("the source is gone")
-        copy.fetch_failed(lost)
+        read(copy).fetch_failed(lost)
         sink.may_open.set()
         await running
         assert [error.message for error in copy.errors.values()] == [lost.message]
@@ -212,8 +238,8 @@ def deliveries_of(
         copy = copy_to(sink, refusal=refusal)
         running = asyncio.create_task(copy.run())
         for answer, is_quiet in answers:
-            assert copy.fetch_offset == 0
-            copy.fetched(answer, PinnedAnswer(Frame()), is_quiet=is_quiet)  # type: ignore[arg-type]
+            assert read(copy).fetch_offset == 0
+            read(copy).fetched(answer, PinnedAnswer(Frame()), is_quiet=is_quiet)  # type: ignore[arg-type]
             for _ in range(5):
                 await asyncio.sleep(0)
         running.cancel()
@@ -320,10 +346,10 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 async def hand_over_ten(copy: PartitionCopy, sink: FilingSink) -> None:
     """The source's answer comes, and what was made of it is on its way."""
     before = sink.on_its_way
-    assert (copy.wants_fetch, copy.fetch_offset) == (True, 0)
-    copy.fetched(ten_records(), PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
+    assert (read(copy).wants_fetch, read(copy).fetch_offset) == (True, 0)
+    read(copy).fetched(ten_records(), PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
     while sink.on_its_way is before:
-        assert not copy.wants_fetch, "what lies past the end of what is due is nobody's"
+        assert not read(copy).wants_fetch, "what lies past the end of what is due is nobody's"
         await asyncio.sleep(0.001)
     while not sink.is_done:
         await asyncio.sleep(0.001)
@@ -336,13 +362,10 @@ def test_the_encoder_is_given_back_while_a_file_is_on_its_way_and_taken_again_wh
     async def body() -> None:
         sink = FilingSink(executor, *[PositionMovedError("another writer was faster")] * lost_races)
         turns = Turns()
-        copy = PartitionCopy(
-            SOURCE,
+        copy = copying(
+            reader_of(the_cleaner_did_it),
             [sink],
             end_offset=None,
-            changed=lambda: None,
-            explain_out_of_range=never_out_of_range,
-            why_no_hole=the_cleaner_did_it,
             turn=turns.turn,
         )
         await turns.turn.take()
@@ -354,7 +377,7 @@ def test_the_encoder_is_given_back_while_a_file_is_on_its_way_and_taken_again_wh
             assert turns.story == ["taken", "given back"] * (number + 1)
             assert (copy.is_over, copy.has_archive) == (False, True)
             sink.publish()
-            while number < lost_races and not copy.wants_fetch:
+            while number < lost_races and not read(copy).wants_fetch:
                 await asyncio.sleep(0.001)
         await asyncio.wait_for(running, 10)
         assert (copy.is_over, copy.errors, sink.progress.position) == (True, {}, 10)
@@ -367,13 +390,10 @@ def test_a_file_that_cannot_be_published_ends_its_sink_with_the_reason(executor:
         refusal = StoreUnusableError("the store is read-only")
         sink = FilingSink(executor, refusal)
         turns = Turns()
-        copy = PartitionCopy(
-            SOURCE,
+        copy = copying(
+            reader_of(the_cleaner_did_it),
             [sink],
             end_offset=None,
-            changed=lambda: None,
-            explain_out_of_range=never_out_of_range,
-            why_no_hole=the_cleaner_did_it,
             turn=turns.turn,
         )
         await turns.turn.take()
@@ -417,20 +437,17 @@ def handed_over(records: bytearray, *, end_offset: int | None = None) -> tuple[l
     async def body() -> PartitionCopy:
         sink = Sink()
         sink.failure = None
-        copy = PartitionCopy(
-            SOURCE,
+        copy = copying(
+            reader_of(the_cleaner_did_it),
             [sink],
             end_offset=end_offset,
-            changed=lambda: None,
-            explain_out_of_range=never_out_of_range,
-            why_no_hole=the_cleaner_did_it,
         )
         running = asyncio.create_task(copy.run())
         for _ in range(2):
-            if not copy.wants_fetch:
+            if not read(copy).wants_fetch:
                 break
-            rest = memoryview(records)[len(records) // 3 * (copy.fetch_offset // 10) :]
-            copy.fetched(ten_records()._replace(records=rest), PinnedAnswer(Frame()), is_quiet=False)  # type: ignore[arg-type]
+            rest = memoryview(records)[len(records) // 3 * (read(copy).fetch_offset // 10) :]
+            read(copy).fetched(ten_records()._replace(records=rest), PinnedAnswer(Frame()), is_quiet=False)  # type: ignore[arg-type]
             for _ in range(5):
                 await asyncio.sleep(0)
         running.cancel()

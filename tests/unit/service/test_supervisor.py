@@ -34,7 +34,6 @@ from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
-from mirrorlake.mirror.leader_epoch_check import SourceMark
 from mirrorlake.mirror.policy import back_off_seconds
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -45,6 +44,7 @@ from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.sources.mark import SourceMark
 from mirrorlake.stores.settings import FilesystemSettings
 from support.leases import as_snapshots
 from support.partition_states import table_of

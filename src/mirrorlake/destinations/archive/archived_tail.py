@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.destinations.tail_check import TAIL_OFFSETS, Tail, first_difference, read_tail
+from mirrorlake.destinations.source_log import SourceLog
+from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail
+from mirrorlake.destinations.tail_check import first_difference
 from mirrorlake.errors import SourceDivergedError
-from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
-from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.records.codec import RecordColumns
-from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.offsets import OffsetRange
 
 WHOLE_FILE_BYTES_MAX = 16 << 20
 """Of formats without row groups. A larger newest file is not compared: reading it would hold up the start."""
@@ -32,8 +32,7 @@ class ArchivedTailCheck:
     """Compares the end of one archived partition with its source.
 
     Args:
-        source_client: of the source cluster.
-        source: the source partition.
+        source_log: the source partition.
         archived: its archive.
         source_is_compacted: the source topic may lose records to the cleaner.
         in_thread: runs a look at the store.
@@ -41,15 +40,13 @@ class ArchivedTailCheck:
 
     def __init__(
         self,
-        source_client: ClusterClient,
-        source: TopicPartition,
+        source_log: SourceLog,
         archived: ArchivedPartition,
         *,
         source_is_compacted: bool,
         in_thread: InThread,
     ) -> None:
-        self._client = source_client
-        self._source = source
+        self._source_log = source_log
         self._archived = archived
         self._source_is_compacted = source_is_compacted
         self._in_thread = in_thread
@@ -68,15 +65,15 @@ class ArchivedTailCheck:
         if tail.name.extension != PARQUET and tail.size_bytes > WHOLE_FILE_BYTES_MAX:
             return
         end = tail.name.end_offset
-        start = max(tail.name.from_offset, end - TAIL_OFFSETS, await self._client.offset_at(self._source, EARLIEST))
-        log_end = (await self._client.log_ends([self._source]))[self._source]
-        if start >= end or (isinstance(log_end, LogEnd) and log_end.end_offset < end):
+        start = max(tail.name.from_offset, end - TAIL_OFFSETS, await self._source_log.start())
+        log_end = await self._source_log.written_end()
+        if start >= end or (log_end is not None and log_end < end):
             return
         offsets = OffsetRange(start_offset=start, end_offset=end)
         held = await self._in_thread(lambda: self._read(tail, offsets))
         if held is None:
             return
-        expected = await read_tail(self._client, self._source, offsets, whose="source")
+        expected = await self._source_log.read_tail(offsets)
         difference = first_difference(expected, Tail(records=held), source_is_compacted=self._source_is_compacted)
         if difference is not None:
             raise self._diverged(tail, difference)
@@ -88,8 +85,9 @@ class ArchivedTailCheck:
             return RecordColumns.concat(list(segment.records(within=offsets)))
 
     def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
+        source = self._source_log.partition
         return SourceDivergedError(
-            f"what {self._archived.prefix}/{tail.name} holds at offset {offset} is not what source {self._source} has "
+            f"what {self._archived.prefix}/{tail.name} holds at offset {offset} is not what source {source} has "
             "there: its log was cut and written anew after it was archived",
             hint="a source that was put back from a backup, or an unclean election, does this; to hold what it holds "
             "now, archive to another folder. `verify` shows what differs",

@@ -12,7 +12,6 @@ from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
-from mirrorlake.kafka.control.cluster import LATEST
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 
@@ -47,7 +46,7 @@ class ArchiveWork(DestinationWork):
 
     def make_sink(self, context: SinkContext) -> PartitionSink:
         """Returns the sink."""
-        settings, connections, source_client = self.settings, context.connections, context.source_client
+        settings, connections = self.settings, context.connections
         folder = ArchivedPartition(
             open_store(self.store),
             destination_name=settings.destination_name,
@@ -59,10 +58,9 @@ class ArchiveWork(DestinationWork):
             archived=folder,
             read_end=self.end_reader(folder, context),
             read_newest=lambda tail: connections.archive_tails.newest(folder, tail, key=(self.store, folder.prefix)),
-            read_source_end=lambda: source_client.offset_at(context.source, LATEST),
+            read_source_end=context.source_log.end,
             check_tail=ArchivedTailCheck(
-                source_client,
-                settings.source,
+                context.source_log,
                 folder,
                 source_is_compacted=settings.source_is_compacted,
                 in_thread=connections.store_threads.look,

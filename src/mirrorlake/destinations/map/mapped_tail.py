@@ -7,11 +7,12 @@ those are. Times are not compared: their topic may have a clock of its own.
 
 from mirrorlake.destinations.map.offset_map import MappedRun, OffsetMap, decode_runs
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
-from mirrorlake.destinations.tail_check import TAIL_OFFSETS, Tail, first_difference, read_tail
+from mirrorlake.destinations.source_log import SourceLog
+from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
+from mirrorlake.destinations.tail_check import first_difference
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
-from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 _TIMES_ASIDE = Transform(times=Times.BROKERS)
@@ -38,15 +39,13 @@ class MappedTailCheck:
     """Compares one source partition with its copy elsewhere.
 
     Args:
-        source_client: of the source cluster.
+        source_log: the source partition.
         destination_client: of the destination cluster.
         source_is_compacted: the source topic may lose records to the cleaner.
     """
 
-    def __init__(
-        self, source_client: ClusterClient, destination_client: ClusterClient, *, source_is_compacted: bool
-    ) -> None:
-        self._source_client = source_client
+    def __init__(self, source_log: SourceLog, destination_client: ClusterClient, *, source_is_compacted: bool) -> None:
+        self._source_log = source_log
         self._destination_client = destination_client
         self._source_is_compacted = source_is_compacted
 
@@ -64,15 +63,15 @@ class MappedTailCheck:
         if run is None:
             return
         where = TopicPartition(key.destination_topic, progress.destination_partition)
-        start = max(run.start_offset, await self._source_client.offset_at(key.source, EARLIEST))
+        start = max(run.start_offset, await self._source_log.start())
         moved = run.destination_offset - run.start_offset
         start = max(start, await self._destination_client.offset_at(where, EARLIEST) - moved)
-        end = (await self._source_client.log_ends([key.source]))[key.source]
-        if start >= run.end_offset or (isinstance(end, LogEnd) and end.end_offset < run.end_offset):
+        end = await self._source_log.written_end()
+        if start >= run.end_offset or (end is not None and end < run.end_offset):
             return
         offsets = OffsetRange(start_offset=start, end_offset=run.end_offset)
         there = OffsetRange(start_offset=start + moved, end_offset=run.destination_end)
-        expected = await read_tail(self._source_client, key.source, offsets, whose="source")
+        expected = await self._source_log.read_tail(offsets)
         held = (await read_tail(self._destination_client, where, there, whose="destination")).records
         sources = OffsetMap(offsets, [run]).sources_of(held.offsets)
         rows = (sources >= 0).nonzero()[0]

@@ -1,11 +1,11 @@
 """Where a partition without progress begins; asked of the source once, then written down."""
 
 from mirrorlake.destinations.map.settings import MapStart
-from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
-from mirrorlake.offsets import StartKind, TopicPartition
+from mirrorlake.destinations.source_log import SourceLog
+from mirrorlake.offsets import StartKind
 
 
-async def find_start(client: ClusterClient, source: TopicPartition, start: MapStart) -> int:
+async def find_start(source: SourceLog, start: MapStart) -> int:
     """Returns the first source offset to copy.
 
     ``latest`` is the last stable offset: what was not decided then is still copied. A timestamp gives the first record
@@ -13,8 +13,7 @@ async def find_start(client: ClusterClient, source: TopicPartition, start: MapSt
     holds; a partition without one begins at the log start.
 
     Args:
-        client: of the source cluster.
-        source: the partition.
+        source: the source partition.
         start: what the configuration says.
 
     Raises:
@@ -23,8 +22,8 @@ async def find_start(client: ClusterClient, source: TopicPartition, start: MapSt
     if start.kind is StartKind.OFFSETS and start.offset is not None:
         return start.offset
     if start.kind is StartKind.LATEST:
-        return await client.offset_at(source, LATEST)
+        return await source.end()
     if start.kind is StartKind.TIMESTAMP and start.timestamp_ms is not None:
-        found = await client.offset_at(source, start.timestamp_ms)
-        return found if found >= 0 else await client.offset_at(source, LATEST)
-    return await client.offset_at(source, EARLIEST)
+        found = await source.offset_at(start.timestamp_ms)
+        return found if found is not None else await source.end()
+    return await source.start()

@@ -30,7 +30,7 @@ class MapWork(KafkaWork):
 
     def make_sink(self, context: SinkContext) -> MapSink:
         """Returns the sink; partitions of a shard share its transactions."""
-        settings, connections, source_client = self.settings, context.connections, context.source_client
+        settings, connections = self.settings, context.connections
         client = connections.client(self.cluster)
         return MapSink(
             settings,
@@ -38,8 +38,10 @@ class MapWork(KafkaWork):
                 ("shard", self.cluster.name, settings.transactional_id), lambda: self._shard(context)
             ),
             client=client,
-            find_start=lambda: find_start(source_client, context.source, settings.start),
-            check_tail=MappedTailCheck(source_client, client, source_is_compacted=settings.source_is_compacted).check,
+            find_start=lambda: find_start(context.source_log, settings.start),
+            check_tail=MappedTailCheck(
+                context.source_log, client, source_is_compacted=settings.source_is_compacted
+            ).check,
             clock=context.clock,
             changed=context.changed,
         )

@@ -10,7 +10,8 @@ its transaction was aborted, and no record in it has a value. What lacks one of 
 
 import asyncio
 
-from mirrorlake.destinations.tail_check import REMEDY, check_is_readable
+from mirrorlake.destinations.tail import check_is_readable
+from mirrorlake.destinations.tail_check import REMEDY
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError, SourceTruncatedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.holes import check_empty

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
+from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.tail_check import TailCheck
 from mirrorlake.destinations.transactions.claim import Claim, claim_from
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
@@ -44,13 +45,10 @@ def check_writers(settings: PreserveSettings, claim: Claim) -> None:
         )
 
 
-def tail_check_of(
-    settings: PreserveSettings, *, source_client: ClusterClient, destination_client: ClusterClient
-) -> TailCheck:
+def tail_check_of(settings: PreserveSettings, source_log: SourceLog, *, destination_client: ClusterClient) -> TailCheck:
     """Returns what compares the tails of a partition and its copy."""
     return TailCheck(
-        source_client,
-        settings.source,
+        source_log,
         destination_client,
         settings.destination,
         source_is_compacted=settings.source_is_compacted,
@@ -76,7 +74,7 @@ async def look(
     settings: PreserveSettings,
     seen: Seen,
     *,
-    source_client: ClusterClient,
+    source_log: SourceLog,
     destination_client: ClusterClient,
     asks_whether_new: bool,
 ) -> bool:
@@ -107,7 +105,7 @@ async def look(
     if own or not isinstance(shard, PermissionDeniedError):
         check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)))
     position = min([claim.end_offset, *_open_from(state, own)])
-    check = tail_check_of(settings, source_client=source_client, destination_client=destination_client)
+    check = tail_check_of(settings, source_log, destination_client=destination_client)
     await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
     if position == 0 or not asks_whether_new:
         return position == 0

@@ -45,7 +45,7 @@ class PreserveWork(KafkaWork):
             settings,
             claims=connections.shared(("claims", self.cluster.name), lambda: ClaimReader(client)),
             channel_to=lambda broker: connections.channel(self.cluster, broker),
-            check_tail=tail_check_of(settings, source_client=context.source_client, destination_client=client).check,
+            check_tail=tail_check_of(settings, context.source_log, destination_client=client).check,
             filler=connections.shared(
                 ("filler", self.cluster.name, settings.transactional_id), lambda: self._filler(context)
             ),

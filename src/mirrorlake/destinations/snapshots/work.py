@@ -8,7 +8,6 @@ from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.snapshots.sink import SnapshotSink
 from mirrorlake.destinations.work import SinkContext
-from mirrorlake.kafka.control.cluster import LATEST
 from mirrorlake.stores.opening import open_store
 
 
@@ -23,7 +22,7 @@ class SnapshotWork(ArchiveWork):
 
     def make_sink(self, context: SinkContext) -> SnapshotSink:
         """Returns the sink."""
-        settings, connections, source_client = self.settings, context.connections, context.source_client
+        settings, connections = self.settings, context.connections
         folder = SnapshotPartition(
             open_store(self.store),
             destination_name=settings.destination_name,
@@ -34,7 +33,7 @@ class SnapshotWork(ArchiveWork):
             settings,
             folder=folder,
             read_end=self.end_reader(folder, context),
-            read_source_end=lambda: source_client.offset_at(context.source, LATEST),
+            read_source_end=context.source_log.end,
             executor=connections.encoder_thread,
             clock=context.clock,
             may_begin=context.may_begin,

@@ -14,6 +14,9 @@ from mirrorlake.kafka.wire.error_codes import error_for
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
+FETCH_BYTES_MAX = 8 << 20
+"""Bytes asked for in one answer. Half as many cost a tenth more CPU, twice as many gain nothing (decision 0117)."""
+
 _REQUEST = struct.Struct(">iiiibiii")
 _REQUEST_PARTITION = struct.Struct(">iiqqi")
 _NO_FORGOTTEN_TOPICS_NO_RACK = b"\0\0\0\0\0\0"

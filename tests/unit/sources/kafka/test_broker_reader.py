@@ -7,16 +7,15 @@ import pytest
 
 from mirrorlake.destinations.interface import PinnedFrame
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.wire.fetch import FetchedPartition
+from mirrorlake.kafka.wire.fetch import FETCH_BYTES_MAX, FetchedPartition
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.reader import (
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.broker_reader import (
     ANSWER_BYTES_MIN,
-    FETCH_BYTES_MAX,
     PARTITION_BYTES_MAX,
     WAIT_MS,
     FetchLimits,
 )
-from mirrorlake.offsets import TopicPartition
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 TUNED = ClusterSettings(

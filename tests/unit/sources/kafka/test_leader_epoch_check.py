@@ -3,8 +3,9 @@
 import pytest
 
 from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.mirror.leader_epoch_check import SourceMark, divergence, read_on
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.leader_epoch_check import divergence, read_on
+from mirrorlake.sources.mark import SourceMark
 
 ORDERS = TopicPartition("orders", 0)
 MARK = SourceMark(epoch=3, offset=100, leader_epoch=3)

@@ -15,10 +15,11 @@ from mirrorlake.kafka.records.batches import walk
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.kafka.wire.settings import ClusterSettings, parse_server
-from mirrorlake.mirror.reader import BrokerReader, PinnedAnswer
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.broker_reader import BrokerReader, PinnedAnswer
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import consume, in_batches, produce, settings_of, simple_records
+from support.sources import read_from, source_cluster
 
 pytestmark = pytest.mark.kafka
 
@@ -136,7 +137,7 @@ def test_waiting_for_bytes_that_never_come_delays_a_lease_but_loses_nothing(
         seconds=6.0,  # half of it is waited; the other half is for a busy machine to copy in
     )
     patient = tuple(
-        replace(work, cluster=replace(work.cluster, fetch_bytes_min=1 << 30, fetch_wait_seconds_max=60.0))
+        read_from(work, replace(source_cluster(work), fetch_bytes_min=1 << 30, fetch_wait_seconds_max=60.0))
         for work in plan.partitions
     )
 

@@ -5,27 +5,10 @@ records than those copied, and nothing in the offsets shows it. Leader epochs do
 of an epoch end in it, and that is below what was copied where they were cut off.
 """
 
-from dataclasses import dataclass
-
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.offsets import TopicPartition
-
-UNKNOWN_EPOCH = -1
-"""What brokers and old message formats say that know no leader epochs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceMark:
-    """How far a source was read in which leader epoch: all below ``offset`` has ``epoch`` or an earlier one.
-
-    ``leader_epoch`` is the one the source's leader was last asked in about this mark, −1 where it never was. While it
-    leads in that epoch its log can only have grown.
-    """
-
-    epoch: int
-    offset: int
-    leader_epoch: int = UNKNOWN_EPOCH
+from mirrorlake.sources.mark import UNKNOWN_EPOCH, SourceMark
 
 
 def read_on(mark: SourceMark | None, *, epoch: int, offset: int, leader_epoch: int) -> SourceMark | None:

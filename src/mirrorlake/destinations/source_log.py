@@ -1,0 +1,49 @@
+"""What a destination may ask of the source partition it is copied from, whatever kind of source that is."""
+
+from typing import Protocol
+
+from mirrorlake.destinations.tail import Tail
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+
+class SourceLog(Protocol):
+    """One source partition: its bounds, and its records below a position. Every question is asked anew.
+
+    All of them raise a ``MirrorlakeError`` where the source cannot be asked; nothing follows from that.
+    """
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Which one."""
+        ...
+
+    async def start(self) -> int:
+        """Returns the first offset the log may hold a record at: it has deleted all below."""
+        ...
+
+    async def end(self) -> int:
+        """Returns the offset (exclusive) up to which everything is decided: no open transaction reaches below it."""
+        ...
+
+    async def written_end(self) -> int | None:
+        """Returns the end of all that is written, decided or not; None where that cannot be told at the moment.
+
+        A log that ends below what was once read of it has lost records.
+        """
+        ...
+
+    async def offset_at(self, timestamp_ms: int) -> int | None:
+        """Returns the offset of the first record of that time or later, None where there is none.
+
+        Args:
+            timestamp_ms: Unix milliseconds.
+        """
+        ...
+
+    async def read_tail(self, offsets: OffsetRange) -> Tail:
+        """Returns what lies at offsets below the end, as a consumer of committed records sees it.
+
+        Raises:
+            BrokerNotReadyError: the source does not show all of it yet.
+        """
+        ...

@@ -1,0 +1,115 @@
+"""The records below a position, as a consumer of committed records sees them, to be compared with another's."""
+
+from dataclasses import dataclass
+
+from mirrorlake.errors import BrokerNotReadyError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.holes import check_empty
+from mirrorlake.kafka.control.known_offsets import fetch_known
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, walk
+from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
+from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+TAIL_OFFSETS = 64
+"""How far below the position the comparison begins: more than the five batches in flight of a small producer, so that
+a write that displaced ours shows, and still one read."""
+
+TAIL_BYTES = 1 << 20
+"""What one read asks for; the first batch comes whole, however large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
+
+    ``written`` are the batches the records are in.
+    """
+
+    records: RecordColumns
+    unseen: tuple[OffsetRange, ...] = ()
+    written: tuple["Written", ...] = ()
+
+    def is_unseen(self, offset: int) -> bool:
+        """True where a marker, aborted data or a filler lies at ``offset``."""
+        return any(each.start_offset <= offset < each.end_offset for each in self.unseen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A batch of records: the first of its offsets that was looked at, and how it was written.
+
+    ``producer_id`` is −1 where its writer had none.
+    """
+
+    offset: int
+    producer_id: int
+    is_transactional: bool
+
+    def may_be_ours(self, own: frozenset[int] | None) -> bool:
+        """True where a mirror with these producer ids may have written it; None where they are not known."""
+        return not self.is_transactional and (own is None or (self.producer_id >= 0 and self.producer_id in own))
+
+
+async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str) -> Tail:
+    """Reads a range as a consumer of committed records sees it, as far as the log holds it.
+
+    Raises:
+        BrokerNotReadyError: the log does not show all of it yet.
+        RemoteTierError: its remote tier does not give out what it holds.
+        MirrorlakeError: it could not be read.
+    """
+    parts: list[RecordColumns] = []
+    unseen: list[OffsetRange] = []
+    written: list[Written] = []
+    position = offsets.start_offset
+    while position < offsets.end_offset:
+        frame, answer = await fetch_known(
+            client, partition, position, max_bytes=TAIL_BYTES, isolation_level=READ_COMMITTED
+        )
+        with frame:
+            aborted = AbortedTransactions(answer.aborted)
+            found = list(walk(answer.records))
+            data: list[Batch] = []
+            for batch in found:
+                header = batch.header
+                is_aborted = aborted.is_aborted(batch)
+                if header.last_offset < position:
+                    continue
+                covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
+                if is_aborted or header.is_control:
+                    unseen.append(covered)
+                elif header.record_count:
+                    data.append(batch)
+                    written.append(
+                        Written(
+                            offset=covered.start_offset,
+                            producer_id=header.producer_id,
+                            is_transactional=header.is_transactional,
+                        )
+                    )
+            parts.append(decode_batches(data, start_offset=position, end_offset=offsets.end_offset))
+            if not found or found[-1].header.next_offset <= position:
+                readable = check_is_readable(partition, offsets.end_offset, answer)
+                await check_empty(client, partition, position, readable_end=readable, whose=whose)
+                break
+            position = found[-1].header.next_offset
+    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen), written=tuple(written))
+
+
+def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:
+    """Returns the end of what a log shows: a follower may lag, or a transaction be open.
+
+    Raises:
+        BrokerNotReadyError: it does not show all below ``end_offset`` (exclusive) yet.
+    """
+    readable = answer.last_stable_offset
+    if 0 <= readable < end_offset:
+        raise BrokerNotReadyError(
+            f"{partition} shows records up to offset {readable} only, and those up to {end_offset} must be compared "
+            "before anything is appended",
+            hint="its replicas lag behind, or a transaction stands open; it is tried again",
+            position=end_offset,
+            readable_offset=readable,
+        )
+    return max(readable, end_offset)

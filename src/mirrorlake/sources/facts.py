@@ -1,0 +1,67 @@
+"""What the bytes of a source say, as facts: record batches, classified, and how far they reach. Pure."""
+
+from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.errors import PermanentError
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
+
+NO_LIMIT = 1 << 62
+
+
+def classified(
+    records: memoryview, aborted: AbortedTransactions, position: int, *, end_offset: int
+) -> tuple[list[ClassifiedBatch], int]:
+    """Returns the record batches from ``position`` up to ``end_offset``, and the position after them.
+
+    Step by step for all of them, not batch by batch: reading 128 KiB for a checksum leaves little of what the
+    steps before and after it had in the processor's cache.
+
+    Raises:
+        MirrorlakeError: the first batch is not right. Those before one that is not are right: they are returned,
+            and the next fetch begins with it.
+    """
+    walked, trouble = _walk_and_verify(records, end_offset)
+    batches: list[ClassifiedBatch] = []
+    try:
+        for batch in walked:
+            header = batch.header
+            if _starts_at(header, position) >= end_offset:
+                return batches, end_offset  # nothing is left of the offsets between
+            found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+            if header.last_offset < position:
+                continue
+            batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
+            position = header.next_offset
+    except PermanentError as error:
+        trouble = error
+    if trouble is not None and not batches:
+        raise trouble
+    return batches, position
+
+
+def _starts_at(header: BatchHeader, position: int) -> int:
+    """Returns the first offset a batch may have a record at, as far as its header tells."""
+    return position if header.is_old_wrapper else header.base_offset
+
+
+def _walk_and_verify(records: memoryview, end_offset: int) -> tuple[list[Batch], PermanentError | None]:
+    """Returns the whole batches before the first that is not right, and what is wrong with that one.
+
+    The first that begins at ``end_offset`` or above is returned with its checksum not looked at; none after it.
+    """
+    walked: list[Batch] = []
+    trouble: PermanentError | None = None
+    try:
+        for batch in walk(records):
+            walked.append(batch)
+            if _starts_at(batch.header, 0) >= end_offset:
+                break
+    except PermanentError as error:
+        trouble = error
+    for number, batch in enumerate(walked):
+        if _starts_at(batch.header, 0) >= end_offset:
+            break
+        try:
+            verify_crc(batch)
+        except PermanentError as error:
+            return walked[:number], error
+    return walked, trouble

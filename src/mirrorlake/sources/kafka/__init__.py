@@ -1,0 +1,1 @@
+"""Kafka clusters as sources: leaders are found, and read by one connection each."""

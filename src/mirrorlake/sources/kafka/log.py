@@ -1,0 +1,49 @@
+"""A partition of a source cluster, as its destinations may ask of it."""
+
+from mirrorlake.destinations.tail import Tail, read_tail
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.offsets import OffsetRange, TopicPartition
+
+
+class KafkaSourceLog:
+    """Asks the leader of one partition.
+
+    Args:
+        partition: which one.
+        client: of the source cluster.
+    """
+
+    def __init__(self, partition: TopicPartition, client: ClusterClient) -> None:
+        self._partition = partition
+        self._client = client
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Which one."""
+        return self._partition
+
+    async def start(self) -> int:
+        """Returns the log start offset."""
+        return await self._client.offset_at(self._partition, EARLIEST)
+
+    async def end(self) -> int:
+        """Returns the last stable offset."""
+        return await self._client.offset_at(self._partition, LATEST)
+
+    async def written_end(self) -> int | None:
+        """Returns the leader's own end.
+
+        After an election the others may lag for a moment, a truncated log never gets it back.
+        """
+        end = (await self._client.log_ends([self._partition]))[self._partition]
+        return end.end_offset if isinstance(end, LogEnd) else None
+
+    async def offset_at(self, timestamp_ms: int) -> int | None:
+        """Returns the offset of the first record of that time or later, None where there is none."""
+        found = await self._client.offset_at(self._partition, timestamp_ms)
+        return found if found >= 0 else None
+
+    async def read_tail(self, offsets: OffsetRange) -> Tail:
+        """Returns what lies at offsets below the end."""
+        return await read_tail(self._client, self._partition, offsets, whose="source")
