@@ -21,6 +21,7 @@ from mirrorlake.kinds.kind import Kind
 from mirrorlake.kinds.registry import KINDS, kind_of
 from mirrorlake.kinds.standing import Sample, Standing
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import Target
 from support.python_sources import parsed
 
@@ -52,7 +53,7 @@ def targets(tmp_path: Path) -> list[Target]:
         Target(
             mirror=mirror,
             destination=destination,
-            source_cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",)),
+            source_work=KafkaSourceWork(cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",))),
             source=TopicPartition("orders", 3),
             source_cluster_id="a-cluster",
             topic_id="an-id",

@@ -29,7 +29,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
     )
     left = [ProducerHandOff(identity=ProducerIdentity(producer_id=1_000 + n, producer_epoch=3)) for n in range(64)]
     topic_ids = [f"{chance.getrandbits(72):022d}" for _ in range(-(-partitions // PARTITIONS_PER_TOPIC))]
-    sources = [KafkaSourceWork(cluster=east, topic_id=each) for each in topic_ids]
+    source_work = KafkaSourceWork(cluster=east)
     works = []
     for number in range(partitions):
         topic, partition = divmod(number, PARTITIONS_PER_TOPIC)
@@ -46,8 +46,9 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
         works.append(
             PartitionWork(
                 mirror="all",
-                source_work=sources[topic],
+                source_work=source_work,
                 source=source,
+                topic_id=topic_ids[topic],
                 end_offset=None,
                 destinations=(PreserveWork(destination="west", cluster=west, settings=settings),),
                 marks=(SourceMark(epoch=4, offset=position, leader_epoch=4),),

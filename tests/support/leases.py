@@ -158,8 +158,9 @@ def lease_plan(
         partitions=tuple(
             PartitionWork(
                 mirror="test",
-                source_work=KafkaSourceWork(cluster=settings_of(source_servers, "east"), topic_id=topic_id),
+                source_work=KafkaSourceWork(cluster=settings_of(source_servers, "east")),
                 source=source,
+                topic_id=topic_id,
                 end_offset=end,
                 destinations=tuple(destinations),
             )

@@ -8,6 +8,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.state_table import StateTable
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
 WEST = ClusterSettings(name="west", bootstrap_servers=("west:9092",))
@@ -36,5 +37,5 @@ def kafka_state(partition: int, *, mirror: str = "m") -> PartitionState:
 def table_of(*states: PartitionState, clock: Clock, events: Events, once: bool = False) -> StateTable:
     """A table of these, all from cluster ``east``."""
     table = StateTable(once=once, clock=clock, events=events)
-    table.add(states, {state.mirror: EAST for state in states})
+    table.add(states, {state.mirror: KafkaSourceWork(cluster=EAST) for state in states})
     return table

@@ -1,8 +1,10 @@
 """What a destination may ask of the source partition it is copied from, whatever kind of source that is."""
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from mirrorlake.destinations.tail import Tail
+from mirrorlake.kafka.records.codec import RecordColumns
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
@@ -45,5 +47,14 @@ class SourceLog(Protocol):
 
         Raises:
             BrokerNotReadyError: the source does not show all of it yet.
+        """
+        ...
+
+    def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
+        """Yields the records of a range in order, in parts of bounded memory; every offset was read when it ends.
+
+        Raises:
+            SourceTruncatedError: the log starts past the range's start, or ends before its end.
+            BrokerNotReadyError: the range is there, and still nothing came.
         """
         ...

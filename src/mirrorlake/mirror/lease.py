@@ -51,7 +51,7 @@ class LeaseWork:
         self._jobs = [
             PartitionJob(
                 work,
-                source=work.source_work.open(work.source, self._sources),
+                source=work.source_work.open(work.source, work.topic_id, self._sources),
                 time=self.time,
                 encoder=self.encoder,
                 make_sink=self.make_sink,

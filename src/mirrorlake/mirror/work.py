@@ -17,7 +17,8 @@ from mirrorlake.sources.source import SourceWork
 class PartitionWork:
     """One source partition in one lease, with every destination that has something to do.
 
-    ``source_work`` says where its topic is read. ``end_offset`` (exclusive) is where a bounded run stops; None means
+    ``source_work`` says where it is read. ``topic_id`` is the id the source topic must have;
+    empty where the source knows none. ``end_offset`` (exclusive) is where a bounded run stops; None means
     live, until the lease ends. ``marks`` say, for each destination, how far the source was read for it before; None or
     missing where that is not known.
     """
@@ -25,6 +26,7 @@ class PartitionWork:
     mirror: str
     source_work: SourceWork
     source: TopicPartition
+    topic_id: str
     end_offset: int | None
     destinations: tuple[DestinationWork, ...]
     marks: tuple[SourceMark | None, ...] = ()

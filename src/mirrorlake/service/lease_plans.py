@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirrorlake.destinations.work import Orders
-from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import Moment
@@ -13,7 +12,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.choosing import Chosen
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.partition_state import PartitionState
-from mirrorlake.sources.kafka.work import KafkaSourceWork
+from mirrorlake.sources.source import SourceWork
 
 HARD_END_SECONDS = 0.5
 """After a lease's live time: what is outstanding then is unknown."""
@@ -91,7 +90,7 @@ def plan_of(
     lane: int,
     live_seconds: float,
     limits: LeaseLimits,
-    source_clusters: Mapping[str, ClusterSettings],
+    sources: Mapping[str, SourceWork],
     orders: Callable[[PartitionState, Due | None], Orders],
     begins_by: Moment,
     recall_file: str,
@@ -104,7 +103,7 @@ def plan_of(
         lane: which lane runs it.
         live_seconds: how long it serves live destinations.
         limits: what every lease keeps to.
-        source_clusters: the source's settings, by mirror.
+        sources: where to read, by mirror.
         orders: what only this lease needs to know of a partition.
         begins_by: when it must have begun, or does nothing.
         recall_file: whose appearance ends its live time; empty where none can.
@@ -130,8 +129,9 @@ def plan_of(
         partitions=tuple(
             PartitionWork(
                 mirror=mirror,
-                source_work=KafkaSourceWork(cluster=source_clusters[mirror], topic_id=group[0][0].topic_id),
+                source_work=sources[mirror],
                 source=source,
+                topic_id=group[0][0].topic_id,
                 end_offset=group[0][0].once_end,
                 destinations=tuple(state.work.with_orders(orders(state, due)) for state, due in group),
                 marks=tuple(state.source_mark for state, _ in group),

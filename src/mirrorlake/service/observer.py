@@ -3,49 +3,21 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
-from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.kafka.wire.fetch import READ_COMMITTED
-from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.state_table import StateTable
+from mirrorlake.sources.client import Bounds, SourceClient
+from mirrorlake.sources.source import SourceWork
 
 _log = structlog.get_logger("mirrorlake")
 
 OBSERVE_SECONDS = 0.5
 """How often the ends are read; one request per source broker and kind, whatever the number of partitions."""
-
-NO_OFFSET = -1
-"""What a broker says where no record is at or after the time asked for."""
-
-Ends = dict[TopicPartition, tuple[int, int]]
-
-
-async def read_ends(
-    client: ClusterClient, partitions: Sequence[TopicPartition]
-) -> tuple[Ends, dict[TopicPartition, MirrorlakeError]]:
-    """Returns log start and last stable offset of each partition, and the errors of those not read."""
-    starts, ends = await asyncio.gather(
-        client.list_offsets(partitions, timestamp=EARLIEST, isolation_level=READ_COMMITTED),
-        client.list_offsets(partitions, timestamp=LATEST, isolation_level=READ_COMMITTED),
-    )
-    found: Ends = {}
-    errors: dict[TopicPartition, MirrorlakeError] = {}
-    for partition in partitions:
-        start, end = starts[partition], ends[partition]
-        if isinstance(start, MirrorlakeError):
-            errors[partition] = start
-        elif isinstance(end, MirrorlakeError):
-            errors[partition] = end
-        else:
-            found[partition] = (start, end)
-    return found, errors
 
 
 def _nobody_waits() -> None:
@@ -72,10 +44,10 @@ async def observe(
     try:
         while True:
             turned()
-            for cluster, partitions in _by_cluster(table).values():
-                if cluster.name not in looking or looking[cluster.name].done():
-                    look = _observe_cluster(table, clients, cluster, partitions, failing, changed)
-                    looking[cluster.name] = asyncio.create_task(look)
+            for source, partitions in _by_source(table).values():
+                if source.name not in looking or looking[source.name].done():
+                    look = _observe_source(table, clients, source, partitions, failing, changed)
+                    looking[source.name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
         for task in looking.values():
@@ -85,8 +57,8 @@ async def observe(
 async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_seconds: float) -> None:
     """Tells the table the ends of every source as they are now; those that do not answer in time are left out."""
     looks = [
-        asyncio.create_task(_observe_cluster(table, clients, cluster, partitions, set(), _nobody_waits))
-        for cluster, partitions in _by_cluster(table).values()
+        asyncio.create_task(_observe_source(table, clients, source, partitions, set(), _nobody_waits))
+        for source, partitions in _by_source(table).values()
     ]
     if looks:
         _, late = await asyncio.wait(looks, timeout=timeout_seconds)
@@ -94,48 +66,50 @@ async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_secon
             task.cancel()
 
 
-async def _observe_cluster(
+async def _observe_source(
     table: StateTable,
     clients: WorkerCache,
-    cluster: ClusterSettings,
+    source_work: SourceWork,
     partitions: Sequence[TopicPartition],
     failing: set[str],
     changed: Callable[[], None],
 ) -> None:
+    name, source = source_work.name, source_work.client(clients)
     try:
-        ends, errors = await read_ends(clients.client(cluster), partitions)
+        found = await source.bounds(partitions)
     except MirrorlakeError as error:
-        ends, errors = {}, dict.fromkeys(partitions, error)
-    table.observed(cluster.name, ends)
-    errors |= await _answer_times(table, clients.client(cluster), ends)
-    await _answer_ends(table, clients.client(cluster))
+        found = dict.fromkeys(partitions, error)
+    ends = {partition: each for partition, each in found.items() if isinstance(each, Bounds)}
+    errors = {partition: each for partition, each in found.items() if isinstance(each, MirrorlakeError)}
+    table.observed(name, ends)
+    errors |= await _answer_times(table, name, source, ends)
+    await _answer_ends(table, name, source)
     changed()
-    if errors and cluster.name not in failing:
-        failing.add(cluster.name)
-        _log.warning("source cannot be read", cluster=cluster.name, error=str(next(iter(errors.values()))))
-    elif not errors and cluster.name in failing:
-        failing.discard(cluster.name)
-        _log.info("source can be read again", cluster=cluster.name)
+    if errors and name not in failing:
+        failing.add(name)
+        _log.warning("source cannot be read", cluster=name, error=str(next(iter(errors.values()))))
+    elif not errors and name in failing:
+        failing.discard(name)
+        _log.info("source can be read again", cluster=name)
 
 
-async def _answer_ends(table: StateTable, client: ClusterClient) -> None:
-    """Asks the leaders where logs end that may have lost what was to be copied; what fails is asked again."""
-    cluster = client.settings.name
-    if asked := table.ends_to_ask(cluster):
+async def _answer_ends(table: StateTable, name: str, source: SourceClient) -> None:
+    """Asks where logs end that may have lost what was to be copied; what fails is asked again."""
+    if asked := table.ends_to_ask(name):
         with contextlib.suppress(MirrorlakeError):
-            found = await client.log_ends(asked)
-            known = {where: end.end_offset for where, end in found.items() if isinstance(end, LogEnd)}
-            table.log_ends(cluster, known)
+            table.log_ends(name, await source.written_ends(asked))
 
 
-async def _answer_times(table: StateTable, client: ClusterClient, ends: Ends) -> dict[TopicPartition, MirrorlakeError]:
+async def _answer_times(
+    table: StateTable, name: str, source: SourceClient, ends: Mapping[TopicPartition, Bounds]
+) -> dict[TopicPartition, MirrorlakeError]:
     """Asks the source what archives want to know of it; returns what could not be answered."""
-    cluster = client.settings.name
     errors: dict[TopicPartition, MirrorlakeError] = {}
-    for time_ms, partitions in table.times_to_ask(cluster).items():
+    for time_ms, partitions in table.times_to_ask(name).items():
         known = [partition for partition in partitions if partition in ends]
+        answers: Mapping[TopicPartition, int | MirrorlakeError | None]
         try:
-            answers = await client.list_offsets(known, timestamp=time_ms, isolation_level=READ_COMMITTED)
+            answers = await source.offsets_at(known, time_ms)
         except MirrorlakeError as error:
             answers = dict.fromkeys(known, error)
         offsets: dict[TopicPartition, int] = {}
@@ -144,18 +118,18 @@ async def _answer_times(table: StateTable, client: ClusterClient, ends: Ends) ->
                 errors[partition] = offset
             else:
                 # No record is that late: all that was there a moment ago is older.
-                offsets[partition] = ends[partition][1] if offset == NO_OFFSET else offset
-        table.answered(cluster, time_ms, offsets)
+                offsets[partition] = ends[partition].end if offset is None else offset
+        table.answered(name, time_ms, offsets)
     return errors
 
 
-def _by_cluster(table: StateTable) -> dict[str, tuple[ClusterSettings, Sequence[TopicPartition]]]:
-    """Returns each source cluster with the partitions to ask it for; several mirrors of one source ask once."""
+def _by_source(table: StateTable) -> dict[str, tuple[SourceWork, Sequence[TopicPartition]]]:
+    """Returns each source with the partitions to ask it for; several mirrors of one source ask once."""
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
-    settings: dict[str, ClusterSettings] = {}
+    sources: dict[str, SourceWork] = {}
     for state in table.states:
         if not state.is_parked:
-            cluster = table.source_clusters[state.mirror]
-            settings[cluster.name] = cluster
-            groups[cluster.name].add(state.source)
-    return {name: (settings[name], sorted(partitions)) for name, partitions in groups.items()}
+            source = table.sources[state.mirror]
+            sources[source.name] = source
+            groups[source.name].add(state.source)
+    return {name: (sources[name], sorted(partitions)) for name, partitions in groups.items()}

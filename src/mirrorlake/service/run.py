@@ -52,6 +52,7 @@ from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.service.view_keeper import ViewKeeper
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import idle_selections
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 from mirrorlake.topics.topic_creation import create_topics
 
@@ -313,7 +314,7 @@ class _Service:
         ]
         self._table.add(
             states,
-            {m.name: m.source.cluster.settings for m in self._config.enabled_mirrors},
+            {m.name: source_of(m) for m in self._config.enabled_mirrors},
             refused=[*not_made, *((states[index], error) for index, error in owned_by_others.items())],
             until_another_look=[states[index] for index in owned_by_others],
         )

@@ -15,7 +15,6 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.work import LeaseRow
@@ -24,6 +23,7 @@ from mirrorlake.service.choosing import Phase
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Pauses, Selection
 from mirrorlake.service.sight.events import Events
+from mirrorlake.sources.source import SourceWork
 
 RowKey = tuple[str, TopicPartition, str]
 """Mirror, source partition and destination of a lease's row."""
@@ -46,7 +46,7 @@ class StateTable:
     def __init__(self, *, once: bool, clock: Clock, events: Events, changed: Callable[[], None] = _tell_nobody) -> None:
         self._lock = threading.RLock()
         self._states: list[PartitionState] = []
-        self._source_clusters: Mapping[str, ClusterSettings] = {}
+        self._sources: Mapping[str, SourceWork] = {}
         self._phase = Phase(once=once)
         self._pauses = Pauses()
         self._clock = clock
@@ -70,9 +70,9 @@ class StateTable:
         return self._phase
 
     @property
-    def source_clusters(self) -> Mapping[str, ClusterSettings]:
+    def sources(self) -> Mapping[str, SourceWork]:
         """How to reach the source, by mirror."""
-        return self._source_clusters
+        return self._sources
 
     @property
     def is_finished(self) -> bool:
@@ -118,7 +118,7 @@ class StateTable:
     def add(
         self,
         states: Sequence[PartitionState],
-        source_clusters: Mapping[str, ClusterSettings],
+        sources: Mapping[str, SourceWork],
         *,
         refused: Iterable[tuple[PartitionState, MirrorlakeError]] = (),
         until_another_look: Iterable[PartitionState] = (),
@@ -127,7 +127,7 @@ class StateTable:
 
         Args:
             states: new, and nobody else's.
-            source_clusters: how to reach the source, by mirror.
+            sources: where to read, by mirror.
             refused: of ``states``, those that cannot begin, each with the reason.
             until_another_look: of ``states``, those that another look at the clusters may find well.
         """
@@ -140,7 +140,7 @@ class StateTable:
             for state in states:
                 state.is_paused = self._pauses.is_paused(state.mirror, state.source)
                 self._events.began(state)
-            self._source_clusters = {**self._source_clusters, **source_clusters}
+            self._sources = {**self._sources, **sources}
             self._states = [*self._states, *states]
         self._changed()
 
@@ -296,7 +296,7 @@ class StateTable:
         return [
             state
             for state in self._states
-            if (among is None or state.source in among) and self._source_clusters[state.mirror].name == cluster
+            if (among is None or state.source in among) and self._sources[state.mirror].name == cluster
         ]
 
     # --- leases -------------------------------------------------------------------------------------------

@@ -14,15 +14,15 @@ from mirrorlake.kinds.registry import read_positions
 from mirrorlake.kinds.standing import Position, Standing
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.observer import read_ends
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.sight.live import Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.sight.park_names import park_name
+from mirrorlake.sources.client import Bounds
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
-Ends = Mapping[TopicPartition, tuple[int, int] | MirrorlakeError]
+Ends = Mapping[TopicPartition, Bounds | MirrorlakeError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusR
 
 def _row(target: Target, sources: Mapping[str, Ends], found: Position | MirrorlakeError | None) -> StatusRow:
     ends = sources.get(target.mirror.name, {}).get(target.source)
-    start, end = ends if isinstance(ends, tuple) else (None, None)
+    start, end = ends if isinstance(ends, Bounds) else (None, None)
     position = found.offset if isinstance(found, Position) else None
     error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
     if error is None and end is not None and position is not None and position > end:
@@ -165,18 +165,17 @@ def _row(target: Target, sources: Mapping[str, Ends], found: Position | Mirrorla
 
 async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str, Ends]:
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
-    settings = {}
+    sources = {}
     for target in targets:
         if target.source.partition != UNKNOWN_PARTITION and target.source_cluster_id:
             groups[target.mirror.name].add(target.source)
-            settings[target.mirror.name] = target.source_cluster
+            sources[target.mirror.name] = target.source_work
 
     async def read(mirror: str) -> tuple[str, Ends]:
         partitions = sorted(groups[mirror])
         try:
-            found, errors = await read_ends(clients.client(settings[mirror]), partitions)
+            return mirror, await sources[mirror].client(clients).bounds(partitions)
         except MirrorlakeError as error:
             return mirror, dict.fromkeys(partitions, error)
-        return mirror, {**found, **errors}
 
     return dict(await asyncio.gather(*(read(mirror) for mirror in groups)))

@@ -277,7 +277,7 @@ class Supervisor:
             lane=lane,
             live_seconds=live_seconds,
             limits=self._limits,
-            source_clusters=self._table.source_clusters,
+            sources=self._table.sources,
             orders=self._orders,
             begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
             recall_file=self._recalls.file_of(self._leases),

@@ -28,6 +28,7 @@ from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.client import SourceClient
 from mirrorlake.sources.mark import SourceMark
 
 
@@ -228,9 +229,19 @@ class SourceContext:
 
 
 class SourceWork(ABC):
-    """Where a lease reads a partition: a frozen value that a plan carries to the worker."""
+    """Where a mirror reads: a frozen value that a plan carries to the worker, and of which the driver asks."""
 
     __slots__ = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The source's name in the configuration."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is: addresses, or a folder."""
 
     @property
     @abstractmethod
@@ -238,9 +249,19 @@ class SourceWork(ABC):
         """What messages call the source, as ``cluster east``."""
 
     @abstractmethod
-    def open(self, partition: TopicPartition, context: SourceContext) -> SourcePartition:
-        """Returns a partition of it, to be read in a lease; asks nobody yet."""
+    def open(self, partition: TopicPartition, topic_id: str, context: SourceContext) -> SourcePartition:
+        """Returns a partition of it, to be read in a lease; asks nobody yet.
+
+        Args:
+            partition: which one.
+            topic_id: the id its topic must have; empty where the source gives none.
+            context: what the lease has.
+        """
 
     @abstractmethod
     def log(self, partition: TopicPartition, clients: Clients) -> SourceLog:
         """Returns a partition of it, to be asked about; in a lease, and in the driver too."""
+
+    @abstractmethod
+    def client(self, clients: Clients) -> SourceClient:
+        """Returns the source, to be asked about many partitions at a time."""

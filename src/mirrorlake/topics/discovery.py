@@ -28,7 +28,9 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue, LogEnd, TopicMetadata
+from mirrorlake.kafka.control.topic_configs import read_topic_configs
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.client import SourceTopic
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder
 from mirrorlake.topics.clashes import Way, judged_together, origins_of
@@ -36,6 +38,7 @@ from mirrorlake.topics.destination_versions import check_destination
 from mirrorlake.topics.handover import States, known_of, others_holding, with_configured_partitions
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.provenance import Placement, place, refusal, shared_and_recreated
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth
 
 _log = structlog.get_logger("mirrorlake")
@@ -102,30 +105,29 @@ class _MirrorDiscovery:
         self._mirror = mirror
         self._everyone = everyone
         self._clients = clients
-        self._settings = mirror.source.cluster.settings
-        self._source = clients.client(self._settings)
+        self._source_work = source_of(mirror)
+        self._source = self._source_work.client(clients)
 
     async def targets(self) -> list[Target]:
         selection = self._mirror.source.topics
         try:
             asked = None if selection.needs_discovery else sorted(selection.names)
-            # Asked anew: a topic that has grown, or was recreated, looks as before in what is remembered.
-            metadata = await self._source.metadata(asked, refresh=True)
-            missing = [name for name in selection.names if name not in metadata.topics]
-            chosen = [t for n, t in sorted(metadata.topics.items()) if selection.selects(n) and not t.is_internal]
-            configs = await _configs(self._source, [t.name for t in chosen])
+            source = await self._source.topics(asked)
+            missing = [name for name in selection.names if name not in source.topics]
+            chosen = [t for n, t in sorted(source.topics.items()) if selection.selects(n) and not t.is_internal]
+            configs = await self._source.topic_configs([t.name for t in chosen])
         except MirrorlakeError as error:
             names = selection.names or ("(by pattern)",)
             return [self._refused(d, TopicPartition(n, UNKNOWN_PARTITION), error) for n in names for d in self._all()]
-        targets = [self._missing(name, d, metadata.errors.get(name)) for name in missing for d in self._all()]
+        targets = [self._missing(name, d, source.errors.get(name)) for name in missing for d in self._all()]
         copies = await self._copies()
         for destination in self._all():
             if isinstance(destination, KafkaDestination):
-                found = await self._to_kafka(destination, metadata, chosen, configs)
+                found = await self._to_kafka(destination, source.source_id, chosen, configs)
                 targets += [_with_origins(target, copies) for target in found]
             else:
                 for topic in chosen:
-                    targets += await asyncio.to_thread(self._to_archive, destination, metadata, topic, configs)
+                    targets += await asyncio.to_thread(self._to_archive, destination, source.source_id, topic, configs)
         return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
 
     async def _copies(self) -> States | MirrorlakeError:
@@ -136,14 +138,14 @@ class _MirrorDiscovery:
         if not any(isinstance(destination, KafkaDestination) for destination in self._all()):
             return {}
         try:
-            return await find_states(self._source)
+            return await self._source.owner_states()
         except MirrorlakeError as error:
             return error
 
     def _all(self) -> Sequence[KafkaDestination | ArchiveDestination]:
         return self._mirror.destinations
 
-    def _partitions(self, topic: TopicMetadata) -> list[int]:
+    def _partitions(self, topic: SourceTopic) -> list[int]:
         wanted = self._mirror.source.partitions
         return sorted(topic.partitions) if wanted is None else sorted(wanted)
 
@@ -153,7 +155,7 @@ class _MirrorDiscovery:
         return Target(
             mirror=self._mirror,
             destination=destination,
-            source_cluster=self._settings,
+            source_work=self._source_work,
             source=source,
             destination_topic=destination.name_for(source.topic),
             error=error,
@@ -168,14 +170,13 @@ class _MirrorDiscovery:
             TopicPartition(topic, partitions[0] if partitions else UNKNOWN_PARTITION),
             error
             or TopicMissingError(
-                f"source topic {topic} does not exist on cluster {self._settings.name} "
-                f"({', '.join(self._settings.bootstrap_servers)})",
+                f"source topic {topic} does not exist on {self._source_work.label} ({self._source_work.place})",
                 hint="check the name, and that this user may describe it",
                 topic=topic,
             ),
         )
 
-    def _no_partition(self, topic: TopicMetadata, partition: int) -> MirrorlakeError | None:
+    def _no_partition(self, topic: SourceTopic, partition: int) -> MirrorlakeError | None:
         if partition in topic.partitions:
             return None
         return TopicMissingError(
@@ -186,14 +187,14 @@ class _MirrorDiscovery:
         )
 
     def _to_archive(
-        self, destination: ArchiveDestination, metadata: ClusterMetadata, topic: TopicMetadata, configs: TopicConfigs
+        self, destination: ArchiveDestination, source_id: str, topic: SourceTopic, configs: TopicConfigs
     ) -> list[Target]:
         archived = ArchivedTopic(
             base=destination.name_for(topic.name),
             partitions=self._partitions(topic),
             extension=extension_of(destination.format.value),
             are_snapshots=destination.compaction is Compaction.LOG,
-            cluster_id=metadata.cluster_id or "",
+            cluster_id=source_id,
             topic_id=topic.topic_id,
         )
         folder = find_folder(open_store(destination.store.settings), archived, policy=self._mirror.on_recreate)
@@ -201,9 +202,9 @@ class _MirrorDiscovery:
             Target(
                 mirror=self._mirror,
                 destination=destination,
-                source_cluster=self._settings,
+                source_work=self._source_work,
                 source=TopicPartition(topic.name, partition),
-                source_cluster_id=metadata.cluster_id or "",
+                source_cluster_id=source_id,
                 topic_id=topic.topic_id,
                 destination_topic=folder,
                 source_partitions=len(topic.partitions),
@@ -216,20 +217,19 @@ class _MirrorDiscovery:
     async def _to_kafka(
         self,
         destination: KafkaDestination,
-        metadata: ClusterMetadata,
-        topics: Sequence[TopicMetadata],
+        source_id: str,
+        topics: Sequence[SourceTopic],
         configs: TopicConfigs,
     ) -> list[Target]:
         client = self._clients.client(destination.cluster.settings)
         try:
             await check_destination(client, mode=destination.offsets)
             states = with_configured_partitions(await find_states(client), self._everyone)
-            cluster_id = metadata.cluster_id or ""
-            places = {topic.name: self._place(destination, topic, states, cluster_id) for topic in topics}
+            places = {topic.name: self._place(destination, topic, states, source_id) for topic in topics}
             names = [place.topic for place in places.values()]
             there = await client.metadata(names, refresh=True)
             known = [name for name in names if name in there.topics]
-            there_configs = await _configs(client, known)
+            there_configs = await read_topic_configs(client, known)
             is_mapped = destination.offsets is OffsetMode.MAP
             own = states.get(self._mirror.name)
             mapped = await find_mapped(client, self._mirror.name, own, names) if is_mapped else NOT_MAPPED
@@ -240,7 +240,7 @@ class _MirrorDiscovery:
                 for partition in self._partitions(topic)
             ]
         found = [
-            self._kafka_targets(destination, places[topic.name], metadata, topic, configs, there, there_configs)
+            self._kafka_targets(destination, places[topic.name], source_id, topic, configs, there, there_configs)
             for topic in topics
         ]
         return [
@@ -250,7 +250,7 @@ class _MirrorDiscovery:
         ]
 
     def _place(
-        self, destination: KafkaDestination, topic: TopicMetadata, states: States, source_cluster_id: str
+        self, destination: KafkaDestination, topic: SourceTopic, states: States, source_cluster_id: str
     ) -> Placement:
         base = destination.name_for(topic.name)
         is_mapped = destination.offsets is OffsetMode.MAP
@@ -268,8 +268,8 @@ class _MirrorDiscovery:
         self,
         destination: KafkaDestination,
         placed: Placement,
-        metadata: ClusterMetadata,
-        topic: TopicMetadata,
+        source_id: str,
+        topic: SourceTopic,
         configs: TopicConfigs,
         there: ClusterMetadata,
         there_configs: TopicConfigs,
@@ -296,9 +296,9 @@ class _MirrorDiscovery:
             Target(
                 mirror=self._mirror,
                 destination=destination,
-                source_cluster=self._settings,
+                source_work=self._source_work,
                 source=TopicPartition(topic.name, partition),
-                source_cluster_id=metadata.cluster_id or "",
+                source_cluster_id=source_id,
                 topic_id=topic.topic_id,
                 destination_topic=name,
                 destination_topic_id=held.topic_id if held else "",
@@ -315,18 +315,18 @@ class _MirrorDiscovery:
             for partition in self._partitions(topic)
         ]
 
-    def _partitions_needed(self, topic: TopicMetadata) -> int:
+    def _partitions_needed(self, topic: SourceTopic) -> int:
         wanted = self._mirror.source.partitions
         return len(topic.partitions) if wanted is None else max(wanted) + 1
 
-    def _growth(self, topic: TopicMetadata, held: TopicMetadata, destination: KafkaDestination) -> TopicGrowth | None:
+    def _growth(self, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination) -> TopicGrowth | None:
         wanted, found = self._partitions_needed(topic), len(held.partitions)
         if not destination.creates_topics or found >= wanted:
             return None
         return TopicGrowth(topic=held.name, partitions_before=found, partitions=wanted)
 
     def _count_error(
-        self, topic: TopicMetadata, held: TopicMetadata, destination: KafkaDestination
+        self, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination
     ) -> MirrorlakeError | None:
         wanted, found = self._partitions_needed(topic), len(held.partitions)
         # Of partitions that are chosen one by one the others are none of this mirror's business.
@@ -349,22 +349,6 @@ def _with_origins(target: Target, copies: States | MirrorlakeError) -> Target:
     if isinstance(copies, MirrorlakeError):
         return replace(target, origins_unread=copies)
     return replace(target, origins=origins_of(target.source.topic, copies))
-
-
-async def _configs(client: ClusterClient, topics: Sequence[str]) -> TopicConfigs:
-    """Returns the topics' configurations.
-
-    Raises:
-        MirrorlakeError: one of them could not be read.
-    """
-    if not topics:
-        return {}
-    found: dict[str, Mapping[str, ConfigValue]] = {}
-    for name, configs in (await client.describe_topic_configs(topics)).items():
-        if isinstance(configs, MirrorlakeError):
-            raise configs
-        found[name] = configs
-    return found
 
 
 DEFAULT_BATCH_BYTES_MAX = 1_048_588
@@ -416,7 +400,7 @@ async def _holds_nothing(client: ClusterClient, targets: Sequence[Target]) -> bo
     return all(isinstance(end, LogEnd) and end.end_offset == 0 for end in ends)
 
 
-def _creation(name: str, destination: KafkaDestination, topic: TopicMetadata, configs: TopicConfigs) -> TopicCreation:
+def _creation(name: str, destination: KafkaDestination, topic: SourceTopic, configs: TopicConfigs) -> TopicCreation:
     """Returns the destination topic made like the source: partitions, and every setting the source's owner chose."""
     chosen = {
         key: value.value
@@ -439,7 +423,7 @@ def _is_chosen(key: str, value: ConfigValue) -> bool:
     return not value.is_default or (key in KEEPING_CONFIGS and value.source != "DEFAULT_CONFIG")
 
 
-def _not_created(name: str, source: TopicMetadata, destination: KafkaDestination) -> MirrorlakeError:
+def _not_created(name: str, source: SourceTopic, destination: KafkaDestination) -> MirrorlakeError:
     return TopicMissingError(
         f"destination topic {name} does not exist on cluster {destination.cluster.name}",
         hint=f"create it like the source: kafka-topics.sh --create --topic {name} --partitions "

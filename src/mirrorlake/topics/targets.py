@@ -23,7 +23,6 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.offsets import StartKind, TopicPartition
-from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.sources.source import SourceWork
 
 SHARDS_PER_MIRROR = 16
@@ -95,7 +94,7 @@ class Target:
 
     mirror: Mirror
     destination: Destination
-    source_cluster: ClusterSettings
+    source_work: SourceWork
     source: TopicPartition
     source_cluster_id: str = ""
     topic_id: str = ""
@@ -117,11 +116,6 @@ class Target:
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
-
-    @property
-    def source_work(self) -> SourceWork:
-        """Where the source partition's topic is read."""
-        return KafkaSourceWork(cluster=self.source_cluster, topic_id=self.topic_id)
 
     @property
     def is_begun(self) -> bool:

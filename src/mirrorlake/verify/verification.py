@@ -25,7 +25,7 @@ from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexpla
 from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
 from mirrorlake.verify.unnamed import UnnamedTask
 from mirrorlake.verify.view_verification import compare_view, holds_view
-from mirrorlake.verify.worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide
+from mirrorlake.verify.worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide, SourceSide
 
 WORK = "mirrorlake.verify.worker:work"
 
@@ -35,7 +35,7 @@ SLICE_OFFSETS = 256 * BLOCK_OFFSETS
 BLOCKS_IN_DETAIL = 16
 """What one task looks at record by record: memory stays small, and a cleaned topic does not take a task a block."""
 
-Side = KafkaSide | MappedSide | ArchiveSide
+Side = SourceSide | KafkaSide | MappedSide | ArchiveSide
 
 RunTask = Callable[[str, bytes, str], list[LeaseRow]]
 """Runs ``work(plan)`` with a description as one Spark task and returns its rows."""
@@ -416,8 +416,8 @@ def _transform(row: StatusRow) -> Transform:
     return Transform(times=Times.SOURCE if keeps_times else Times.BROKERS)
 
 
-def _source_side(row: StatusRow) -> KafkaSide:
-    return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source)
+def _source_side(row: StatusRow) -> SourceSide:
+    return SourceSide(source_work=row.target.source_work, partition=row.target.source)
 
 
 def _copy_side(row: StatusRow) -> Side:
@@ -430,7 +430,7 @@ def _copy_side(row: StatusRow) -> Side:
             extension=extension_of(target.archive.format.value),
         )
     if row.mapped is None:
-        return KafkaSide(cluster=target.destination_cluster, partition=target.destination_partition, is_copy=True)
+        return KafkaSide(cluster=target.destination_cluster, partition=target.destination_partition)
     return MappedSide(
         cluster=target.destination_cluster,
         partition=TopicPartition(target.destination_topic, row.mapped.destination_partition),

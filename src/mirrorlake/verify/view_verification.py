@@ -13,7 +13,7 @@ from mirrorlake.service.status import StatusRow
 from mirrorlake.verify.cleaned import Trace
 from mirrorlake.verify.digest import differing_blocks
 from mirrorlake.verify.view_worker import SnapshotSide, ViewTask
-from mirrorlake.verify.worker import DigestResult, KafkaSide
+from mirrorlake.verify.worker import DigestResult, SourceSide
 
 WORK = "mirrorlake.verify.view_worker:work"
 
@@ -42,7 +42,7 @@ def compare_view(
         MirrorlakeError: a side could not be read.
     """
 
-    def asked(side: KafkaSide | SnapshotSide, buckets: frozenset[int] = frozenset()) -> DigestResult:
+    def asked(side: SourceSide | SnapshotSide, buckets: frozenset[int] = frozenset()) -> DigestResult:
         task = ViewTask(side=side, offsets=offsets, buckets=buckets, largest_batch_bytes=largest_batch_bytes)
         result = ask(WORK, plan_bytes(task), f"verify view of {row.target.source} {offsets}")
         if result.error is not None:
@@ -77,9 +77,9 @@ def differences(source: tuple[Trace, ...], copy: tuple[Trace, ...], latest_past:
     return found + [(offset, "extra") for key, offset in extra.items() if key not in later]
 
 
-def _sides(row: StatusRow) -> tuple[KafkaSide, SnapshotSide]:
+def _sides(row: StatusRow) -> tuple[SourceSide, SnapshotSide]:
     destination = row.target.archive
-    return KafkaSide(cluster=row.target.source_cluster, partition=row.target.source), SnapshotSide(
+    return SourceSide(source_work=row.target.source_work, partition=row.target.source), SnapshotSide(
         store=destination.store.settings,
         destination_name=row.target.destination_topic,
         partition=row.target.source.partition,

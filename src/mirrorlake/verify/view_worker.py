@@ -16,8 +16,6 @@ from mirrorlake.archive.snapshots.latest import merge_runs, without_tombstones
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import read_view
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX, allow
 from mirrorlake.offsets import OffsetRange
@@ -25,7 +23,7 @@ from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
 from mirrorlake.verify.digest import Block
-from mirrorlake.verify.worker import DigestResult, KafkaSide
+from mirrorlake.verify.worker import DigestResult, SourceSide, source_log
 
 BUCKETS = 4096
 
@@ -47,7 +45,7 @@ class ViewTask:
     ``largest_batch_bytes`` is what one record batch may decompress to.
     """
 
-    side: KafkaSide | SnapshotSide
+    side: SourceSide | SnapshotSide
     offsets: OffsetRange
     buckets: frozenset[int] = frozenset()
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
@@ -67,11 +65,11 @@ def work(plan: bytes) -> list[dict[str, object]]:
     return [{"kind": "digest", "result": result}]
 
 
-async def _digest_source(side: KafkaSide, task: ViewTask) -> DigestResult:
+async def _digest_source(side: SourceSide, task: ViewTask) -> DigestResult:
     changes = Changes()
     try:
-        async with ClusterClient(side.cluster) as client:
-            async for columns in read_range(client, side.partition, task.offsets):
+        async with source_log(side) as log:
+            async for columns in log.read_range(task.offsets):
                 changes.add(_with_key(columns))
         return _digest(merge_runs(changes.runs()), task)
     finally:

@@ -2,15 +2,18 @@
 
 import asyncio
 import pickle
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map
+from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
@@ -19,6 +22,7 @@ from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX, allow
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.sources.source import SourceWork
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
@@ -27,16 +31,23 @@ from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSide:
-    """A partition of a cluster.
+class SourceSide:
+    """A partition of a source, which has to hold all that is asked for."""
 
-    A copy's log may start later than asked for, and has nothing before that: where the source begins with a gap, what
-    filled it was deleted, and retention may have come sooner here. A source has to hold all that is asked for.
+    source_work: SourceWork
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSide:
+    """A partition of a cluster that is a copy, with equal offsets.
+
+    Its log may start later than asked for, and has nothing before that: where the source begins with a gap, what
+    filled it was deleted, and retention may have come sooner here.
     """
 
     cluster: ClusterSettings
     partition: TopicPartition
-    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +80,7 @@ class DigestTask:
     record batch may decompress to.
     """
 
-    side: KafkaSide | MappedSide | ArchiveSide
+    side: SourceSide | KafkaSide | MappedSide | ArchiveSide
     offsets: OffsetRange
     in_detail: bool = False
     latest_of: frozenset[int] = frozenset()
@@ -79,7 +90,7 @@ class DigestTask:
     @property
     def is_of_copy(self) -> bool:
         """True where the side is the copy, False where it is the source."""
-        return not isinstance(self.side, KafkaSide) or self.side.is_copy
+        return not isinstance(self.side, SourceSide)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,30 +119,57 @@ def work(plan: bytes) -> list[dict[str, object]]:
             found = asyncio.run(find_unnamed(task))
             result = DigestResult(records=found.records, first_unnamed=found.first_offset)
         else:
-            result = digest_archive(task) if isinstance(task.side, ArchiveSide) else asyncio.run(digest_kafka(task))
+            result = _digest(task)
     except MirrorlakeError as error:
         result = DigestResult(error=error)
     return [{"kind": "digest", "result": result}]
 
 
+def _digest(task: DigestTask) -> DigestResult:
+    if isinstance(task.side, ArchiveSide):
+        return digest_archive(task)
+    return asyncio.run(digest_source(task) if isinstance(task.side, SourceSide) else digest_kafka(task))
+
+
+async def digest_source(task: DigestTask) -> DigestResult:
+    """Digests a range of a source partition.
+
+    Raises:
+        MirrorlakeError: see ``SourceLog.read_range``.
+    """
+    assert isinstance(task.side, SourceSide)
+    collector = _Collector(task)
+    async with source_log(task.side) as log:
+        async for columns in log.read_range(task.offsets):
+            collector.add(columns)
+    return collector.result()
+
+
+@asynccontextmanager
+async def source_log(side: SourceSide) -> AsyncIterator[SourceLog]:
+    """Opens the source partition of a side."""
+    clients = WorkerCache()
+    try:
+        yield side.source_work.log(side.partition, clients)
+    finally:
+        await clients.close()
+
+
 async def digest_kafka(task: DigestTask) -> DigestResult:
-    """Digests a range of a Kafka partition.
+    """Digests a range of a copy in Kafka.
 
     Raises:
         MirrorlakeError: see ``range_reader.read_range``.
     """
-    assert not isinstance(task.side, ArchiveSide)
+    assert isinstance(task.side, KafkaSide | MappedSide)
     collector = _Collector(task)
     async with ClusterClient(task.side.cluster) as client:
         if isinstance(task.side, MappedSide):
             if not await _digest_mapped(client, task.side, task.offsets, collector):
                 return DigestResult()
         else:
-            partition, offsets = task.side.partition, task.offsets
-            if task.side.is_copy:
-                offsets = await _what_is_left(client, partition, offsets)
-            whose = "destination" if task.side.is_copy else "source"
-            async for columns in read_range(client, partition, offsets, whose=whose):
+            offsets = await _what_is_left(client, task.side.partition, task.offsets)
+            async for columns in read_range(client, task.side.partition, offsets, whose="destination"):
                 collector.add(columns)
     return collector.result()
 

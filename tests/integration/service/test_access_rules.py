@@ -33,7 +33,6 @@ from support.copies import assert_same_records, create_topic, source_end
 from support.leases import lease_plan, run_lease
 from support.records import consume, settings_of, simple_records
 from support.secured_kafka import LIMITED, LIMITED_PASSWORD, PASSWORD, PLAIN_USER, SecuredKafka
-from support.sources import read_from
 from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
@@ -137,7 +136,7 @@ def lease_of(target: Target, end: int) -> LeasePlan:
     work = state_of(target, writer="test").work
     plan = lease_plan("unused:1", [(target.source, [work])], end=end)
     (partition,) = plan.partitions
-    return replace(plan, partitions=(read_from(partition, target.source_cluster),))
+    return replace(plan, partitions=(replace(partition, source_work=target.source_work),))
 
 
 def copy_once(config: Configuration, run_async: RunAsync, *, end: int = RECORDS) -> MirrorlakeError | None:

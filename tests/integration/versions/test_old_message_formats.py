@@ -11,8 +11,9 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import walk
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.verify.digest import Block
-from mirrorlake.verify.worker import DigestTask, KafkaSide, digest_kafka
+from mirrorlake.verify.worker import DigestTask, SourceSide, digest_source
 from support.copies import archived_records, assert_same_records, create_topic, log_end
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import GZIP, LZ4, NONE, SNAPPY, Record, build_batch, consume, every_kind, produce, settings_of
@@ -75,8 +76,8 @@ def test_every_record_of_an_old_format_is_archived_and_copied_at_its_offset(
 
 
 def digests(servers: str, topic: str, end: int) -> dict[int, Block] | None:
-    side = KafkaSide(cluster=settings_of(servers), partition=TopicPartition(topic, 0))
-    found = asyncio.run(digest_kafka(DigestTask(side=side, offsets=OffsetRange(start_offset=0, end_offset=end))))
+    side = SourceSide(source_work=KafkaSourceWork(cluster=settings_of(servers)), partition=TopicPartition(topic, 0))
+    found = asyncio.run(digest_source(DigestTask(side=side, offsets=OffsetRange(start_offset=0, end_offset=end))))
     assert (found.error, found.records) == (None, end)
     return found.blocks
 

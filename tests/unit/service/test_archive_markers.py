@@ -14,6 +14,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import state_of, with_archive_positions
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.settings import FilesystemSettings
 from mirrorlake.topics.targets import Target
@@ -32,7 +33,7 @@ def archive_target(root: Path, partition: int, position: int | None) -> tuple[Ta
     target = Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",)),
+        source_work=KafkaSourceWork(cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",))),
         source=TopicPartition("orders", partition),
         source_cluster_id="cluster",
         topic_id="topic-id",

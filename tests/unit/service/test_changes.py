@@ -20,6 +20,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.changes import find_changes
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import state_of
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation
 
 CONFIG = """
@@ -35,7 +36,7 @@ def target(partition: int = 0, *, topic: str = "orders", topic_id: str = "one", 
     found = Target(
         mirror=MIRROR,
         destination=MIRROR.destinations[0],
-        source_cluster=MIRROR.source.cluster.settings,
+        source_work=source_of(MIRROR),
         source=TopicPartition(topic, partition),
         topic_id=topic_id,
         destination_topic=topic,

@@ -13,6 +13,7 @@ from mirrorlake.errors import OtherSourceError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, state_of, with_archive_positions
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.targets import Target
 
@@ -28,7 +29,7 @@ def target_at(root: Path, text: str = MIRROR_V3) -> Target:
     return Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",)),
+        source_work=KafkaSourceWork(cluster=ClusterSettings(name="east", bootstrap_servers=("localhost:9092",))),
         source=TopicPartition("orders", 0),
         topic_id="some-topic",
         destination_topic="orders",

@@ -19,6 +19,7 @@ from mirrorlake.errors import (
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owner_records import record_after
 from mirrorlake.topics.clashes import judged_together, origins_of
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target
 
 PLACES = ("east", "west", "north")
@@ -42,7 +43,7 @@ def target(config: Configuration, name: str, topic: str, **more: object) -> Targ
     found = Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=mirror.source.cluster.settings,
+        source_work=source_of(mirror),
         source=TopicPartition(topic, 0),
         source_cluster_id=f"{mirror.source.cluster.name}-id",
         destination_cluster_id=f"{mirror.destinations[0].label}-id",

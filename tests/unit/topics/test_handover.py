@@ -20,6 +20,7 @@ from mirrorlake.topics.handover import (
     with_configured_partitions,
 )
 from mirrorlake.topics.provenance import refusal
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target
 
 
@@ -39,7 +40,7 @@ def target(partition: int = 0, of: Mirror | None = None, topic: str = "copy", to
     return Target(
         mirror=configured,
         destination=configured.destinations[0],
-        source_cluster=configured.source.cluster.settings,
+        source_work=source_of(configured),
         source=TopicPartition("orders", partition),
         source_cluster_id="east-id",
         topic_id=topic_id,

@@ -10,6 +10,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, decode
 from mirrorlake.errors import DestinationForeignError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.provenance import Placement, generations_after, place, refusal
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target
 
 CONFIG = """
@@ -28,7 +29,7 @@ def target(topic_id: str = "a", destination: str = "copy", cluster_id: str = "ea
     return Target(
         mirror=MIRROR,
         destination=MIRROR.destinations[0],
-        source_cluster=MIRROR.source.cluster.settings,
+        source_work=source_of(MIRROR),
         source=TopicPartition("orders", 0),
         source_cluster_id=cluster_id,
         topic_id=topic_id,

@@ -1,6 +1,6 @@
 """Whether this user may do what ``run`` will do, found out before it does it, and without changing anything.
 
-Reading is tried by a fetch of one byte, as nothing else proves it. What is needed at a destination is asked for.
+Reading is tried, as nothing else proves it. What is needed at a destination is asked for.
 Rights on transactional ids cannot be asked for without becoming a writer; a run finds them out.
 """
 
@@ -8,12 +8,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, SourceTruncatedError
-from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.topic_rights import Rights
-from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.kinds.registry import kind_of
-from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
 
 PROBES_AT_ONCE = 8
@@ -32,7 +29,7 @@ async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> lis
 
 
 def _source_topic(row: StatusRow) -> tuple[str, str]:
-    return row.target.source_cluster.name, row.target.source.topic
+    return row.target.source_work.name, row.target.source.topic
 
 
 async def _unreadable_sources(
@@ -44,22 +41,11 @@ async def _unreadable_sources(
 
     async def probe(row: StatusRow) -> MirrorlakeError | None:
         async with limit:
-            client = clients.client(row.target.source_cluster)
-            return await _probe(client, row.target.source, row.source_end or 0)
+            source = row.target.source_work.client(clients)
+            return await source.try_reading(row.target.source, row.source_end or 0)
 
     errors = await asyncio.gather(*(probe(row) for row in chosen.values()))
     return {topic: error for topic, error in zip(chosen, errors, strict=True) if error is not None}
-
-
-async def _probe(client: ClusterClient, source: TopicPartition, end: int) -> MirrorlakeError | None:
-    try:
-        frame, _ = await client.fetch_once(source, end, max_bytes=1, isolation_level=READ_UNCOMMITTED)
-        frame.release()
-    except SourceTruncatedError:
-        return None  # its log moved meanwhile: it was read
-    except MirrorlakeError as error:
-        return error
-    return None
 
 
 # --- destinations -----------------------------------------------------------------------------------------

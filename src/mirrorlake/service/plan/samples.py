@@ -5,15 +5,11 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.control.holes import check_empty
-from mirrorlake.kafka.control.known_offsets import fetch_known
-from mirrorlake.kafka.records.batches import BatchHeader, walk
-from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.kinds.standing import Sample
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.status import StatusRow
+from mirrorlake.sources.client import SourceClient
 
 SAMPLES_AT_ONCE = 8
 
@@ -26,17 +22,17 @@ async def read_samples(rows: Sequence[StatusRow], clients: WorkerCache) -> list[
     async def read(row: StatusRow) -> Sample:
         async with limit:
             try:
-                return await _sample(clients.client(row.target.source_cluster), row)
+                return await _sample(row.target.source_work.client(clients), row)
             except MirrorlakeError as error:
                 return Sample(error=error)
 
     for row in rows:
-        key = (row.target.source_cluster.name, row.target.source)
+        key = (row.target.source_work.name, row.target.source)
         if _is_wanted(row) and key not in asked:
             asked[key] = asyncio.create_task(read(row))
     nothing = Sample()
     return [
-        await asked[key] if (key := (row.target.source_cluster.name, row.target.source)) in asked else nothing
+        await asked[key] if (key := (row.target.source_work.name, row.target.source)) in asked else nothing
         for row in rows
     ]
 
@@ -48,29 +44,12 @@ def _is_wanted(row: StatusRow) -> bool:
     return wanted and row.source_start < row.source_end and row.position < row.source_end
 
 
-async def _sample(client: ClusterClient, row: StatusRow) -> Sample:
+async def _sample(source: SourceClient, row: StatusRow) -> Sample:
     assert row.source_start is not None
     assert row.source_end is not None
-    first = await _batch_at(client, row.target.source, row.source_start)
-    last = await _batch_at(client, row.target.source, row.source_end - 1)
-    headers = [header for header in (first, last) if header is not None]
+    first = await source.batch_at(row.target.source, row.source_start)
+    last = await source.batch_at(row.target.source, row.source_end - 1)
     return Sample(
-        oldest_ms=_oldest(first) if first is not None else None,
-        is_transactional=any(header.is_transactional or header.is_control for header in headers),
+        oldest_ms=first.oldest_ms if first is not None else None,
+        is_transactional=any(batch.is_transactional for batch in (first, last) if batch is not None),
     )
-
-
-def _oldest(header: BatchHeader) -> int | None:
-    """Returns the first timestamp of a batch, or where it does not say that, the highest."""
-    first = header.first_timestamp
-    found = header.max_timestamp if first is None else first
-    return found if found >= 0 else None
-
-
-async def _batch_at(client: ClusterClient, source: TopicPartition, offset: int) -> BatchHeader | None:
-    frame, answer = await fetch_known(client, source, offset, max_bytes=1, isolation_level=READ_UNCOMMITTED)
-    with frame:
-        first = next((batch.header for batch in walk(answer.records)), None)
-    if first is None:
-        await check_empty(client, source, offset, readable_end=answer.high_watermark, whose="source")
-    return first

@@ -1,8 +1,12 @@
 """A partition of a source cluster, as its destinations may ask of it."""
 
+from collections.abc import AsyncIterator
+
 from mirrorlake.destinations.tail import Tail, read_tail
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.kafka.control.range_reader import read_range
+from mirrorlake.kafka.records.codec import RecordColumns
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
@@ -47,3 +51,7 @@ class KafkaSourceLog:
     async def read_tail(self, offsets: OffsetRange) -> Tail:
         """Returns what lies at offsets below the end."""
         return await read_tail(self._client, self._partition, offsets, whose="source")
+
+    def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
+        """Yields the records of a range in order, in parts of bounded memory."""
+        return read_range(self._client, self._partition, offsets)

@@ -1,10 +1,11 @@
-"""A Kafka topic as the source of a lease's partitions."""
+"""A Kafka cluster as the source of mirrors."""
 
 from dataclasses import dataclass
 
 from mirrorlake.destinations.connections import Clients
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.client import KafkaSourceClient
 from mirrorlake.sources.kafka.log import KafkaSourceLog
 from mirrorlake.sources.kafka.partition import KafkaPartition
 from mirrorlake.sources.kafka.readers import ClusterReads
@@ -13,28 +14,38 @@ from mirrorlake.sources.source import SourceContext, SourceWork
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSourceWork(SourceWork):
-    """A topic of a Kafka cluster.
-
-    ``topic_id`` is the id the topic must have; empty where the cluster gives none.
-    """
+    """A Kafka cluster."""
 
     cluster: ClusterSettings
-    topic_id: str = ""
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.cluster.name
+
+    @property
+    def place(self) -> str:
+        """Its bootstrap servers."""
+        return ", ".join(self.cluster.bootstrap_servers)
 
     @property
     def label(self) -> str:
         """The cluster, by its name."""
         return f"cluster {self.cluster.name}"
 
-    def open(self, partition: TopicPartition, context: SourceContext) -> KafkaPartition:
-        """Returns a partition of the topic; those of one cluster share their connections."""
+    def open(self, partition: TopicPartition, topic_id: str, context: SourceContext) -> KafkaPartition:
+        """Returns a partition, to be read; those of the cluster share their connections."""
         connections = context.connections
         reads = context.shared(
             ("kafka", self.cluster.name),
             lambda: ClusterReads(self.cluster, connections=connections, clock=context.clock, time=context.time),
         )
-        return KafkaPartition(partition, self.topic_id, client=connections.client(self.cluster), reads=reads)
+        return KafkaPartition(partition, topic_id, client=connections.client(self.cluster), reads=reads)
 
     def log(self, partition: TopicPartition, clients: Clients) -> KafkaSourceLog:
-        """Returns a partition of the topic, to be asked about."""
+        """Returns a partition, to be asked about."""
         return KafkaSourceLog(partition, clients.client(self.cluster))
+
+    def client(self, clients: Clients) -> KafkaSourceClient:
+        """Returns the cluster, to be asked about many partitions at a time."""
+        return KafkaSourceClient(clients.client(self.cluster))

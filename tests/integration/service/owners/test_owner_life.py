@@ -16,6 +16,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SupersededError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owners import Owners
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target
 from support.copies import create_topic
 from support.mirrors import copying
@@ -30,7 +31,7 @@ def target(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_
     return Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=mirror.source.cluster.settings,
+        source_work=source_of(mirror),
         source=TopicPartition(topic_name, 0),
         source_cluster_id="cluster-of-the-test",
         topic_id="topic-id-of-the-test",

@@ -26,6 +26,7 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS
 from mirrorlake.service.owners.owners import Owners
+from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target, shard_of
 from support.mirrors import copying
 from support.records import in_batches, produce, settings_of, simple_records
@@ -39,7 +40,7 @@ def target_of(topic: str, source: EmbeddedKafka, destination: EmbeddedKafka) -> 
     return Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=mirror.source.cluster.settings,
+        source_work=source_of(mirror),
         source=TopicPartition(topic, 0),
         source_cluster_id="cluster-of-the-test",
         topic_id="first-topic-id",

@@ -5,6 +5,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.sight.live import LivePartition, partitions_json, read_partitions
 from mirrorlake.service.status import StatusRow
+from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import Target
 from support.mirrors import copying
 from support.partition_states import WEST, kafka_state
@@ -42,7 +43,7 @@ def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> No
     target = Target(
         mirror=mirror,
         destination=mirror.destinations[0],
-        source_cluster=WEST,
+        source_work=KafkaSourceWork(cluster=WEST),
         source=TopicPartition("orders", 0),
     )
     live = LivePartition(state=StateName.RUNNING, lag_seconds=1.0, reason="remote-tier", error="waiting for …")
