@@ -42,6 +42,8 @@ from mirrorlake.config.native_form import (
     StoreS3Form,
 )
 from mirrorlake.config.section import NOTE, Shown
+from mirrorlake.config.spark_settings import OURS as SPARK_OURS
+from mirrorlake.config.spark_settings import SWITCHED_ON
 
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
@@ -106,7 +108,7 @@ def reference_page() -> str:
     """Returns the whole page; the same text every time."""
     parts = [INTRODUCTION, "## The native form\n"]
     parts += [_section(title, model) for title, model in NATIVE_SECTIONS]
-    parts += [_properties_table(), "## The mirror-v3 form\n"]
+    parts += [_spark_table(), _properties_table(), "## The mirror-v3 form\n"]
     parts += [_section(title, model) for title, model in V3_SECTIONS]
     parts += [_variables_table(), _unavailable_table()]
     return "\n".join(parts)
@@ -119,6 +121,17 @@ def _section(title: str, model: type[BaseModel]) -> str:
     ]
     table = _table(("field", "kind", "default", "meaning"), rows)
     return f"### {title}\n\n{cleandoc(model.__doc__ or '')}\n\n{table}"
+
+
+def _spark_table() -> str:
+    refused = _table(("setting", "why"), [(f"`{name}`", reason) for name, reason in SPARK_OURS.items()])
+    shown = ", ".join(f"`{name}`" for name in SWITCHED_ON)
+    return (
+        "### `engine.spark-conf`\n\nUnder Spark's own names; what a cluster needs is on [its page](cluster.md). "
+        "Settings that hold a secret, a password or a token take `${NAME}` or `{file: /path}`, reach the JVM over its "
+        "own connection, and stand on no command line.\n\nThese cannot be set, nor what is below them:\n\n"
+        f"{refused}\n{shown} can only be `true`.\n"
+    )
 
 
 def _properties_table() -> str:

@@ -44,6 +44,7 @@ MirrorlakeError
 ├── SupersededError              another process has taken the mirror over
 ├── ConfigurationError           the configuration cannot be used  (a list of places and remedies)
 ├── JavaUnusableError            Java or Spark cannot be started on this machine
+├── StartStoppedError            a start was ended by a signal
 └── ServerUnusableError          an embedded server cannot be fetched or does not start
 """
 
@@ -254,6 +255,10 @@ class ConfigurationError(MirrorlakeError):
 
 class JavaUnusableError(MirrorlakeError):
     """Java, or Spark on it, cannot be started on this machine."""
+
+
+class StartStoppedError(MirrorlakeError):
+    """A start was ended before it was done, as its process was asked to stop."""
 
 
 class ServerUnusableError(MirrorlakeError):

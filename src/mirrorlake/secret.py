@@ -30,6 +30,11 @@ class Secret:
         return self._file is not None
 
     @property
+    def file(self) -> Path | None:
+        """The file that holds it, None where it came from the environment."""
+        return self._file
+
+    @property
     def variable(self) -> str:
         """The environment variable it can be read from again by a process with this one's environment; else empty."""
         return self._variable if self._variable and os.environ.get(self._variable) == self._value else ""

@@ -20,7 +20,6 @@ class Unavailable:
 
 
 UNAVAILABLE = (
-    Unavailable(where=("engine", "master"), remedy="leave it out: the engine runs on one machine"),
     Unavailable(where=("service", "control"), allowed=("off",), remedy="leave it out, or use `control: off`"),
 )
 """All rows. The remedies say what works today."""

@@ -158,6 +158,19 @@ def read_ca_file(value: object) -> Path:
     return Path(path)
 
 
+def read_folder(value: object) -> Path:
+    """Reads the absolute path of a folder; nothing is looked at on disk."""
+    path = read_text(value)
+    if not PurePosixPath(path).is_absolute():
+        refuse(f"{found(value)} is a relative path", "write it from the root on, for example /var/log/spark")
+    return Path(path)
+
+
+def read_ui_port(value: object) -> int | None:
+    """Reads a port, or ``off``."""
+    return None if isinstance(value, str) and value == "off" else read_integer(1, 65535)(value)
+
+
 def read_prefix(value: object) -> str:
     """Reads an object store's key prefix; slashes at both ends do not matter."""
     prefix = read_any_text(value).strip("/")

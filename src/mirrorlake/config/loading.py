@@ -17,6 +17,7 @@ from mirrorlake.config.reading import found
 from mirrorlake.config.resolve_mirror_v3 import resolve_mirror_v3
 from mirrorlake.config.resolve_native import resolve_native
 from mirrorlake.config.resolved import Configuration, Engine, Form, ListenAddress, OnPark, Service
+from mirrorlake.config.spark_settings import SparkSettings, check_engine, read_spark_conf
 
 FILE_BYTES_MAX = 4 * 1024**2
 """Far above any real file; a data file given by mistake is refused at once."""
@@ -113,6 +114,8 @@ def _resolve(document: Document, environment: Environment, problems: ProblemList
     read = resolve_native if form is Form.NATIVE else resolve_mirror_v3
     parts = read(document, problems)
     common = _common(document, problems)
+    spark = read_spark_conf(_spark_conf(document), document, problems)
+    check_engine(common.engine.master, common.engine.lanes, spark, document, problems)
     check_mirror_names(parts.names, document, problems)
     check_mirrors(parts.mirrors, problems)
     refuse_unavailable(document, problems)
@@ -123,7 +126,7 @@ def _resolve(document: Document, environment: Environment, problems: ProblemList
         stores=tuple(parts.stores),
         mirrors=tuple(parts.mirrors),
         destination_types=tuple(dict.fromkeys(parts.destination_types)),
-        engine=_engine(common.engine),
+        engine=_engine(common.engine, spark),
         service=_service(form, common.service, environment),
         on_park=common.on_park or (OnPark.CONTINUE if form is Form.NATIVE else OnPark.EXIT),
     )
@@ -155,7 +158,15 @@ def _common(document: Document, problems: ProblemList) -> CommonForm:
     return sound
 
 
-def _engine(form: EngineForm) -> Engine:
+def _spark_conf(document: Document) -> Mapping[str, Tree]:
+    """Returns ``engine.spark-conf`` as it stands in the file, which still knows what came from the environment."""
+    assert isinstance(document.tree, dict)
+    engine = document.tree.get("engine")
+    given = engine.get("spark-conf") if isinstance(engine, dict) else None
+    return given if isinstance(given, dict) else {}
+
+
+def _engine(form: EngineForm, spark: SparkSettings) -> Engine:
     return Engine(
         lanes=form.lanes or available_cores(),
         lease_seconds=form.lease,
@@ -166,6 +177,11 @@ def _engine(form: EngineForm) -> Engine:
         largest_batch_bytes=form.largest_batch,
         batch_slots=form.batch_slots,
         master=form.master,
+        spark_conf=spark.plain,
+        spark_secrets=spark.secrets,
+        start_timeout_seconds=form.start_timeout,
+        ui_port=form.ui,
+        event_log=form.event_log,
     )
 
 

@@ -266,7 +266,22 @@ class EngineForm(Section):
         shown="512MiB",
     )
     batch_slots: fields.SlotCount = option(1, "Slots kept for verification and other batch work.")
-    master: fields.Text | None = option(None, "Spark master, such as `spark://host:7077`; left out, one machine.")
+    master: fields.Text | None = option(
+        None,
+        "Spark master: `spark://host:port`, `k8s://…` or `yarn`, with `lanes` and what [a cluster needs](cluster.md) "
+        "in `spark-conf`; left out, one machine.",
+    )
+    spark_conf: fields.SparkConf = option({}, "Further settings under Spark's own names, see below.")
+    start_timeout: fields.StartTime = option(
+        60.0, "How long the start waits for a cluster's master and executors before it gives up.", shown="60s"
+    )
+    ui: fields.UiPort = option(
+        None, "Port of Spark's own page, on loopback: jobs by mirror and lane, executors, settings.", shown="off"
+    )
+    event_log: fields.LogFolder | None = option(
+        None,
+        "Folder for Spark's event logs, which its history server reads; it must exist, nothing is removed from it.",
+    )
 
 
 class ServiceForm(Section):

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
 from enum import StrEnum
+from pathlib import Path
 
 from mirrorlake.config.problems import Place
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.page_compression import Compression
+from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
 
 
@@ -260,9 +262,10 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """How much of the machine the engine uses. ``master`` None is one machine.
+    """How much of the machine, or of a cluster, the engine uses. ``master`` None is one machine.
 
-    ``largest_batch_bytes`` is what one record batch of a source may decompress to.
+    ``largest_batch_bytes`` is what one record batch of a source may decompress to. ``spark_secrets`` are those of
+    Spark's settings that must never be shown; ``ui_port`` is on loopback.
     """
 
     lanes: int
@@ -274,6 +277,11 @@ class Engine:
     largest_batch_bytes: int = 512 * 1024**2
     batch_slots: int = 1
     master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    spark_secrets: Mapping[str, Secret] = field(default_factory=dict)
+    start_timeout_seconds: float = 60.0
+    ui_port: int | None = None
+    event_log: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

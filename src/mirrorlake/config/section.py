@@ -12,6 +12,7 @@ from mirrorlake.config.kinds import (
     read_at_utc,
     read_ca_file,
     read_endpoint,
+    read_folder,
     read_heartbeat,
     read_listen,
     read_name,
@@ -26,6 +27,7 @@ from mirrorlake.config.kinds import (
     read_template,
     read_topic,
     read_topic_entry,
+    read_ui_port,
 )
 from mirrorlake.config.reading import (
     by,
@@ -129,6 +131,9 @@ _PROPERTIES = WithJsonSchema(
         "additionalProperties": {"anyOf": [{"type": ["string", "integer", "boolean"]}, _IN_A_FILE]},
     }
 )
+_UI_PORT = WithJsonSchema(
+    {"anyOf": [{"const": "off"}, {"type": "integer", "minimum": 1, "maximum": 65535}, _REFERENCE]}
+)
 _SECRET = WithJsonSchema({"anyOf": [_REFERENCE, _IN_A_FILE]})
 
 Text = Annotated[str, by(read_text), Shown("text")]
@@ -148,6 +153,9 @@ ServersOrHosts = Annotated[
     tuple[str, ...], by(read_servers_or_hosts), WithJsonSchema({"type": "string"}), Shown("`host[:port],…`")
 ]
 Properties = Annotated[dict[str, object], _PROPERTIES, Shown("client properties")]
+SparkConf = Annotated[dict[str, object], _PROPERTIES, Shown("Spark settings")]
+UiPort = Annotated[int | None, by(read_ui_port), _UI_PORT, Shown("port or `off`")]
+LogFolder = Annotated[InstanceOf[Path], by(read_folder), _text_schema("^/"), Shown("absolute path")]
 Root = Annotated[InstanceOf[Path], by(read_root), _text_schema("^/"), Shown("absolute path")]
 Prefix = Annotated[str, by(read_prefix), WithJsonSchema({"type": "string"}), Shown("text")]
 SecretText = Annotated[InstanceOf[Secret], by(read_secret), _SECRET, Shown("`${NAME}` or `{file: /path}`")]
@@ -172,5 +180,6 @@ FlushTime = Annotated[float, by(read_duration(0.1, 30 * 86400)), _DURATION, Show
 LeaseTime = Annotated[float, by(read_duration(0.1, 600)), _DURATION, Shown("duration, 100ms to 10m")]
 DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown("duration, 500ms to 1d")]
 TailCheckTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
+StartTime = Annotated[float, by(read_duration(1, 3600)), _DURATION, Shown("duration, 1s to 1h")]
 StopTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 Heartbeat = Annotated[float | None, by(read_heartbeat), WithJsonSchema({"type": "string"}), Shown("duration or `off`")]

@@ -4,6 +4,9 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.spark_settings import is_local
+from mirrorlake.pipeline.cluster.needs import Needs, needs_of
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.session import SessionSettings
@@ -55,6 +58,33 @@ class Engine(Protocol):
     def abandon(self) -> None:
         """Kills what is left of it and asks it nothing. Idempotent."""
         ...
+
+
+def settings_of(
+    config: Configuration, *, preload: tuple[str, ...], batch_slots: int, is_stopping: Callable[[], bool] = bool
+) -> SessionSettings:
+    """Returns what an engine for a configuration is built from.
+
+    Args:
+        config: the whole configuration; what executors must have follows from its mirrors.
+        preload: what workers load before their first lease.
+        batch_slots: task slots beside the lanes.
+        is_stopping: ends a start that takes its time.
+    """
+    engine = config.engine
+    return SessionSettings(
+        lanes=engine.lanes,
+        batch_slots=batch_slots,
+        master=engine.master,
+        preload=preload,
+        spark_conf=engine.spark_conf,
+        spark_secrets=engine.spark_secrets,
+        cluster_timeout_seconds=engine.start_timeout_seconds,
+        ui_port=engine.ui_port,
+        event_log=engine.event_log,
+        needs=Needs() if is_local(engine.master) else needs_of(config),
+        is_stopping=is_stopping,
+    )
 
 
 EngineBuilder = Callable[[SessionSettings], Engine]

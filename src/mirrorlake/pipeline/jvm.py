@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.errors import JavaUnusableError
+from mirrorlake.errors import JavaUnusableError, StartStoppedError
 from mirrorlake.pipeline.processes import descendants, kill
 
 OutputLine = Callable[[str], None]
@@ -94,17 +94,20 @@ class Jvm:
             kill([*descendants(self.pid), self.pid])
             self._process.wait()
 
-    def await_address(self, address: Path, timeout_seconds: float) -> None:
+    def await_address(self, address: Path, timeout_seconds: float, is_stopping: Callable[[], bool] = bool) -> None:
         """Waits until the JVM has written where it listens, and reads it.
 
         Raises:
             JavaUnusableError: it ended, or wrote nothing in time.
+            StartStoppedError: ``is_stopping`` said so.
         """
         give_up_at = time.monotonic() + timeout_seconds
         while not address.exists():
             if not self.is_alive():
                 code = self._process.returncode
                 raise self._did_not_start(f"ended with exit code {code} while starting")
+            if is_stopping():
+                raise StartStoppedError("stopped while Spark's JVM started")
             if time.monotonic() > give_up_at:
                 raise self._did_not_start(f"did not listen within {timeout_seconds:.0f} s")
             time.sleep(_POLL_SECONDS)
@@ -164,6 +167,7 @@ def start_jvm(
     folder: Path,
     timeout_seconds: float,
     take_line: OutputLine = to_stderr,
+    is_stopping: Callable[[], bool] = bool,
 ) -> Jvm:
     """Starts Spark's JVM and returns it when its gateway listens.
 
@@ -177,9 +181,11 @@ def start_jvm(
             read.
         timeout_seconds: until the gateway must listen; a cold start on a busy machine takes 20 s.
         take_line: gets what JVM and workers write, in a thread of its own.
+        is_stopping: asked again and again; once it says so, the JVM is ended.
 
     Raises:
         JavaUnusableError: the JVM ended, or did not listen in time.
+        StartStoppedError: ``is_stopping`` said so.
     """
     submit = _spark_home() / "bin" / "spark-submit"
     settings = [argument for key, value in conf.items() for argument in ("--conf", f"{key}={value}")]
@@ -195,7 +201,7 @@ def start_jvm(
             )
         jvm = Jvm(process, _Output(process, take_line))
         try:
-            jvm.await_address(address, timeout_seconds)
+            jvm.await_address(address, timeout_seconds, is_stopping)
         except BaseException:
             process.kill()
             jvm.stop(0.0)

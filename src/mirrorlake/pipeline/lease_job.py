@@ -35,7 +35,7 @@ class EngineDiedError(TransientError):
 
 
 def run_lease(
-    spark: Any, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+    spark: Any, work: str, plan: bytes, *, description: str, seconds_max: float | None = None, place: str = ""
 ) -> list[LeaseRow]:
     """Runs ``work(plan)`` in one Python worker and returns its rows.
 
@@ -52,6 +52,7 @@ def run_lease(
         description: shown as the job's description.
         seconds_max: the worker ends itself, hard, when the work has not returned after so many seconds; none
             means never. It is meant for work that hangs, not for work that is late: nothing is closed.
+        place: where Spark should run it if it can, as its scheduler writes places; anywhere where left out.
 
     Raises:
         OutcomeUnknownError: Spark gave the job up; the work may have written something.
@@ -67,7 +68,7 @@ def run_lease(
     try:
         spark.sparkContext.setJobDescription(description)
         order = order_bytes(work, plan, seconds_max)
-        found = _as_partition(spark.sparkContext, order).mapPartitions(serve).collect()
+        found = _as_partition(spark.sparkContext, order, place).mapPartitions(serve).collect()
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
     except (PySparkException, Py4JJavaError, Py4JError) as error:
@@ -82,7 +83,7 @@ def order_bytes(work: str, plan: bytes, seconds_max: float | None) -> bytes:
     return zlib.compress(order, level=_COMPRESSION_LEVEL)
 
 
-def _as_partition(context: Any, order: bytes) -> Any:
+def _as_partition(context: Any, order: bytes, place: str) -> Any:
     """Returns an RDD of one partition that holds ``order`` as its only row.
 
     Not in the task's closure, which is the same for every lease: Spark broadcasts closures, and PySpark writes one
@@ -93,7 +94,18 @@ def _as_partition(context: Any, order: bytes) -> Any:
     from pyspark.core.rdd import RDD
     from pyspark.serializers import NoOpSerializer
 
-    return RDD(context._jsc.parallelize([bytearray(order)], 1), context, NoOpSerializer())
+    rows = _placed(context, order, place) if place else context._jsc.parallelize([bytearray(order)], 1)
+    return RDD(rows, context, NoOpSerializer())
+
+
+def _placed(context: Any, order: bytes, place: str) -> Any:
+    """Returns the same with a preferred place, which Java's door to Spark does not take."""
+    jvm = context._jvm
+    places, rows = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+    as_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+    places.add(place)
+    rows.add(jvm.scala.Tuple2(bytearray(order), as_scala(places).toSeq()))
+    return context._jsc.sc().makeRDD(as_scala(rows).toSeq(), jvm.scala.reflect.ClassTag.Any()).toJavaRDD()
 
 
 def warm_up(spark: Any) -> None:

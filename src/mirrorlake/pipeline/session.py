@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,13 +15,25 @@ from typing import Any
 import structlog
 
 from mirrorlake import class_archive
-from mirrorlake.errors import JavaUnusableError
+from mirrorlake.config.spark_settings import is_local
+from mirrorlake.errors import JavaUnusableError, MirrorlakeError, StartStoppedError
 from mirrorlake.java import find_java
+from mirrorlake.pipeline.cluster.conf import cluster_conf, python_of
+from mirrorlake.pipeline.cluster.executors import (
+    ExecutorUnusableError,
+    ExecutorWatch,
+    await_executors,
+    check_executors,
+    living,
+    say_ready,
+)
+from mirrorlake.pipeline.cluster.needs import Needs
 from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
 from mirrorlake.pipeline.lease_job import LeaseRow, java_cause, run_lease, warm_up
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.run_folder import RunFolder
+from mirrorlake.secret import Secret
 
 # One collector thread and the quick compiler, because the cores belong to the lanes and no bulk data passes
 # the JVM. One without memory must die, not linger: a dead one is seen and started again. Performance data
@@ -34,11 +46,13 @@ ARCHIVE_FLAGS = (
     "-Djava.awt.headless=true",
 )
 _TASK_ATTEMPTS = 4
+_POLL_SECONDS = 0.1
 
 # Whoever may connect to the driver's ports could otherwise fetch what it broadcasts, and send it objects to
 # deserialise. On one machine Spark draws a secret of 256 bits for each session, in the JVM's memory alone.
 _AUTHENTICATED = {"spark.authenticate": "true"}
-_ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true"}
+_DISKS = {"spark.io.encryption.enabled": "true"}
+_ENCRYPTED = {"spark.network.crypto.enabled": "true", **_DISKS}
 _log = structlog.get_logger(__name__)
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -58,6 +72,12 @@ class SessionSettings:
         cache_folder: where class-data archives lie; the user's cache folder by default.
         start_timeout_seconds: until the JVM must listen.
         spark_conf: further Spark settings; they win over ours, except those that keep other users out.
+        spark_secrets: the same for those that must stand on no command line.
+        cluster_timeout_seconds: until the master of a cluster must have answered, and an executor be there.
+        ui_port: of Spark's page, on loopback; None for none.
+        event_log: folder for Spark's event logs.
+        needs: what every executor of a cluster is looked at for.
+        is_stopping: asked while a start takes its time; one that says so ends it.
     """
 
     lanes: int
@@ -70,6 +90,12 @@ class SessionSettings:
     cache_folder: Path | None = None
     start_timeout_seconds: float = 120.0
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    spark_secrets: Mapping[str, Secret] = field(default_factory=dict)
+    cluster_timeout_seconds: float = 60.0
+    ui_port: int | None = None
+    event_log: Path | None = None
+    needs: Needs = field(default_factory=Needs)
+    is_stopping: Callable[[], bool] = bool
 
     def __post_init__(self) -> None:
         assert self.lanes >= 1
@@ -78,7 +104,7 @@ class SessionSettings:
     @property
     def is_local(self) -> bool:
         """Whether tasks run on this machine, under the driver's own JVM."""
-        return self.master is None or self.master.startswith("local")
+        return is_local(self.master)
 
 
 class EngineSession:
@@ -88,13 +114,24 @@ class EngineSession:
         spark: the ``SparkSession``.
         jvm: the process under it.
         recalls: asks leases of this session to end before their time.
+        executors: looks at those of a cluster; None on one machine.
     """
 
-    def __init__(self, spark: Any, jvm: Jvm, folder: RunFolder, recalls: Recalls) -> None:
+    def __init__(
+        self, spark: Any, jvm: Jvm, folder: RunFolder, recalls: Recalls, executors: ExecutorWatch | None = None
+    ) -> None:
         self.spark = spark
         self.jvm = jvm
         self.recalls = recalls
+        self.executors = executors
         self._folder = folder
+        if executors is not None:
+            executors.__enter__()
+
+    @property
+    def clock_offsets(self) -> Mapping[str, float]:
+        """By how many seconds the clock of each executor is ahead of this machine's; none without a cluster."""
+        return dict(self.executors.clock_offsets) if self.executors is not None else {}
 
     def is_alive(self) -> bool:
         """Returns whether the JVM still runs."""
@@ -115,10 +152,14 @@ class EngineSession:
         return run_lease(self.spark, work, plan, description=description, seconds_max=seconds_max)
 
     def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
-        """Returns a thread with a JVM thread of its own, so that job descriptions of lanes do not mix."""
+        """Returns a thread with a JVM thread of its own, so that job descriptions and groups of lanes do not mix."""
         from pyspark import InheritableThread
 
-        thread: threading.Thread = InheritableThread(target, name=name)
+        def work() -> None:
+            self.spark.sparkContext.setLocalProperty("spark.jobGroup.id", name)
+            target()
+
+        thread: threading.Thread = InheritableThread(work, name=name)
         return thread
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
@@ -127,6 +168,7 @@ class EngineSession:
         Order of effects: Spark stops (running tasks are killed), the JVM ends or is killed, the folder goes.
         """
         give_up_at = time.monotonic() + timeout_seconds
+        self._end_watch()
         self.jvm.mute()
         _stop_spark(self.spark, self.jvm, timeout_seconds / 2)
         self.jvm.stop(max(1.0, give_up_at - time.monotonic()))
@@ -136,7 +178,13 @@ class EngineSession:
     def abandon(self) -> None:
         """Kills what is left of a dead session and removes its folder; asks Spark nothing. Idempotent."""
         self.jvm.kill()
+        self._end_watch()
         self._folder.close()
+
+    def _end_watch(self) -> None:
+        watch, self.executors = self.executors, None
+        if watch is not None:
+            watch.__exit__()
 
     def __enter__(self) -> "EngineSession":
         return self
@@ -158,6 +206,9 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
 
     Raises:
         JavaUnusableError: Java is missing, unusable, or Spark did not start on it.
+        ExecutorUnusableError: a cluster has no executors, or they lack what leases need.
+        ConfigurationError: a secret of Spark's cannot be read.
+        StartStoppedError: the process was asked to stop meanwhile.
     """
     from pyspark import SparkContext
 
@@ -169,20 +220,24 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
     try:
         flags = (*jvm_flags(settings, java.executable), *more_jvm_flags)
         conf = spark_conf(settings, folder.path, flags)
+        secrets = {name: secret.reveal() for name, secret in settings.spark_secrets.items()}
         jvm = start_jvm(
             conf,
             environ=_environment(settings, folder.path),
             folder=folder.path,
             timeout_seconds=settings.start_timeout_seconds,
+            is_stopping=settings.is_stopping,
         )
-        spark = _connect(jvm, conf)
+        give_up_at = time.monotonic() + settings.cluster_timeout_seconds
+        spark = _connect(jvm, conf | secrets, settings, give_up_at)
+        watch = None if settings.is_local else _look_at_executors(spark, settings, give_up_at)
     except BaseException:
         if jvm is not None:
             jvm.stop(0.0)
         _forget_gateway()
         folder.close()
         raise
-    return EngineSession(spark, jvm, folder, Recalls(folder.path if settings.is_local else None))
+    return EngineSession(spark, jvm, folder, Recalls(folder.path if settings.is_local else None), watch)
 
 
 def archive_for(settings: SessionSettings, java: Path) -> Path:
@@ -213,6 +268,7 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
         flags: the JVM's options.
     """
     slots = settings.lanes + settings.batch_slots
+    is_tls = settings.spark_conf.get("spark.ssl.rpc.enabled") == "true"
     options = [*flags, f"-Djava.io.tmpdir={folder}", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     conf = {
         "spark.app.name": settings.app_name,
@@ -222,6 +278,7 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
         "spark.driver.extraJavaOptions": " ".join(shlex.quote(option) for option in options),
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         "spark.ui.enabled": "false",
+        "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Kept also without the page; a service runs a million jobs.
         "spark.ui.retainedJobs": "50",
@@ -234,11 +291,25 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
         "spark.python.daemon.module": "mirrorlake.pipeline.daemon",
         # Loopback TCP costs 45 ms more a job, and was seen to hang under two-way load.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": str(folder),
     }
+    if settings.ui_port is not None:
+        conf |= {"spark.ui.enabled": "true", "spark.ui.port": str(settings.ui_port)}
+    if settings.event_log is not None:
+        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": settings.event_log.as_uri()}
     if settings.is_local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf | dict(settings.spark_conf) | _AUTHENTICATED | ({} if settings.is_local else _ENCRYPTED)
+        # On a cluster this folder is not there: sockets lie where an executor's temporary files do.
+        conf["spark.python.unix.domain.socket.dir"] = str(folder)
+        return conf | dict(settings.spark_conf) | _AUTHENTICATED
+    assert settings.master is not None
+    more = cluster_conf(
+        settings.master,
+        slots=slots,
+        attempts=_TASK_ATTEMPTS,
+        preload=",".join(settings.preload),
+        given=settings.spark_conf,
+    )
+    return conf | more | _AUTHENTICATED | (_DISKS if is_tls else _ENCRYPTED)
 
 
 def _environment(settings: SessionSettings, folder: Path) -> dict[str, str]:
@@ -246,34 +317,79 @@ def _environment(settings: SessionSettings, folder: Path) -> dict[str, str]:
     environ = dict(os.environ)
     # Spark's launcher is a JVM of its own that lives a quarter of a second.
     environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
-    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environ["PYSPARK_PYTHON"] = _worker_python(settings)
+    environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environ[PRELOAD_VARIABLE] = ",".join(settings.preload)
     # The workers' parent imports numpy before it forks: it must start no threads that a fork would lose.
     environ["OPENBLAS_NUM_THREADS"] = "1"
-    if settings.is_local:
+    environ["SPARK_LOCAL_DIRS"] = str(folder)
+    # Where Spark's page listens. What executors connect to is `spark.driver.host`.
+    if settings.is_local or settings.ui_port is not None:
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        environ["SPARK_LOCAL_DIRS"] = str(folder)
     return environ
 
 
-def _connect(jvm: Jvm, conf: Mapping[str, str]) -> Any:
-    # In a thread of its own, because SparkContext takes SIGINT over when it is made in the main thread.
-    with ThreadPoolExecutor(1, "spark-start") as starter:
-        try:
-            return starter.submit(_make_session, jvm, conf).result()
-        except Exception as error:
-            # Py4J's and Spark's errors, for settings that cannot work: heap, master, folders.
-            raise JavaUnusableError(f"Spark did not start: {java_cause(str(error))}") from error
+def _worker_python(settings: SessionSettings) -> str:
+    """Returns what Spark starts as Python: on one machine the one that runs this."""
+    return sys.executable if settings.is_local else python_of(settings.spark_conf)
 
 
-def _make_session(jvm: Jvm, conf: Mapping[str, str]) -> Any:
+def _connect(jvm: Jvm, conf: Mapping[str, str], settings: SessionSettings, give_up_at: float) -> Any:
+    """Returns the session. Whoever gives up waiting ends the JVM next, and so the thread that is left here."""
+    # In a thread of its own, because SparkContext takes SIGINT over when it is made in the main thread, and because
+    # it waits for a cluster's master as long as it likes.
+    starter = ThreadPoolExecutor(1, "spark-start")
+    try:
+        starting = starter.submit(_make_session, jvm, conf, _worker_python(settings))
+        while not starting.done():
+            _check_start(settings, give_up_at)
+            wait([starting], _POLL_SECONDS)
+        return starting.result()
+    except MirrorlakeError:
+        raise
+    except Exception as error:
+        # Py4J's and Spark's errors, for settings that cannot work: heap, master, folders.
+        raise JavaUnusableError(f"Spark did not start: {java_cause(str(error))}") from error
+    finally:
+        starter.shutdown(wait=False)
+
+
+def _check_start(settings: SessionSettings, give_up_at: float) -> None:
+    if settings.is_stopping():
+        raise StartStoppedError("stopped while Spark started")
+    if not settings.is_local and time.monotonic() > give_up_at:
+        raise ExecutorUnusableError(
+            f"Spark's master {settings.master} did not take this program within "
+            f"{settings.cluster_timeout_seconds:.0f} s",
+            hint="is it there, reachable from here, and of the same secret and version of Spark?",
+        )
+
+
+def _make_session(jvm: Jvm, conf: Mapping[str, str], python: str) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
     gateway = jvm.connect()
     SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
     return SparkSession.builder.getOrCreate()
+
+
+def _look_at_executors(spark: Any, settings: SessionSettings, give_up_at: float) -> ExecutorWatch:
+    """Waits for the executors of a cluster and looks at each; returns who looks at those that come later."""
+    assert settings.master is not None
+    executors = await_executors(
+        lambda: living(spark),
+        master=settings.master,
+        slots=settings.lanes + settings.batch_slots,
+        give_up_at=give_up_at,
+        timeout_seconds=settings.cluster_timeout_seconds,
+        is_stopping=settings.is_stopping,
+    )
+    python = _worker_python(settings)
+    checked = check_executors(spark, executors, settings.needs, python=python, is_stopping=settings.is_stopping)
+    say_ready(checked)
+    return ExecutorWatch(spark, checked, settings.needs, python=python)
 
 
 def _stop_spark(spark: Any, jvm: Jvm, timeout_seconds: float) -> None:

@@ -34,6 +34,11 @@ CATCH_UP_FACTOR = 4.0
 NOT_IN_THIS_LEASE_SECONDS = 3600.0
 """Longer than any lease."""
 
+NAMED_TOPICS_MAX = 3
+"""Topics of a mirror that the description of a lease names."""
+
+DESCRIPTION_CHARACTERS_MAX = 500
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseLimits:
@@ -176,3 +181,19 @@ def with_owner(orders: Orders, state: PartitionState, holding: Holding, *, now_s
         fill_wait_seconds=min(max(0.0, fills_from - now_seconds), NOT_IN_THIS_LEASE_SECONDS),
         not_owner_because=str(holding.refusal or ""),
     )
+
+
+def description_of(plan: LeasePlan, lane: int) -> str:
+    """Returns what people read in logs and on Spark's page: which lease, and of each mirror the topics."""
+    topics: dict[str, dict[str, None]] = defaultdict(dict)
+    for work in plan.partitions:
+        topics[work.mirror].setdefault(work.source.topic)
+    mirrors = "; ".join(f"{mirror}: {_named(list(each))}" for mirror, each in topics.items())
+    count = len(plan.partitions)
+    text = f"lease {plan.lease} of lane {lane}, {count} partition{'' if count == 1 else 's'}: {mirrors}"
+    return text if len(text) <= DESCRIPTION_CHARACTERS_MAX else text[: DESCRIPTION_CHARACTERS_MAX - 1] + "…"
+
+
+def _named(topics: list[str]) -> str:
+    more = len(topics) - NAMED_TOPICS_MAX
+    return ", ".join(topics[:NAMED_TOPICS_MAX]) + (f" and {more} more" if more > 0 else "")

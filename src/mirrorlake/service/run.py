@@ -23,14 +23,14 @@ from mirrorlake.config.resolved import (
 )
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState
-from mirrorlake.errors import ConfigurationError, MirrorlakeError, TransientError
+from mirrorlake.errors import ConfigurationError, MirrorlakeError, StartStoppedError, TransientError
 from mirrorlake.kinds.registry import kind_of
-from mirrorlake.pipeline.engine import Engine, EngineBuilder
+from mirrorlake.pipeline.engine import Engine, EngineBuilder, settings_of
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.pulse import EnginePulse
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.restart import may_restart, restart_process
-from mirrorlake.pipeline.session import SessionSettings, build_session
+from mirrorlake.pipeline.session import build_session
 from mirrorlake.pipeline.signals import StopSignal
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.changes import find_changes
@@ -156,6 +156,9 @@ class _Service:
         stop = StopSignal(self._asked_to_stop).install()
         try:
             return self._run(stop)
+        except StartStoppedError as error:
+            _log.info("stopped before anything was begun", why=error.message)
+            return EXIT_FAILED if self._options.once else EXIT_DONE
         finally:
             stop.retire()
 
@@ -171,11 +174,11 @@ class _Service:
             with ControlLoop() as control:
                 found = control.start(self._look())
                 session = self._options.engine(
-                    SessionSettings(
-                        lanes=self._config.engine.lanes,
-                        batch_slots=self._config.engine.batch_slots,
-                        master=self._config.engine.master,
+                    settings_of(
+                        self._config,
                         preload=_preload(self._config),
+                        batch_slots=self._config.engine.batch_slots,
+                        is_stopping=stop.requested.is_set,
                     )
                 )
                 try:

@@ -24,6 +24,7 @@ from mirrorlake.service.choosing import Chosen, choose
 from mirrorlake.service.lease_plans import (
     BEGIN_SECONDS_MAX,
     LeaseLimits,
+    description_of,
     live_seconds_of,
     orders_of,
     plan_of,
@@ -217,7 +218,7 @@ class Supervisor:
             lease = Lease(
                 work=WORK,
                 plan=plan_bytes(plan),
-                description=f"lease {plan.lease} of lane {lane_index}: {len(chosen)} partition(s)",
+                description=description_of(plan, lane_index),
                 seconds=plan.hard_seconds,
             )
             self._running[lease.plan] = _Running(

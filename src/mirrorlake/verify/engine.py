@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.pipeline.engine import EngineBuilder
+from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.lease_job import LeaseRow
-from mirrorlake.pipeline.session import SessionSettings, build_session
+from mirrorlake.pipeline.session import build_session
 from mirrorlake.verify.verification import RunTask
 
 PRELOAD = (
@@ -24,8 +24,7 @@ def verification_engine(config: Configuration, build: EngineBuilder = build_sess
     Raises:
         JavaUnusableError: Spark cannot start.
     """
-    settings = SessionSettings(lanes=config.engine.lanes, batch_slots=0, master=config.engine.master, preload=PRELOAD)
-    engine = build(settings)
+    engine = build(settings_of(config, preload=PRELOAD, batch_slots=0))
     try:
 
         def run_task(work: str, plan: bytes, description: str) -> list[LeaseRow]:

@@ -22,7 +22,6 @@ def properties(text: str) -> str:
 
 
 CASES = [
-    (kafka() + "engine: {master: 'spark://host:7077'}\n", "engine.master: `master`"),
     (kafka() + "service: {control: '127.0.0.1:8080'}\n", "service.control: `control`"),
     (properties("linger.ms: 5"), 'clusters.east.properties["linger.ms"]: `linger.ms`'),
 ]
@@ -75,9 +74,9 @@ def test_what_works_may_be_written_out(text: str) -> None:
 
 
 def test_refusals_come_together_with_other_problems() -> None:
-    text = kafka(destination=", flush: {daily: null}, creat-topics: true") + "engine: {master: 'spark://host:7077'}\n"
+    text = kafka(destination=", flush: {daily: null}, creat-topics: true") + "service: {control: 'h:1'}\n"
     assert [line.split(":")[0] for line in messages(text)] == [
         "mirrors[0].destinations[0].flush",
         "mirrors[0].destinations[0].creat-topics",
-        "engine.master",
+        "service.control",
     ]

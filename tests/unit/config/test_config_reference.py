@@ -24,4 +24,4 @@ def test_a_row_holds_field_kind_default_and_meaning() -> None:
     assert "| `max-bytes` | size | `128MiB` | Bytes before compression, and 32 for each header. |" in page
     assert "| `partition` | number | **required** | Source partition, and destination partition. |" in page
     assert "| `topics` | list of topic or `/expression/` | **required** |" in page
-    assert "| `engine.master` | any value | leave it out: the engine runs on one machine |" in page
+    assert "| `service.control` | anything but `off` | leave it out, or use `control: off` |" in page

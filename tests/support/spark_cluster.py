@@ -1,0 +1,315 @@
+"""A standalone Spark cluster on this machine from PySpark's own jars: a master, and workers to kill one by one.
+
+Where the machine lets it, each worker has namespaces of its own, as a machine would have: another host name and
+address, processes that nobody else sees, and a ``/tmp`` that the driver's files are not in.
+"""
+
+import os
+import random
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+from pyspark.find_spark_home import _find_spark_home
+
+from mirrorlake.embedded.guarded_process import GuardedProcess
+from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
+from mirrorlake.java import find_java
+from mirrorlake.pipeline.session import SessionSettings, jvm_flags
+from support.copies import wait_until
+
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+# Not below /tmp, which each worker has for itself: what a test shares with all workers lies here.
+_SHARED_PARENT = Path("/var/tmp")
+
+# Waits until somebody has moved a network interface in, and becomes the worker.
+_ENTER = """
+hostname "$1" && ip link set lo up && mount -t tmpfs tmpfs /tmp || exit 1
+while ! ip link show "$2" >/dev/null 2>&1; do sleep 0.02; done
+ip address add "$3/24" dev "$2" && ip link set "$2" up || exit 1
+shift 3
+exec "$@"
+"""
+
+
+@cache
+def why_not_isolated() -> str:
+    """Returns why workers cannot have namespaces of their own here; empty where they can."""
+    for tool in ("ip", "unshare"):
+        if shutil.which(tool) is None:
+            return f"there is no `{tool}`"
+    if os.getuid() != 0:
+        return "only root may make namespaces and network interfaces"
+    name = f"mlt{random.SystemRandom().randrange(10**9)}"
+    made = subprocess.run(["ip", "link", "add", name, "type", "bridge"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        return f"`ip link add` says: {made.stderr.strip()}"
+    _ip("link", "delete", name)
+    command = ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"`unshare` says: {tried.stderr.strip()}" if tried.returncode != 0 else ""
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@dataclass(slots=True)
+class SparkWorker:
+    """One worker. ``host`` is where it listens; ``name`` its host name, where it has one of its own."""
+
+    number: int
+    name: str
+    host: str
+    folder: Path
+    process: GuardedProcess
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.exit_code is None
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "worker.log").read_text(errors="replace")
+
+    def executors(self) -> list[psutil.Process]:
+        """The JVMs that run tasks."""
+        found = []
+        for process in _below(self.process.pid):
+            try:
+                if process.name() == "java" and _EXECUTOR in " ".join(process.cmdline()):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def python_workers(self) -> list[psutil.Process]:
+        """The processes that leases run in: children of the daemon, which is a child of an executor."""
+        return [task for executor in self.executors() for daemon in executor.children() for task in daemon.children()]
+
+    def kill(self) -> None:
+        """SIGKILL to the worker and all that runs below it, as a machine that loses power; waits for it."""
+        for process in [*_below(self.process.pid), psutil.Process(self.process.pid)]:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.process.kill()
+
+
+class SparkCluster:
+    """A master and workers; every connection is authenticated and encrypted.
+
+    Args:
+        workers: how many.
+        cores: of each worker.
+        is_isolated: whether each has namespaces of its own; by default where that can be.
+    """
+
+    def __init__(self, *, workers: int = 2, cores: int = 2, is_isolated: bool | None = None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="mirrorlake-cluster-", dir=_SHARED_PARENT))
+        self.is_isolated = not why_not_isolated() if is_isolated is None else is_isolated
+        self.secret = secrets.token_hex(24)
+        self.workers: list[SparkWorker] = []
+        self._count = workers
+        self._cores = cores
+        draw = random.SystemRandom()
+        self._bridge = f"mlb{draw.randrange(10**9)}"
+        self._net = f"10.{draw.randrange(64, 192)}.{draw.randrange(256)}"
+        self.host = f"{self._net}.1" if self.is_isolated else "127.0.0.1"
+        self._port = free_port()
+        self._master: GuardedProcess | None = None
+
+    @property
+    def master(self) -> str:
+        return f"spark://{self.host}:{self._port}"
+
+    @property
+    def secret_file(self) -> Path:
+        """Holds the secret that the driver needs."""
+        return self.folder / "secret"
+
+    def spark_conf(self) -> dict[str, object]:
+        """What ``engine.spark-conf`` needs for this cluster."""
+        return {
+            "spark.authenticate": True,
+            "spark.authenticate.secret": {"file": str(self.secret_file)},
+            "spark.network.crypto.enabled": True,
+            "spark.io.encryption.enabled": True,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(_jvm_options()),
+        }
+
+    def start(self) -> Self:
+        """Starts all of it; returns when every worker is registered."""
+        self.secret_file.touch(0o600)
+        self.secret_file.write_text(f"{self.secret}\n")
+        conf = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": self.secret,
+            "spark.network.crypto.enabled": "true",
+            "spark.io.encryption.enabled": "true",
+            "spark.worker.timeout": "10",
+        }
+        self._properties.touch(0o600)
+        self._properties.write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+        if self.is_isolated:
+            _ip("link", "add", self._bridge, "type", "bridge")
+            _ip("address", "add", f"{self.host}/24", "dev", self._bridge)
+            _ip("link", "set", self._bridge, "up")
+        arguments = ("--host", self.host, "--port", str(self._port), "--webui-port", "0")
+        command = self._java("org.apache.spark.deploy.master.Master", *arguments)
+        self._master = GuardedProcess(command, log_path=self.folder / "master.log", environ=self._environ(self.host))
+        wait_until(
+            lambda: "I have been elected leader" in self.master_said(), "Spark's master to serve", log=self.master_said
+        )
+        for _ in range(self._count):
+            self.add_worker()
+        self.await_workers(self._count)
+        return self
+
+    def add_worker(self, environ: Mapping[str, str] | None = None) -> SparkWorker:
+        """Starts one more, with ``environ`` added to its environment; does not wait until it is registered."""
+        number = len(self.workers) + 1
+        folder = self.folder / f"worker-{number}"
+        folder.mkdir()
+        name = f"worker-{number}"
+        host = f"{self._net}.{number + 1}" if self.is_isolated else "127.0.0.1"
+        arguments = ("--host", host, "--cores", str(self._cores), "--memory", "2g", "--work-dir", str(folder / "work"))
+        command = self._java("org.apache.spark.deploy.worker.Worker", *arguments, "--webui-port", "0", self.master)
+        link = f"{self._bridge}v{number}"
+        if self.is_isolated:
+            enter = ("sh", "-c", _ENTER, "enter", name, f"eth{number}", host)
+            spaces = ("--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc")
+            command = ["unshare", *spaces, *enter, *command]
+        environ = {**self._environ(host), **(environ or {})}
+        process = GuardedProcess(command, log_path=folder / "worker.log", environ=environ)
+        if self.is_isolated:
+            self._connect(process.pid, link, f"eth{number}")
+        worker = SparkWorker(number, name, host, folder, process)
+        self.workers.append(worker)
+        return worker
+
+    def await_workers(self, count: int) -> None:
+        """Waits until so many workers have registered since the master began."""
+        wait_until(
+            lambda: self.master_said().count("Registering worker ") >= count,
+            f"{count} workers to register",
+            log=self._log,
+        )
+
+    def running(self) -> list[SparkWorker]:
+        """The workers that run."""
+        return [worker for worker in self.workers if worker.is_running]
+
+    def cut(self, worker: SparkWorker) -> None:
+        """Takes a worker off the network, as a switch that fails; it runs on. Only where workers are isolated."""
+        _ip("link", "set", self._link(worker), "down")
+
+    def mend(self, worker: SparkWorker) -> None:
+        """Gives it back."""
+        _ip("link", "set", self._link(worker), "up")
+
+    def stop(self) -> None:
+        """Kills everything and removes what it left. Idempotent."""
+        for worker in self.workers:
+            if worker.is_running:
+                worker.kill()
+        if self._master is not None:
+            self._master.kill()
+            self._master = None
+            if self.is_isolated:
+                _ip("link", "delete", self._bridge)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "spark.conf"
+
+    def _link(self, worker: SparkWorker) -> str:
+        return f"{self._bridge}v{worker.number}"
+
+    def _connect(self, pid: int, link: str, inside: str) -> None:
+        """Puts one end of a cable into the network namespace of a process that has just unshared it."""
+        ours = Path("/proc/self/ns/net").readlink()
+        give_up_at = time.monotonic() + 30.0
+        while Path(f"/proc/{pid}/ns/net").readlink() == ours:
+            assert time.monotonic() < give_up_at, "`unshare` does not begin"
+            time.sleep(0.01)
+        _ip("link", "add", link, "type", "veth", "peer", "name", inside, "netns", str(pid))
+        _ip("link", "set", link, "master", self._bridge)
+        _ip("link", "set", link, "up")
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        options = ("-Xmx256m", *_jvm_options(), "-cp", f"{_find_spark_home()}/jars/*")
+        settings = ("--properties-file", str(self._properties))
+        return [str(find_java().executable), *options, main_class, *settings, *arguments]
+
+    def _environ(self, host: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
+        return {**kept, "SPARK_HOME": _find_spark_home(), "SPARK_LOCAL_IP": host, "SPARK_SCALA_VERSION": "2.13"}
+
+    def master_said(self) -> str:
+        """The master's log."""
+        return (self.folder / "master.log").read_text(errors="replace")
+
+    def _log(self) -> str:
+        return "\n".join([self.master_said(), *(worker.log for worker in self.workers)])
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class ReachableKafka(EmbeddedKafka):
+    """A broker that workers of a cluster reach at an address of this machine.
+
+    Args:
+        folder: as for its parent.
+        libs: likewise.
+        host: the address.
+    """
+
+    def __init__(self, folder: Path, *, libs: Path, host: str) -> None:
+        super().__init__(folder, libs=libs)
+        self._host = host
+
+    @property
+    def reachable_servers(self) -> str:
+        return f"{self._host}:{self.port}"
+
+    def _properties(self) -> dict[str, str]:
+        properties = super()._properties()
+        here = f"PLAINTEXT://{self.bootstrap_servers}"
+        listeners = properties["listeners"].replace(here, f"PLAINTEXT://0.0.0.0:{self.port}")
+        advertised = properties["advertised.listeners"].replace(here, f"PLAINTEXT://{self.reachable_servers}")
+        return {**properties, "listeners": listeners, "advertised.listeners": advertised}
+
+
+def _jvm_options() -> tuple[str, ...]:
+    """Those of the driver, which fit its class-data archive: it halves the CPU time of a start, where there is one."""
+    return jvm_flags(SessionSettings(lanes=1), find_java().executable)
+
+
+def _below(pid: int) -> Sequence[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
