@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import goals, results
 from bench.brokers import BenchKafka, create_topics
 from bench.contender import Contender, Kind, Measured, measure
+from bench.far_clusters import ROUND_TRIPS_MS, Far, FarCopy, measure_far
 from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
 from bench.help_time import measure_help
 from bench.inputs import INPUTS, Input, fill
@@ -38,7 +39,8 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-ndjson": (partial(MirrorlakeArchive, Kind.NDJSON), {"k1": 5, "b100": 8, "s100": 8}),
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
 }
-PARTS = ("help", "copy", "stores", "fills", "records", "latency", "many")
+FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
+PARTS = ("help", "copy", "far", "stores", "fills", "records", "latency", "many")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ def main() -> None:
         print(f"mirrorlake --help: {found.help_seconds:.2f} s\n", flush=True)
     if "copy" in parts:
         _copy(arguments, found)
+    if "far" in parts:
+        _far(arguments, found)
     if "stores" in parts:
         asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage, found.stores))
     if "fills" in parts:
@@ -91,6 +95,10 @@ def _arguments() -> argparse.Namespace:
         choices=[*Storage],
         help="what keeps the brokers' logs while copies are measured; memory by default where all fits there",
     )
+    parser.add_argument(
+        "--far", type=Far, action="append", choices=[*Far], help="which side is far away; again for the other"
+    )
+    parser.add_argument("--far-ms", type=int, action="append", help="round trip to the far side; again for more")
     parser.add_argument("--stores-rounds", type=int, default=3, help="how often each kind of store is measured")
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
@@ -116,10 +124,25 @@ def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
             print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
 
 
+def _far(arguments: argparse.Namespace, found: results.Results) -> None:
+    names, contenders = arguments.input or ["k1", "b100"], arguments.contender or FAR_CONTENDERS
+    for name in names:
+        wanted = INPUTS[name].repeated(arguments.times or 1)
+        place = choose_place(bytes_of(wanted, Kind.KAFKA), wanted=arguments.storage)
+        for far in arguments.far or Far:
+            for round_trip_ms in arguments.far_ms or ROUND_TRIPS_MS:
+                for contender in contenders:
+                    run = _run_far(CONTENDERS[contender][0](), wanted, place, far, round_trip_ms)
+                    found.far.append(asyncio.run(run))
+                    print(results.far_table(found.far[-1:]) + "\n", flush=True)
+
+
 def _summary(found: results.Results) -> str:
     tables = []
     if found.copies:
         tables.append(results.copy_table(found.copies))
+    if found.far:
+        tables.append(results.far_table(found.far))
     if found.stores:
         tables.append(results.stores_table(found.stores))
     if found.fills:
@@ -155,6 +178,21 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
             wanted=wanted,
             filled=filled,
             folder=brokers.contender_folder,
+        )
+
+
+async def _run_far(contender: Contender, wanted: Input, place: Place, far: Far, round_trip_ms: int) -> FarCopy:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder, forgets=True) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
+        return await measure_far(
+            contender,
+            source=brokers.source,
+            destination=brokers.destination,
+            wanted=wanted,
+            filled=filled,
+            folder=brokers.contender_folder,
+            far=far,
+            round_trip_ms=round_trip_ms,
         )
 
 

@@ -2,6 +2,8 @@
 
 import datetime
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from bench.delay_proxy import DelayProxy
 from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
 
 HOST = "127.0.0.1"
@@ -57,6 +60,9 @@ class BenchKafka(EmbeddedKafka):
         properties = _PROPERTIES | (_FORGETS if forgets else {})
         super().__init__(folder, libs=libs, heap_mb=HEAP_MB, properties=properties, jvm_flags=JVM_FLAGS)
         self._tls_port = free_port(besides=self.port)
+        self._behind_wire_port = free_port(besides=self.port)
+        self._wire_port = free_port(besides=self.port)
+        self._is_far = False
         self.certificate = folder / "certificate.pem"
         self._bundle = folder / "broker.pem"
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,11 +73,32 @@ class BenchKafka(EmbeddedKafka):
         """``127.0.0.1:PORT`` of the listener with TLS."""
         return f"{HOST}:{self._tls_port}"
 
+    @property
+    def mirror_servers(self) -> str:
+        """``127.0.0.1:PORT`` at which mirrors reach it; those who fill and watch it are always near."""
+        return f"{HOST}:{self._wire_port}" if self._is_far else self.bootstrap_servers
+
+    @contextmanager
+    def far_away(self, round_trip_seconds: float) -> Iterator[None]:
+        """Puts a wire of that length between the broker and mirrors that start within."""
+        log_path = self.folder / "wire.log"
+        wire = DelayProxy(
+            self._wire_port, self._behind_wire_port, round_trip_seconds=round_trip_seconds, log_path=log_path
+        )
+        with wire:
+            self._is_far = True
+            try:
+                yield
+            finally:
+                self._is_far = False
+
     def _properties(self) -> dict[str, str]:
         properties = super()._properties()
         for name in ("listeners", "advertised.listeners"):
             properties[name] += f",TLS://{self.tls_servers}"
-        properties["listener.security.protocol.map"] += ",TLS:SSL"
+        properties["listeners"] += f",FAR://{HOST}:{self._behind_wire_port}"
+        properties["advertised.listeners"] += f",FAR://{HOST}:{self._wire_port}"
+        properties["listener.security.protocol.map"] += ",TLS:SSL,FAR:PLAINTEXT"
         return properties | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._bundle)}
 
 

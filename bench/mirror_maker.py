@@ -60,8 +60,8 @@ class MirrorMaker:
 def _properties(source: BenchKafka, destination: BenchKafka, wanted: Input, linger_ms: int) -> str:
     values = {
         "clusters": "source, destination",
-        "source.bootstrap.servers": source.bootstrap_servers,
-        "destination.bootstrap.servers": destination.bootstrap_servers,
+        "source.bootstrap.servers": source.mirror_servers,
+        "destination.bootstrap.servers": destination.mirror_servers,
         "source->destination.enabled": "true",
         "source->destination.topics": wanted.name,
         "destination->source.enabled": "false",

@@ -160,8 +160,8 @@ def kafka_configuration(source: BenchKafka, destination: BenchKafka, topic: str,
     """Returns the configuration that mirrors one topic under its own name."""
     return f"""\
 clusters:
-  source: {{bootstrap-servers: "{source.bootstrap_servers}"}}
-  destination: {{bootstrap-servers: "{destination.bootstrap_servers}"}}
+  source: {{bootstrap-servers: "{source.mirror_servers}"}}
+  destination: {{bootstrap-servers: "{destination.mirror_servers}"}}
 mirrors:
   - name: bench
     source: {{cluster: source, topics: [{topic}]}}

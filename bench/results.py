@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from bench.contender import Kind, Measured
+from bench.far_clusters import FarCopy
 from bench.fills import Fill
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
@@ -31,6 +32,7 @@ class Results:
 
     copies: list[Measured] = field(default_factory=list)
     copies_storage: Storage | None = None
+    far: list[FarCopy] = field(default_factory=list)
     stores: list[Measured] = field(default_factory=list)
     fills: list[Fill] = field(default_factory=list)
     records_paths: list[RecordsPath] = field(default_factory=list)
@@ -52,6 +54,7 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "kafka": KAFKA_VERSION,
         "copies_storage": results.copies_storage,
         "runs": [_figures(run) for run in results.copies],
+        "far": [{"far": run.far, "round_trip_ms": run.round_trip_ms, **_figures(run.copy)} for run in results.far],
         "stores": [_figures(run) for run in results.stores],
         "fills": [{**asdict(run), "offsets_per_second": round(run.offsets_per_second)} for run in results.fills],
         "records_paths": [
@@ -100,6 +103,27 @@ def copy_table(measured: Sequence[Measured]) -> str:
             )
         )
     return text_table(rows, words=2)
+
+
+def far_table(runs: Sequence[FarCopy]) -> str:
+    """Returns the copies with a far cluster as text, one line each."""
+    rows: list[Sequence[str]] = [
+        ("far", "input", "contender", "round trip ms", "GB", "start s", "copy s", "MB/s", "MB/CPU s", "MB max")
+    ]
+    for run in runs:
+        copy = run.copy
+        rows.append(
+            (
+                *(run.far, copy.input, copy.contender, str(run.round_trip_ms), f"{copy.copied_bytes / 1e9:.2f}"),
+                *(
+                    f"{copy.start_wall_seconds:.1f}",
+                    f"{copy.copy_wall_seconds:.1f}",
+                    f"{copy.megabytes_per_second:.0f}",
+                ),
+                *(f"{copy.megabytes_per_cpu_second:.0f}", f"{copy.memory_bytes_max / 1e6:.0f}"),
+            )
+        )
+    return text_table(rows, words=3)
 
 
 def stores_table(measured: Sequence[Measured]) -> str:

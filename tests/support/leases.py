@@ -73,6 +73,7 @@ def map_work(
     skips_truncated: bool = False,
     restarts_recreated: bool = False,
     hand_off: ProducerHandOff | None = None,
+    keeps_compression: bool = False,
 ) -> MapWork:
     """A Kafka destination with mapped offsets; every source topic is a mirror of one shard unless told."""
     name = mirror or source.topic
@@ -92,6 +93,7 @@ def map_work(
             skips_truncated=skips_truncated,
             restarts_recreated=restarts_recreated,
             hand_off=hand_off,
+            keeps_compression=keeps_compression,
         ),
     )
 

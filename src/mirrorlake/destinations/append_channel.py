@@ -12,9 +12,10 @@ from typing import Protocol
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import PinnedFrame
+from mirrorlake.destinations.round_trips import coalesced_bytes
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.connection import Connection
-from mirrorlake.kafka.records.batches import BatchHeader
+from mirrorlake.kafka.records.batches import BatchHeader, Codec
 from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.wire.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from mirrorlake.kafka.wire.frame import Frame
@@ -90,19 +91,35 @@ class Appender(Protocol):
         ...
 
 
+class BytesInFlight:
+    """What all channels of a lease have sent and have no answer for."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
 class AppendChannel:
     """Sends the batches of many partitions over one connection, in order, each partition at most once a request.
 
     Args:
         connection: an open produce connection, used by nobody else.
-        clock: read before every send.
+        clock: read before every send, and when it is answered.
         send_until_seconds: reading of ``clock.elapsed_seconds`` after which nothing is sent any more: a frozen
             writer that wakes later must not append on an old claim.
         timeout_seconds: how long the broker may take to answer one request.
+        in_flight_bytes: counted together with the lease's other channels; by itself where left out.
     """
 
     def __init__(
-        self, connection: Connection, *, clock: Clock, send_until_seconds: float, timeout_seconds: float
+        self,
+        connection: Connection,
+        *,
+        clock: Clock,
+        send_until_seconds: float,
+        timeout_seconds: float,
+        in_flight_bytes: BytesInFlight | None = None,
     ) -> None:
         self._connection = connection
         self._clock = clock
@@ -111,12 +128,23 @@ class AppendChannel:
         self._ready: deque[Appender] = deque()
         self._is_ready: set[int] = set()
         self._in_flight = 0
+        self._in_flight_bytes = in_flight_bytes or BytesInFlight()
+        self._round_trip_seconds = float("inf")
         self._pump_is_due = False
 
     @property
     def is_closed(self) -> bool:
         """True once the connection is gone; the channel is then of no more use."""
         return self._connection.closed
+
+    def coalesced_bytes(self, codec: Codec, *, batch_bytes_max: int) -> int:
+        """Returns up to which size an appender that waits for answers should coalesce; see ``round_trips.py``."""
+        return coalesced_bytes(
+            codec,
+            round_trip_seconds=self._round_trip_seconds,
+            in_flight_bytes=self._in_flight_bytes.now,
+            batch_bytes_max=batch_bytes_max,
+        )
 
     def notify(self, appender: Appender) -> None:
         """Says that ``appender`` may have something to send; the sending happens in the next loop turn."""
@@ -157,7 +185,8 @@ class AppendChannel:
         return appends
 
     def _send(self, appends: list[tuple[Appender, Append]]) -> None:
-        if self._connection.closed or self._clock.elapsed_seconds() >= self._send_until:
+        now = self._clock.elapsed_seconds()
+        if self._connection.closed or now >= self._send_until:
             self._lose(appends, OutcomeUnknownError("the lease's time to send was over; the batch was not sent"))
             return
         body = encode_produce(
@@ -165,7 +194,7 @@ class AppendChannel:
             timeout_ms=int(self._timeout * 1000),
             transactional_id=appends[0][1].transactional_id,
         )
-        request = _Request(self, appends)
+        request = _Request(self, appends, now)
         try:
             self._connection.send_for(
                 Api.PRODUCE,
@@ -179,9 +208,12 @@ class AppendChannel:
             self._lose(appends, _as_unknown(error))
             return
         self._in_flight += 1
+        self._in_flight_bytes.now += request.size_bytes
 
-    def _taken(self, appends: list[tuple[Appender, Append]], frame: Frame) -> None:
-        self._in_flight -= 1
+    def _taken(self, request: "_Request", frame: Frame) -> None:
+        appends = request.appends
+        self._ended(request)
+        self._round_trip_seconds = min(self._round_trip_seconds, self._clock.elapsed_seconds() - request.sent_seconds)
         try:
             answers = answers_by_append(decode_produce(frame.view), [appender for appender, _ in appends])
         except MirrorlakeError as broken:
@@ -202,9 +234,13 @@ class AppendChannel:
             self._pump_is_due = False
         self._pump()
 
-    def _lost(self, appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
+    def _lost(self, request: "_Request", error: MirrorlakeError) -> None:
+        self._ended(request)
+        self._lose(request.appends, _as_unknown(error))
+
+    def _ended(self, request: "_Request") -> None:
         self._in_flight -= 1
-        self._lose(appends, _as_unknown(error))
+        self._in_flight_bytes.now -= request.size_bytes
 
     @staticmethod
     def _lose(appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:
@@ -215,17 +251,19 @@ class AppendChannel:
 class _Request:
     """The batches of one request, for which the channel waits."""
 
-    __slots__ = ("_appends", "_channel")
+    __slots__ = ("_channel", "appends", "sent_seconds", "size_bytes")
 
-    def __init__(self, channel: AppendChannel, appends: list[tuple[Appender, Append]]) -> None:
+    def __init__(self, channel: AppendChannel, appends: list[tuple[Appender, Append]], sent_seconds: float) -> None:
         self._channel = channel
-        self._appends = appends
+        self.appends = appends
+        self.sent_seconds = sent_seconds
+        self.size_bytes = sum([append.size_bytes for _, append in appends])
 
     def taken(self, frame: Frame) -> None:
-        self._channel._taken(self._appends, frame)
+        self._channel._taken(self, frame)
 
     def lost(self, error: MirrorlakeError) -> None:
-        self._channel._lost(self._appends, error)
+        self._channel._lost(self, error)
 
 
 def answers_by_append(

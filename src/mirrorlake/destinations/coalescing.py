@@ -42,7 +42,12 @@ CoalescedBatches = Sequence[ClassifiedBatch]
 
 
 def coalesce(
-    items: Iterable[ClassifiedBatch], *, batch_bytes_max: int, packs: bool, keeps_log_append_time: bool = True
+    items: Iterable[ClassifiedBatch],
+    *,
+    batch_bytes_max: int,
+    packs: bool,
+    keeps_log_append_time: bool = True,
+    coalesced_bytes: int = 0,
 ) -> Iterator[ClassifiedBatch | CoalescedBatches]:
     """Yields the items of a delivery in order, those small batches together that become one.
 
@@ -52,16 +57,20 @@ def coalesce(
         packs: False coalesces only batches whose offsets, all with a record, follow one another, as equal offsets need
             it; True any.
         keeps_log_append_time: as for ``outputs_of``; tells what would be passed through by itself.
+        coalesced_bytes: where a partition waits for round trips, the size up to which any two batches or more in a row
+            are coalesced (``round_trips.py``); 0 elsewhere.
     """
-    bytes_max = min(COALESCED_BYTES_MAX, batch_bytes_max)
+    bytes_max = min(max(COALESCED_BYTES_MAX, coalesced_bytes), batch_bytes_max)
+    batches_min = 2 if coalesced_bytes else COALESCED_BATCHES_MIN
     waiting: list[ClassifiedBatch] = []
     waiting_bytes = 0
     before: BatchHeader | None = None
     for item in items:
         header = item.batch.header
         is_rewritten = not header.is_dense or (keeps_log_append_time and header.is_log_append_time)
-        if not _is_small(item, is_rewritten=is_rewritten) or not (packs or header.is_dense):
-            yield from _together(waiting)
+        is_small = _is_small(item, is_rewritten=is_rewritten, coalesced_bytes=coalesced_bytes)
+        if not is_small or not (packs or header.is_dense):
+            yield from _together(waiting, batches_min)
             yield item
             waiting, before = [], None
             continue
@@ -71,21 +80,18 @@ def coalesce(
             and header.attributes & 0x07 == before.attributes & 0x07
             and (header.base_offset >= before.next_offset if packs else header.base_offset == before.next_offset)
         ):
-            yield from _together(waiting)
+            yield from _together(waiting, batches_min)
             waiting, waiting_bytes = [], header.batch_bytes
         waiting.append(item)
         before = header
-    yield from _together(waiting)
+    yield from _together(waiting, batches_min)
 
 
-def _is_small(item: ClassifiedBatch, *, is_rewritten: bool) -> bool:
+def _is_small(item: ClassifiedBatch, *, is_rewritten: bool, coalesced_bytes: int) -> bool:
     header = item.batch.header
-    return (
-        header.batch_bytes <= (REWRITTEN_BYTES_MAX if is_rewritten else SMALL_BYTES_MAX[header.codec])
-        and item.path != Path.SKIP
-        and item.reason in _REASONS
-    )
+    small = REWRITTEN_BYTES_MAX if is_rewritten else SMALL_BYTES_MAX[header.codec]
+    return header.batch_bytes <= max(small, coalesced_bytes // 2) and item.path != Path.SKIP and item.reason in _REASONS
 
 
-def _together(waiting: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch | CoalescedBatches]:
-    return waiting if len(waiting) < COALESCED_BATCHES_MIN else (tuple(waiting),)
+def _together(waiting: Sequence[ClassifiedBatch], batches_min: int) -> Iterable[ClassifiedBatch | CoalescedBatches]:
+    return waiting if len(waiting) < batches_min else (tuple(waiting),)

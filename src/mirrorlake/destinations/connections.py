@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast
 
 from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.append_channel import AppendChannel, BytesInFlight
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import BrokerUnreachableError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -93,6 +93,7 @@ class LeaseConnections:
         self.live_until_seconds = live_until_seconds
         self.send_until_seconds = send_until_seconds
         self._buffers = BufferPool(memory_bytes_max, receive_buffer_bytes)
+        self._in_flight_bytes = BytesInFlight()
         self._channels: dict[tuple[str, int], asyncio.Future[AppendChannel]] = {}
         self._shared: dict[Hashable, Cancellable] = {}
         self._connections: list[Connection] = []
@@ -154,6 +155,7 @@ class LeaseConnections:
             clock=self._clock,
             send_until_seconds=self.send_until_seconds,
             timeout_seconds=settings.request_timeout_seconds,
+            in_flight_bytes=self._in_flight_bytes,
         )
 
     async def fetch_connection(self, settings: ClusterSettings, broker: int) -> Connection:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mirrorlake.destinations.coalescing import COALESCED_REASON, CoalescedBatches
+from mirrorlake.destinations.coalescing import COALESCED_BYTES_MAX, COALESCED_REASON, CoalescedBatches
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.batches import (
@@ -169,9 +169,9 @@ def outputs_of(
 ) -> Iterator[Output]:
     """Yields batches and gaps that account for ``[position, min(next offset of the batch, end_offset))`` without hole.
 
-    Small batches become one, or where that cannot be, outputs one by one as if they had come so. Nothing
-    comes of a batch behind ``position``. The outputs are made as they are asked for, from the bytes of the
-    fetch answer, which must stay where they are until the last one.
+    Batches to coalesce become one. Where that cannot be, small ones come one by one as if they had come so, and others
+    by halves. Nothing comes of a batch behind ``position``. The outputs are made as they are asked for, from the bytes
+    of the fetch answer, which must stay where they are until the last one.
 
     Args:
         item: a batch as it was classified, or those to coalesce; their checksums were verified.
@@ -259,16 +259,17 @@ def _coalesced_outputs(
     epoch = items[-1].batch.header.leader_epoch
     output = _coalesced_batch(items, limit) if base_offset >= start and next_offset <= end else None
     if output is None or not (packs or len(output.runs) == 1):
-        for item in items:
+        for part in _parts(items):
             yield from outputs_of(
-                item,
+                part,
                 position=start,
                 end_offset=end,
                 batch_bytes_max=limit,
                 packs=packs,
                 keeps_log_append_time=keeps_log_append_time,
             )
-            start = max(start, min(item.batch.header.next_offset, end))
+            last = part.batch if isinstance(part, ClassifiedBatch) else part[-1].batch
+            start = max(start, min(last.header.next_offset, end))
         return
     if base_offset > start:
         yield _gap(start, base_offset, NO_BATCH, epoch)
@@ -277,6 +278,20 @@ def _coalesced_outputs(
     yield output
     if output.end_offset < next_offset:
         yield _gap(output.end_offset, next_offset, NO_RECORD, epoch)
+
+
+def _parts(items: CoalescedBatches) -> Iterable[ClassifiedBatch | CoalescedBatches]:
+    """Returns halves of large batches, which may decompress to too much for one; small ones go one by one."""
+    if sum(item.batch.header.batch_bytes for item in items) <= COALESCED_BYTES_MAX:
+        return items
+    return _halves(items)
+
+
+def _halves(items: CoalescedBatches) -> Iterator[ClassifiedBatch | CoalescedBatches]:
+    middle = (len(items) + 1) // 2
+    for half in (items[:middle], items[middle:]):
+        if half:
+            yield half if len(half) > 1 else half[0]
 
 
 def _coalesced_batch(items: CoalescedBatches, limit: int) -> OutputBatch | None:

@@ -49,7 +49,13 @@ class Route:
     transform: Transform = AS_IT_IS
 
     def outputs(
-        self, items: Sequence[ClassifiedBatch], *, position: int, covered_end: int, now_ms: int = 0
+        self,
+        items: Sequence[ClassifiedBatch],
+        *,
+        position: int,
+        covered_end: int,
+        now_ms: int = 0,
+        coalesced_bytes: int = 0,
     ) -> Iterator[Output]:
         """Yields batches and gaps that account for ``[position, covered_end)`` in order, without a hole and none twice.
 
@@ -61,6 +67,7 @@ class Route:
             position: the next offset the destination needs; records before it are left out.
             covered_end: where the delivery ends; a batch may reach past it, and its records then are not left out.
             now_ms: Unix milliseconds, for the transform.
+            coalesced_bytes: up to this size batches of any size are coalesced; 0 for small ones only.
 
         Raises:
             RecordTooLargeError: a single record makes a batch above ``batch_bytes_max``. What is before it has been
@@ -70,6 +77,7 @@ class Route:
         if self.transform.changes_batches:
             items = self.transform.batches(items, now_ms=now_ms)
         taken, limit = 0, self.batch_bytes_max
+        alone_bytes_min = max(NOT_COALESCED_BYTES_MIN, coalesced_bytes // 2 + 1)
         for item in items:
             # It finds what `outputs_of` finds, in a tenth of the time: large batches come by thousands a second.
             header = item.batch.header
@@ -77,22 +85,28 @@ class Route:
                 item.path != _DENSE_PATH
                 or item.reason != _DENSE_REASON
                 or header.base_offset != position
-                or not NOT_COALESCED_BYTES_MIN <= header.batch_bytes <= limit
+                or not alone_bytes_min <= header.batch_bytes <= limit
             ):
                 break
             position += header.record_count
             yield passthrough(item.batch, header, position)
             taken += 1
         if taken < len(items):
-            for output in self._rest(items[taken:], position):
+            for output in self._rest(items[taken:], position, coalesced_bytes):
                 yield output
                 position = output.end_offset
         if covered_end > position:
             yield OutputGap(offsets=OffsetRange(start_offset=position, end_offset=covered_end), reason=NOT_COVERED)
 
-    def _rest(self, items: Sequence[ClassifiedBatch], position: int) -> Iterator[Output]:
+    def _rest(self, items: Sequence[ClassifiedBatch], position: int, coalesced_bytes: int) -> Iterator[Output]:
         limit, packs, keeps = self.batch_bytes_max, self.packs, self.transform.sets_times
-        for item in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs, keeps_log_append_time=keeps):
+        for item in coalesce(
+            join_messages(items),
+            batch_bytes_max=limit,
+            packs=packs,
+            keeps_log_append_time=keeps,
+            coalesced_bytes=coalesced_bytes,
+        ):
             for output in outputs_of(
                 item,
                 position=position,

@@ -59,6 +59,7 @@ class MapKind(Kind):
                 copies_lost_again=target.mirror.on_lost_tail is LostTailPolicy.COPY_AGAIN,
                 keeps_log_append_time=keeps_log_append_time(target),
                 stamps_times=stamps_times(target),
+                keeps_compression=target.destination_keeps_compression,
                 source_is_compacted=target.source_is_compacted,
             ),
         )

@@ -51,6 +51,7 @@ class PreserveKind(Kind):
                 destination_is_compacted=target.destination_is_compacted,
                 keeps_log_append_time=keeps_log_append_time(target),
                 stamps_times=stamps_times(target),
+                keeps_compression=target.destination_keeps_compression,
             ),
         )
 

@@ -133,6 +133,11 @@ class Target:
         return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
 
     @property
+    def destination_keeps_compression(self) -> bool:
+        """True where the destination's brokers store batches as they come; False too where that is not known."""
+        return self.destination_configs.get("compression.type") == "producer"
+
+    @property
     def kafka(self) -> KafkaDestination:
         """The destination, where it is a topic of a Kafka cluster.
 

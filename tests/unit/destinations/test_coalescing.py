@@ -1,5 +1,6 @@
 """Many small batches that follow one another go on as one, with every record as it was and where it was."""
 
+import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from mirrorlake.destinations.coalescing import (
 )
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, outputs_of
+from mirrorlake.destinations.route import Route
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
 from mirrorlake.kafka.records.aborted import AbortedTransactions
 from mirrorlake.kafka.records.batches import (
@@ -172,6 +174,62 @@ def test_together_they_come_to_no_more_than_the_bound_or_what_the_destination_ta
     assert counts(grouped(row_of(25), limit=10 * size)) == [10, 10, 1, 1, 1, 1, 1]
     many = COALESCED_BYTES_MAX // size
     assert counts(grouped(row_of(2 * many + 6))) == [many, many, 6]
+
+
+# --- where a partition waits for round trips
+
+
+def medium(number: int, value_bytes: int = 200_000, codec: Codec = Codec.NONE) -> ClassifiedBatch:
+    value = random.Random(number).randbytes(value_bytes)  # it does not compress
+    return item_of([Sample(number, 1_700_000_000_000 + number, None, value)], codec)
+
+
+def far(items: list[ClassifiedBatch], coalesced_bytes: int) -> list[ClassifiedBatch | CoalescedBatches]:
+    return [*coalesce(items, batch_bytes_max=MEBIBYTE, packs=False, coalesced_bytes=coalesced_bytes)]
+
+
+def test_far_away_two_batches_are_enough_and_those_above_half_the_bound_go_by_themselves() -> None:
+    items = [medium(number) for number in range(7)]
+    assert counts(far(items, 700_000)) == [3, 3, 1]
+    assert counts(far(items, 500_000)) == [2, 2, 2, 1]
+    assert counts(far(items, 390_000)) == [1] * 7
+    assert counts(far(items, 0)) == [1] * 7
+
+
+def test_far_away_too_they_come_to_no_more_than_the_destination_takes() -> None:
+    items = [medium(number, 300_000) for number in range(7)]
+    assert counts(far(items, 4 * MEBIBYTE)) == [3, 3, 1]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_route_coalesces_large_batches_with_every_record_as_it_was(codec: Codec) -> None:
+    items = [medium(number, codec=codec) for number in range(6)]
+    route = Route(batch_bytes_max=MEBIBYTE, packs=False)
+    near = only_data(list(route.outputs(items, position=0, covered_end=6)))
+    assert [each.is_in_frame for each in near] == [True] * 6
+    found = only_data(list(route.outputs(items, position=0, covered_end=6, coalesced_bytes=700_000)))
+    assert [(each.offsets, each.reason) for each in found] == [(span(0, 3), "coalesced"), (span(3, 6), "coalesced")]
+    assert {each.batch.header.codec for each in found} == {codec}
+    records = [record for each in found for record in records_of(each)]
+    assert records == [record for each in near for record in records_of(each)]
+    assert [record.offset for record in records] == [0, 1, 2, 3, 4, 5]
+
+
+def test_large_batches_that_decompress_to_too_much_for_one_are_coalesced_by_halves() -> None:
+    chance = random.Random(7)
+    # 64 KiB of each do not compress, the rest to nothing: 1.1 MB each, so three go into the 4 MiB a batch may come to.
+    values = [chance.randbytes(64 << 10) + bytes(1 << 20) for _ in range(8)]
+    items = [item_of([Sample(number, value=value)], Codec.LZ4) for number, value in enumerate(values)]
+    assert counts(far(items, 900_000)) == [8]
+    found = only_data(
+        list(
+            Route(batch_bytes_max=MEBIBYTE, packs=False).outputs(
+                items, position=0, covered_end=8, coalesced_bytes=900_000
+            )
+        )
+    )
+    assert [each.offsets for each in found] == [span(0, 2), span(2, 4), span(4, 6), span(6, 8)]
+    assert [record.value for each in found for record in records_of(each)] == values
 
 
 # --- what they become

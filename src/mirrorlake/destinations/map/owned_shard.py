@@ -39,6 +39,7 @@ from mirrorlake.errors import (
     TransientError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 
@@ -187,6 +188,11 @@ class OwnedShard:
             appender.notify()
         else:
             self.changed.set()
+
+    def coalesced_bytes(self, participant: Participant, codec: Codec, *, batch_bytes_max: int) -> int:
+        """Returns up to which size batches of a participant should be coalesced; see ``round_trips.py``."""
+        appender = self._appenders[participant.destination]
+        return appender.coalesced_bytes(codec, batch_bytes_max=batch_bytes_max)
 
     def leave(self, participant: Participant) -> None:
         """Drops what was not sent of a participant; it stays until what was sent is committed."""

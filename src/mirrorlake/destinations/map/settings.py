@@ -53,6 +53,8 @@ class MapSettings:
     ``last_position`` is the last one this process has seen committed, None where it has seen none.
     ``keeps_log_append_time`` False where the destination's brokers stamp their own time, or, with ``stamps_times``, the
     copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
+    ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
+    compress anew may grow above what they take.
     """
 
     source: TopicPartition
@@ -71,6 +73,7 @@ class MapSettings:
     last_position: int | None = None
     keeps_log_append_time: bool = True
     stamps_times: bool = False
+    keeps_compression: bool = False
     source_is_compacted: bool = False
     hand_off: ProducerHandOff | None = None
 

@@ -23,6 +23,7 @@ from mirrorlake.destinations.map.transaction_participants import MapAppend, Part
 from mirrorlake.destinations.transactions.session import Standing, TransactionSession
 from mirrorlake.errors import OutcomeUnknownError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 
@@ -125,6 +126,12 @@ class ShardTransaction:
         participant.taken_end = end_offset
         if self._owned is not None:
             self._owned.changed.set()
+
+    def coalesced_bytes(self, participant: Participant, codec: Codec, *, batch_bytes_max: int) -> int:
+        """Returns up to which size batches of a participant should be coalesced, 0 for small ones only."""
+        if self._owned is None or participant not in self._owned.participants:
+            return 0
+        return self._owned.coalesced_bytes(participant, codec, batch_bytes_max=batch_bytes_max)
 
     async def flush(self, participant: Participant) -> None:
         """Waits until all it handed over is committed, or the participant void; a commit is not put off for long."""

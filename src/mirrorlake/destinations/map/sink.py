@@ -150,6 +150,7 @@ class MapSink(EndlessSink):
             position=self._next_offset,
             covered_end=delivery.covered.end_offset,
             now_ms=int(self._clock.now_seconds() * 1000),
+            coalesced_bytes=self._coalesced_bytes(delivery),
         ):
             if output.leader_epoch >= 0:
                 self._leader_epoch = output.leader_epoch
@@ -157,6 +158,13 @@ class MapSink(EndlessSink):
                 self._take(output, delivery.frame)
             else:
                 self._take_gap(output)
+
+    def _coalesced_bytes(self, delivery: Delivery) -> int:
+        """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
+        if self._participant is None or not delivery.batches or not self._settings.keeps_compression:
+            return 0
+        codec = delivery.batches[0].batch.header.codec
+        return self._shard.coalesced_bytes(self._participant, codec, batch_bytes_max=self._settings.batch_bytes_max)
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""

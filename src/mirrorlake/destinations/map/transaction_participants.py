@@ -18,7 +18,7 @@ from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
-from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
+from mirrorlake.kafka.records.batches import Batch, Codec, next_sequence, prepare_for_append
 from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -235,6 +235,12 @@ class PartitionAppender:
     def in_flight(self) -> int:
         """How many batches wait for their answer."""
         return self._in_flight
+
+    def coalesced_bytes(self, codec: Codec, *, batch_bytes_max: int) -> int:
+        """Returns up to which size batches for it should be coalesced: where those before them wait for answers."""
+        if not self.queue or (self._transaction.is_sending and self._in_flight < REQUESTS_IN_FLIGHT_MAX):
+            return 0
+        return self._channel.coalesced_bytes(codec, batch_bytes_max=batch_bytes_max)
 
     def notify(self) -> None:
         """Has the channel ask for what may be sent."""

@@ -41,6 +41,8 @@ class PreserveSettings:
 
     ``keeps_log_append_time`` is False where a record's time at the destination is not the source's, and no part of what
     must be equal: the destination's brokers give every record their own, or, with ``stamps_times``, the copy does.
+    ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
+    compress anew may grow above what they take.
     """
 
     source: TopicPartition
@@ -60,6 +62,7 @@ class PreserveSettings:
     not_owner_because: str = ""
     keeps_log_append_time: bool = True
     stamps_times: bool = False
+    keeps_compression: bool = False
 
     @property
     def transform(self) -> Transform:

@@ -202,6 +202,7 @@ class PreserveSink(EndlessSink):
                 position=self._next_offset,
                 covered_end=delivery.covered.end_offset,
                 now_ms=int(self._clock.now_seconds() * 1000),
+                coalesced_bytes=self._coalesced_bytes(delivery),
             ):
                 if isinstance(output, OutputBatch):
                     self._take(output, delivery.frame)
@@ -211,6 +212,15 @@ class PreserveSink(EndlessSink):
             raise too_large(error, self._settings) from error
         finally:
             self._send()  # what came before is right where it is
+
+    def _coalesced_bytes(self, delivery: Delivery) -> int:
+        """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
+        head = self._queue[0] if self._queue else None
+        is_waiting = isinstance(head, Append) and len(self._in_flight) >= self._in_flight_max(head)
+        if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
+            return 0
+        codec = delivery.batches[0].batch.header.codec
+        return self._channel.coalesced_bytes(codec, batch_bytes_max=self._settings.batch_bytes_max)
 
     def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
         header, data = output.batch
