@@ -21,7 +21,7 @@ TAKEN_OVER_BYTES_PER_SECOND = {
     Codec.GZIP: 15e6,
 }
 """Bytes, as they are stored, of batches of 128 KiB whose records one core takes over into one of seven times the size;
-measured, see docs/decisions/0174-far-destinations-get-larger-batches.md."""
+measured, see docs/decisions/0178-far-destinations-get-larger-batches.md."""
 
 
 def coalesced_bytes(codec: Codec, *, round_trip_seconds: float, in_flight_bytes: int, batch_bytes_max: int) -> int:
