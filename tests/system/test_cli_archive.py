@@ -273,7 +273,7 @@ def test_a_merged_and_retired_archive_is_sound(lake: Path) -> None:
     assert (ended.code, row["start"], row["position"], row["segments"]) == (0, 30, 35, 1)
     (folder / segment_name(30, 34)).unlink()
     (problem,) = problems(checked("--root", lake, level="names"))
-    assert "what was below offset 30 is retired" in problem
+    assert "retention deleted all below offset 30" in problem
 
 
 def write_v3(lake: Path, starts: Sequence[int]) -> list[Path]:

@@ -266,8 +266,7 @@ def test_a_destination_with_foreign_records_is_left_as_it_is_and_the_first_forei
     (line,) = outcome.run.troubles("foreign")
     assert "[error] partition parked" in line
     assert (
-        f"destination {topic}-0 is at position 10, but what it holds at offset 3 is not what source {topic}-0 has there"
-        in line
+        f"destination {topic}-0 is at position 10, but its record at offset 3 is not that of source {topic}-0" in line
     )
     assert "delete and re-create the destination topic to copy it afresh" in line
     held = consume(place.destination, topic, 0)
@@ -456,7 +455,7 @@ def test_every_mistake_in_a_configuration_is_named_with_its_line_and_field(kind:
     [
         (None, ": cannot be read: No such file or directory"),
         (b"\xff\xfe\x00", ":1: not UTF-8 (save the file as UTF-8)"),
-        (b"", ": holds no configuration (`mirrorlake config schema` says what it may hold)"),
+        (b"", ": holds no configuration (`mirrorlake config schema` lists all settings)"),
         (b"clusters: {}\nmirrors: []\n", ":2: mirrors: no mirrors configured (name at least one)"),
     ],
     ids=["missing", "not text", "empty", "without mirrors"],

@@ -248,7 +248,10 @@ def test_a_table_that_is_piped_has_one_line_per_row_and_cuts_nothing(setup: Setu
 
         lines = ended.out.splitlines()
         if verb == "status":
-            assert lines.pop() == "note what a running service has parked is unknown: `service.sight.metrics` is off"
+            assert (
+                lines.pop()
+                == "note partitions that a running service has parked are unknown: `service.sight.metrics` is off"
+            )
         assert (ended.code, ended.err, len(lines)) == (1, "", 1 + 5 + 1), ended.out
         assert lines[0].split()[:4] == ["NAME", "TOPIC", "PARTITION", "DESTINATION"]
         assert lines[1].split()[:4] == ["both", setup.topic, "0", "west"]

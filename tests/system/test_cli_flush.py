@@ -124,7 +124,7 @@ def test_what_the_source_deletes_was_archived_before(
     config = archived.config()
     archived.write(1, at=datetime.now(UTC))
     planned = mirrorlake("plan", "-c", config)
-    assert "the source deletes what is older than 1 min, and `flush` lets a record wait for 1 h" in planned.out, planned
+    assert "the source deletes records older than 1 min, and `flush` lets a record wait for 1 h" in planned.out, planned
     with archived.run(config) as service:
         service.await_words("heartbeat")
         written = datetime.now(UTC)

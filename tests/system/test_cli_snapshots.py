@@ -75,7 +75,7 @@ def test_a_view_aligned_to_a_late_log_start_is_looked_at_like_any_archive(
     planned = mirrorlake("plan", "-c", config, "--format", "json").row("users")
     assert "offsets 0…19 are gone at the source" in planned["note"]
     assert "the source is not compacted" in planned["warnings"][0]
-    assert "source has deleted records, going on at its log start" in run_once(config)
+    assert "source has deleted records, continuing at its log start" in run_once(config)
     append(servers, topic_name, 0, keyed_records(10, 4, start=30))
     delete_before(servers, topic_name, 35)
     assert mirrorlake("status", "-c", config, "--format", "json").row("users")["state"] != "parked"

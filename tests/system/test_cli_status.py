@@ -103,7 +103,9 @@ def test_without_a_service_what_is_behind_is_said_to_be_behind_and_what_is_parke
     assert (row["state"], row["service"], row["lag"], row["lag_seconds"]) == ("behind", "unknown", 1, None)
     assert "error" not in row
     assert seen.after.code == 0
-    assert "what a running service has parked is unknown: none answers at 127.0.0.1:" in seen.after_table.out
+    assert (
+        "partitions that a running service has parked are unknown: none answers at 127.0.0.1:" in seen.after_table.out
+    )
     assert "unknown: none answers" not in seen.beside_table.out
 
 

@@ -89,7 +89,7 @@ def test_the_demo_mirrors_verifies_and_leaves_nothing_behind(demo: DemoProcess) 
     assert demo.marked() == []
     assert list(demo.temporary.iterdir()) == []
     assert demo.err == ""
-    closing = demo.out.partition("What was done")[2].splitlines()
+    closing = demo.out.partition("The result")[2].splitlines()
     rows = [line.split() for line in closing if line.endswith("equal") or " equal" in line]
     assert [(row[0], row[1]) for row in rows[:-1]] == [
         ("orders", "west"),

@@ -127,7 +127,7 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
     if first is None:
         raise ChainBrokenError(
             f"{where}: {known.name} is gone, and it was the last segment",
-            hint="put it back; or, if it was removed on purpose, restart to go on from the segment before it",
+            hint="put it back; or, if it was removed on purpose, restart to continue from the segment before it",
             missing=str(known.name),
         )
     if first.name.from_offset >= known.name.end_offset:
@@ -137,7 +137,7 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
     if first != known:
         raise ChainBrokenError(
             f"{where}: {known.name} ({known.size_bytes} bytes) was the last segment, and now "
-            f"{first.name} ({first.size_bytes} bytes) stands in its place",
+            f"{first.name} ({first.size_bytes} bytes) is in its place",
             hint="segments never change: put the one that was written back",
             expected=str(known.name),
             found=str(first.name),
@@ -338,7 +338,7 @@ def _chained(
 def _without_newest(newest: Segment | None, floor: int, where: str) -> ChainBrokenError:
     left = f"the newest left is {newest.name}" if newest else "none is left"
     return ChainBrokenError(
-        f"{where}: what was below offset {floor} is retired, and the segment that reached to there is gone ({left})",
+        f"{where}: retention deleted all below offset {floor}, and the segment that reached to there is gone ({left})",
         hint="put it back: retention never takes the newest one",
         expected=floor,
         found=newest.name.end_offset if newest else 0,

@@ -183,7 +183,7 @@ def _flaw(data: bytes, fields: dict[str, object], name: ClaimName) -> str:
     if "seal" in fields or "sealed_by" in fields:
         seal = fields.get("seal")
         if fields.get("sealed_by") != SEAL_ALGORITHM or not isinstance(seal, str):
-            return f"does not say what it is sealed with ({SEAL_ALGORITHM} was expected)"
+            return f"does not name its seal's algorithm ({SEAL_ALGORITHM} was expected)"
         if flaw := flaw_of(data, seal):
             return flaw
     named = (fields.get("from_offset", name.from_offset), fields.get("generation", name.generation))

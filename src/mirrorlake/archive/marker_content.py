@@ -39,7 +39,7 @@ def damaged(where: str) -> ChainBrokenError:
     """Returns the error of an object that cannot be read."""
     return ChainBrokenError(
         f"{where} cannot be read",
-        hint="put it back from a copy; or delete it: the next run writes what it sees",
+        hint="put it back from a copy; or delete it: the next run writes it anew from the archive",
         key=where,
     )
 

@@ -74,7 +74,7 @@ def check_newest(
     raise ChainBrokenError(
         f"{folder.prefix}: {tail.name} was not written by mirrorlake, and "
         + ("nothing was there before" if known is None else f"{known.name} was the last segment"),
-        hint="stop whoever else writes there, move the file out of the folder, then restart",
+        hint="stop the other writer, move the file out of the folder, then restart",
         expected=str(known.name) if known else "",
         found=str(tail.name),
     )
@@ -93,6 +93,6 @@ def check_kind(key: str, *, is_snapshot: bool, expects_snapshot: bool) -> None:
         held, hint = "snapshots of the latest record per key", "set `compaction: log`"
     raise ChainBrokenError(
         f"{key} belongs to {held}, and this mirror is configured to write the other kind there",
-        hint=f"{hint} to continue what is there, or choose another destination name",
+        hint=f"{hint} to continue this archive, or choose another destination name",
         key=key,
     )

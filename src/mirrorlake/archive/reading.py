@@ -28,7 +28,7 @@ def read_archived_range(archived: ArchivedPartition, offsets: OffsetRange) -> It
     if offsets and offsets.start_offset < chain.start_offset:
         raise ChainBrokenError(
             f"{archived.prefix}: the archive begins at offset {chain.start_offset}, the range asked for at "
-            f"{offsets.start_offset}: what was before has been retired",
+            f"{offsets.start_offset}: retention deleted the segments before",
             start_offset=chain.start_offset,
         )
     for segment in archived.segments(chain):

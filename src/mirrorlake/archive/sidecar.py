@@ -171,9 +171,9 @@ def undescribed(first_key: str, last_key: str) -> ChainBrokenError:
     """Returns the error for segments that have lost their descriptions; of the last one it is certain."""
     others = f", perhaps like others from {first_key} on" if first_key != last_key else ""
     return ChainBrokenError(
-        f"{last_key} has no description ({sidecar_key(last_key)}){others}, and mirrorlake wrote what stands beside",
-        hint="put it back from a copy, or archive the range again; if mirror-v3 went on with this archive, let "
-        "mirrorlake go on in turn: its next segment says so",
+        f"{last_key} has no description ({sidecar_key(last_key)}){others}, and mirrorlake wrote the files beside it",
+        hint="put it back from a copy, or archive the range again; if mirror-v3 wrote to this archive since, "
+        "let mirrorlake continue it: its next segment says so",
         key=last_key,
     )
 

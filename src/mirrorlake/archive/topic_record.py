@@ -133,7 +133,7 @@ def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_second
             continue
         _register(store, name)
         return seen
-    raise PositionMovedError(f"{name}: others recorded what they saw {ATTEMPTS_MAX} times meanwhile")
+    raise PositionMovedError(f"{name}: other processes wrote the record {ATTEMPTS_MAX} times meanwhile")
 
 
 def check_is_new(store: ObjectStore, name: str, origin: Origin) -> None:
@@ -176,8 +176,7 @@ def lost_topic(name: str, *, where: str | None = None, register: str | None = No
     register = register or TOPICS_FOLDER
     return ChainBrokenError(
         f"{where or name} is gone: {register} says that topics of that name were archived there",
-        hint="put the folder back, or mount what is not mounted; if it was removed on purpose, delete "
-        f"{register}/{name}",
+        hint=f"put the folder back, or mount its file system; if it was removed on purpose, delete {register}/{name}",
         name=name,
     )
 
@@ -188,8 +187,8 @@ def lost_partition(store: ObjectStore, name: str, partition: int, *, reached: in
     ends = f"it ends at offset {position}" if position else "no segment is there"
     return ChainBrokenError(
         f"{prefix}: {ends}, and {key} says that it had reached offset {reached}",
-        hint="put the segments back, or mount what is not mounted; if they were removed on purpose, "
-        f"delete {name}/_topic*.json: the next run writes what it sees; and {TOPICS_FOLDER}/{name}, where the folder "
+        hint="put the segments back, or mount their file system; if they were removed on purpose, "
+        f"delete {name}/_topic*.json: the next run writes it anew; and {TOPICS_FOLDER}/{name}, where the folder "
         "has no partition left",
         expected=reached,
         found=position,

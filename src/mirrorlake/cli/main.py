@@ -140,7 +140,7 @@ LogFormat = Annotated[
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("-v", "--verbose", help="Log what is otherwise left out.", callback=_set_verbose, show_default=False),
+    typer.Option("-v", "--verbose", help="Log debug events, too.", callback=_set_verbose, show_default=False),
 ]
 ArchiveConfig = Annotated[
     Path | None,

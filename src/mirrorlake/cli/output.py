@@ -45,7 +45,7 @@ _SHORT_HEADINGS = {
     "lag_seconds": "LAG\nSECONDS",
     "first_difference": "FIRST\nDIFFERENCE",
 }
-_FOLDABLE = frozenset({"name", "topic", "destination", "to", "note", "what it shows"})
+_FOLDABLE = frozenset({"name", "topic", "destination", "to", "note", "example of"})
 _EXPENDABLE = ("to", "offsets", "lag")
 """What other columns say too, in the order in which it is left out."""
 _FIRST_TO_GO = "lag_seconds"

@@ -40,7 +40,7 @@ def status(path: Path, *, as_json: bool) -> int:
         for idle in found.idle:
             print_warning(idle.message)
         if not found.service.answers:
-            note = f"what a running service has parked is unknown: {found.service.silent_because}"
+            note = f"partitions that a running service has parked are unknown: {found.service.silent_because}"
             if is_v3:  # what reads that form's table expects nothing below it
                 print(f"note: {note}", file=sys.stderr)
             else:

@@ -100,7 +100,7 @@ SECRET = frozenset(
 """Those that must never stand in the file itself, nor in any output."""
 
 OURS: Mapping[str, str] = {
-    "bootstrap.servers": "it stands beside `properties`, as `bootstrap-servers`",
+    "bootstrap.servers": "write it beside `properties`, as `bootstrap-servers`",
     "acks": "it is always `all`",
     "enable.idempotence": "it is always on",
     "transactional.id": "it is made from the mirror's name",

@@ -141,7 +141,7 @@ def _check_recreation(mirror: Mirror, problems: ProblemList) -> None:
         return
     for destination in mirror.destinations:
         if isinstance(destination, ArchiveDestination):
-            message = f"`on-recreate: restart` deletes what was copied, and archive {destination.label} never does"
+            message = f"`on-recreate: restart` deletes the copy, and archive {destination.label} is never deleted"
             problems.add(mirror.place, message, "use `on-recreate: new-topic`")
         elif not destination.creates_topics and not _is_mapped(destination):
             message = f"`on-recreate: restart` makes topics, and {destination.label} says `create-topics: false`"

@@ -97,14 +97,14 @@ def _syntax_hint(error: yaml.MarkedYAMLError) -> str:
     if "cannot start any token" in problem or error.context in ("while scanning an alias", "while scanning an anchor"):
         return "a text that begins with this sign is put in quotes"
     if "mapping values are not allowed" in problem:
-        return "a line is indented otherwise than what it belongs to, or a text that holds `: ` needs quotes"
+        return "a line is not indented like its block, or a text that holds `: ` needs quotes"
     if error.context_mark is None:
         return ""
     begun = error.context_mark.line + 1
     if "expected <block end>" in problem:
-        return f"a line is indented otherwise than what it belongs to, see line {begun}"
+        return f"a line is not indented like its block, see line {begun}"
     if "expected ',' or" in problem:
-        return f"what opened on line {begun} is not closed, or a comma is missing"
+        return f"the bracket opened on line {begun} is not closed, or a comma is missing"
     return ""
 
 
@@ -154,7 +154,7 @@ class _Reader:
                 self._problems.add(place, "a key must be text")
             elif key in values:
                 first_line = self._document.place((*path, key)).line
-                self._problems.add(place, f"stands twice, first on line {first_line}", "remove one of them")
+                self._problems.add(place, f"is there twice, first on line {first_line}", "remove one of them")
             else:
                 self._document.marks[*path, key] = (line, column)
                 values[key] = self.read(value_node, (*path, key))

@@ -112,7 +112,7 @@ def _habit_hint(entry: str) -> str:
     """Returns what else may have been meant by an entry that is no topic's name, as MirrorMaker takes it."""
     if "," in entry:
         return "; several are several items of the list"
-    return "; an expression stands between slashes: /orders-.*/" if _OF_EXPRESSIONS & set(entry) else ""
+    return "; an expression is written between slashes: /orders-.*/" if _OF_EXPRESSIONS & set(entry) else ""
 
 
 def read_override(value: object) -> str:

@@ -82,7 +82,7 @@ def _note_no_mapping(document: Document, problems: ProblemList) -> None:
         return
     place = document.place(())
     if document.tree is None:
-        problems.add(place, "holds no configuration", "`mirrorlake config schema` says what it may hold")
+        problems.add(place, "holds no configuration", "`mirrorlake config schema` lists all settings")
     else:
         problems.add(place, f"expected a mapping, found {found(document.tree)}")
 

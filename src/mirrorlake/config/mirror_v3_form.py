@@ -41,7 +41,7 @@ class V3ArchiveForm(Section):
     """What both kinds of archives have."""
 
     format: ArchiveFormat = option(
-        ArchiveFormat.PARQUET, "What a file holds. `log` is mirrorlake's, which mirror-v3 does not know."
+        ArchiveFormat.PARQUET, "The format of files. `log` is mirrorlake's, which mirror-v3 does not know."
     )
     compression: Compression = option(Compression.ZSTD_1, "Of Parquet; without effect on `ndjson`.")
     compaction: Compaction | None = option(
@@ -89,7 +89,7 @@ class V3MirrorForm(Section):
     """One partition of one topic."""
 
     name: fields.Name = option(..., "Unique. Part of transactional ids and of log lines.")
-    source: V3SourceForm = option(..., "What is read.")
+    source: V3SourceForm = option(..., "Source topics.")
     topic: fields.Topic = option(..., "Source topic.")
     partition: fields.Partition = option(..., "Source partition, and destination partition.")
     destination_name_override: fields.Override | None = option(
@@ -108,8 +108,8 @@ class V3PoliciesForm(Section):
     )
     on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
-        "For all mirrors: when the source topic was deleted and recreated, `park`, go on with the `new-topic` beside "
-        "what was copied, or `restart` into the same Kafka topic.",
+        "For all mirrors: when the source topic was deleted and recreated, `park`, copy it to a `new-topic` beside the "
+        "copy, or `restart` into the same Kafka topic.",
     )
 
 
@@ -117,4 +117,4 @@ class MirrorV3Form(CommonForm, V3PoliciesForm):
     """The root of a file in the mirror-v3 form."""
 
     destination: V3DestinationForm = option(..., "Shared by all mirrors.")
-    mirrors: list[V3MirrorForm] = option(..., "What is copied. `validate` takes an empty list, `run` does not.")
+    mirrors: list[V3MirrorForm] = option(..., "Mirrors. `validate` takes an empty list, `run` does not.")

@@ -172,7 +172,7 @@ class ArchiveDestinationForm(Section):
     name: fields.Template = option(
         "{topic}", "Folder below the store's root; knows `{topic}`, `{mirror}` and `{cluster}`."
     )
-    format: ArchiveFormat = option(ArchiveFormat.PARQUET, "What a segment file holds.")
+    format: ArchiveFormat = option(ArchiveFormat.PARQUET, "The format of segment files.")
     compression: Compression = option(Compression.ZSTD_1, "How Parquet is compressed.")
     compaction: Compaction = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
     keep_snapshots: fields.Count = option(
@@ -213,24 +213,24 @@ class MirrorHeadForm(Section):
     """A mirror without its destinations, which are read one by one."""
 
     name: fields.Name = option(..., "Unique. Part of transactional ids: renaming a mirror makes it another writer.")
-    source: SourceForm = option(..., "What is read.")
+    source: SourceForm = option(..., "Source cluster and topics.")
     on_truncation: TruncationPolicy = option(
         TruncationPolicy.PARK,
         "When the source no longer has what a destination needs next: `park` stops the partition, `skip` "
-        "goes on at the log start; archives record the gap, equal offsets are kept by filling it.",
+        "continues at the log start; archives record the gap, equal offsets are kept by filling it.",
     )
     on_recreate: RecreationPolicy = option(
         RecreationPolicy.PARK,
         "When a source topic was deleted and recreated: `park` stops its partitions; `restart` deletes the "
-        "destination topic and copies the new one in its place (with `offsets: map`: behind what is there); "
-        "`new-topic` keeps what was copied and copies the new one to a topic or folder of its own, `{topic}.2`, "
+        "destination topic and copies the new one in its place (with `offsets: map`: behind the records there); "
+        "`new-topic` keeps the copy and copies the new one to a topic or folder of its own, `{topic}.2`, "
         "`{topic}.3`, …",
     )
     on_lost_tail: LostTailPolicy = option(
         LostTailPolicy.PARK,
         "When a destination with `offsets: map` no longer holds the newest records that were copied to it, as after an "
-        "unclean election: `park` stops its partitions, `copy-again` copies what is lost once more, behind what is "
-        "there. With `offsets: preserve` it is copied again to its own offsets, whatever is said here.",
+        "unclean election: `park` stops its partitions, `copy-again` copies the lost records once more, behind the "
+        "newest. With `offsets: preserve` they are always copied again, to their own offsets.",
     )
     enabled: fields.Boolean = option(True, "`false`: checked, but not run.")
 
@@ -314,4 +314,4 @@ class NativeForm(CommonForm):
 
     clusters: dict[str, ClusterForm] = option(..., "Kafka clusters by name.")
     stores: dict[str, StoreForm] = option({}, "Stores of archives by name.")
-    mirrors: list[MirrorForm] = option(..., "What is copied, at least one.")
+    mirrors: list[MirrorForm] = option(..., "Mirrors, at least one.")

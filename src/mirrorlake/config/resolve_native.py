@@ -211,7 +211,7 @@ class _Native:
             self._note((*path, "topics"), "names no topic")
         for index, entry in enumerate(form.topics):
             if entry in form.topics[:index]:
-                self._note((*path, "topics", index), f"`{entry}` stands twice", "remove one of them")
+                self._note((*path, "topics", index), f"`{entry}` is listed twice", "remove one of them")
         if cluster is None or not form.topics:
             return None
         names, patterns = _parted(form.topics)

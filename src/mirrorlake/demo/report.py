@@ -97,7 +97,7 @@ def explanation(legs: Sequence[CopiedLeg], archive: ArchiveSize) -> list[str]:
     """Returns the lines below the table: what its numbers are, and what became of the bytes."""
     archived = sum((leg.content for leg in legs if leg.destination == "lake"), Content())
     return [
-        "Records, MB and speeds are the first run's; added is what the second one brought. MB are keys, values and "
+        "Records, MB and speeds are the first run's; added are those of the second one. MB are keys, values and "
         "headers before compression. Seconds are those in which one of a topic's partitions was under way, seen from "
         "outside, ten looks a second: from the last one before any of it had come to the first after all had.",
         f"The archive: {archive.files} Parquet files, {archive.file_bytes / 1e6:.1f} MB, for "

@@ -130,10 +130,10 @@ class Story:
                     "offsets": sum(end for partition, end in ends.items() if partition.topic == shape.name),
                     "records": content.records,
                     "mb": round(content.record_bytes / 1e6, 1),
-                    "what it shows": shape.special,
+                    "example of": shape.special,
                 }
             )
-        self._screen.table(rows, ("topic", "partitions", "offsets", "records", "mb", "what it shows"))
+        self._screen.table(rows, ("topic", "partitions", "offsets", "records", "mb", "example of"))
         self._screen.say(
             f"Written in {time.monotonic() - started:.1f} s. Records are what readers see: in {CUSTOMERS.name} Kafka "
             f"has compacted the others away, in {LEDGER.name} they belong to aborted transactions."
@@ -141,7 +141,7 @@ class Story:
         return ends
 
     def _configure(self) -> None:
-        self._screen.step("What is to be mirrored")
+        self._screen.step("The configuration")
         lake = self._folder / LAKE
         lake.mkdir()
         text = configuration(
@@ -151,7 +151,7 @@ class Story:
         self._screen.show(f"$ cat {CONFIG}\n{text}")
 
     def _plan(self) -> bool:
-        self._screen.step("What a run would do; nothing is changed yet")
+        self._screen.step("The plan: nothing is changed yet")
         arguments = ("plan", "-c", CONFIG)
         self._screen.show(f"$ {command_line(arguments)}")
         with RunningCommand(arguments, folder=self._folder) as command:
@@ -193,8 +193,8 @@ class Story:
         ends = asyncio.run(self._filled(more, creates=False))
         count = sum(content.records for content in more.contents.values())
         self._screen.say(
-            f"{count:,} records were added to east. The second run asks the destinations where they stand, and goes "
-            "on there: nothing twice, nothing left out."
+            f"{count:,} records were added to east. The second run reads positions from the destinations, and "
+            "continues there: nothing twice, nothing left out."
         )
         return more, ends
 
@@ -226,7 +226,7 @@ class Story:
             )
             for leg in self._first_legs
         ]
-        self._screen.step("What was done")
+        self._screen.step("The result")
         self._screen.table(closing_rows(legs, seconds=_seconds_together(self._first_legs)), COLUMNS)
         for line in explanation(legs, archive_size(self._folder / LAKE)):
             self._screen.say(line)

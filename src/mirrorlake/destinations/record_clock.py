@@ -57,7 +57,7 @@ def times_kept(destination: TopicPartition, offset: int) -> WrongTimestampsError
         f"destination {destination} has kept the source's time of the record at offset {offset}: {TIMESTAMP_TYPE} of "
         f"{destination.topic} is {CREATE_TIME}, and `timestamp-mode` is `destination`",
         hint=f"set {TIMESTAMP_TYPE}={LOG_APPEND_TIME} on {destination.topic} and restart, or restart as it is: the "
-        "copy stamps records itself then; what was copied meanwhile keeps the source's times. Or keep them all, with "
+        "copy stamps records itself then; records copied meanwhile keep the source's times. Or keep all of them, with "
         "`timestamp-mode: source`",
         differing_offset=offset,
     )

@@ -23,7 +23,7 @@ def explain_out_of_range(
         return SourceTruncatedError(
             f"source {source} starts at offset {log_start}, the destination needs {position} next",
             hint="the records between are gone at the source, nothing was appended; `on-truncation: skip` records the "
-            "gap and goes on, or copy afresh to a new destination",
+            "gap and continues, or copy afresh to a new destination",
             position=position,
             log_start=log_start,
         )

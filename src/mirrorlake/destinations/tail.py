@@ -108,7 +108,7 @@ def check_is_readable(partition: TopicPartition, end_offset: int, answer: Fetche
         raise BrokerNotReadyError(
             f"{partition} shows records up to offset {readable} only, and those up to {end_offset} must be compared "
             "before anything is appended",
-            hint="its replicas lag behind, or a transaction stands open; it is tried again",
+            hint="its replicas lag behind, or a transaction is open; it is tried again",
             position=end_offset,
             readable_offset=readable,
         )

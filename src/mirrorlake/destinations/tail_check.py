@@ -161,7 +161,7 @@ class TailCheck:
 
     def _of_nobody(self, position: int, offset: int, source_start: int) -> DestinationForeignError:
         return DestinationForeignError(
-            f"destination {self._destination} is at position {position}, and what it holds at offset {offset} was not "
+            f"destination {self._destination} is at position {position}, and its record at offset {offset} was not "
             f"written by this mirror; the log of source {self._source} begins at offset {source_start}, so there is "
             "nothing to compare it with",
             hint=REMEDY,
@@ -171,8 +171,8 @@ class TailCheck:
 
     def _foreign(self, position: int, offset: int) -> DestinationForeignError:
         return DestinationForeignError(
-            f"destination {self._destination} is at position {position}, but what it holds at offset {offset} is not "
-            f"what source {self._source} has there",
+            f"destination {self._destination} is at position {position}, but its record at offset {offset} is not "
+            f"that of source {self._source}",
             hint=REMEDY,
             position=position,
             differing_offset=offset,

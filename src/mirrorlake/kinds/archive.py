@@ -157,7 +157,7 @@ def _late_flush(target: Target, destination: ArchiveDestination) -> list[str]:
         return []
     deleted_after, waits_for = span_text(int(kept * 1000)), span_text(int(waits * 1000))
     return [
-        f"{destination.store.name}/{target.destination_topic}: the source deletes what is older than {deleted_after}, "
+        f"{destination.store.name}/{target.destination_topic}: the source deletes records older than {deleted_after}, "
         f"and `flush` lets a record wait for {waits_for}: segments are cut early, at half that age "
-        "(`trigger=retention`); a mirror that stands still for that long still loses records"
+        "(`trigger=retention`); a mirror that is down for that long still loses records"
     ]

@@ -71,7 +71,7 @@ def _retention(source: Configs, destination: Configs, sample: Sample, now_ms: in
     if kept.destination is not None and (kept.is_tighter or not deletes):
         held = "for ever" if kept.source is None or not deletes else f"for {span_text(kept.source)}"
         found.append(
-            f"retention.ms deletes what is older than {span_text(kept.destination)}; the source keeps it {held}"
+            f"retention.ms deletes records older than {span_text(kept.destination)}; the source keeps them {held}"
         )
         if sample.oldest_ms is not None and sample.oldest_ms < now_ms - kept.destination:
             found[-1] += f", and its oldest record is of {day_text(sample.oldest_ms)}"

@@ -121,8 +121,8 @@ class PreserveKind(Kind):
             filled = f"{lost}: filled, in about {about_text(fill_seconds(source_start - start, GapFill.FILLER))}"
             if target.destination_is_compacted and not is_deleting(target.destination_configs):
                 return [
-                    f"{filled}; of a topic that is compacted only nobody can delete them: its cleaner takes them, in "
-                    "time"
+                    f"{filled}; DeleteRecords is refused for a topic that is compacted only: its cleaner takes them, "
+                    "in time"
                 ]
             return [f"{filled}, and deleted, so that the copy begins where the source does"]
         seconds = fill_seconds(source_start - start, target.kafka.gap_fill)

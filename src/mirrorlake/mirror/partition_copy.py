@@ -280,8 +280,8 @@ class PartitionCopy:
         """
         if sink.failure is None and delivery.covered.start_offset != sink.next_offset:
             raise OutcomeUnknownError(
-                f"internal error: offsets {delivery.covered} of source {self.source} came to a destination that "
-                f"stands at {sink.next_offset}; please report it"
+                f"internal error: offsets {delivery.covered} of source {self.source} came to a destination whose "
+                f"position is {sink.next_offset}; please report it"
             )
 
     async def _end_after_finish(self, sink: PartitionSink, error: MirrorlakeError) -> None:

@@ -132,7 +132,7 @@ class ArchiveMarkers:
             record_topic(open_store(folder.store), folder.name, seen, now_seconds=self._clock.now_seconds())
         except MirrorlakeError as error:
             where = folder.store.where(folder.name)
-            _log.warning("what the archive holds could not be recorded", path=where, error=str(error))
+            _log.warning("the archive's topic record could not be written", path=where, error=str(error))
             return
         with self._lock:
             self._recorded[folder] = frozenset(reached)

@@ -431,7 +431,9 @@ class _Service:
         if not ended:
             _log.error("graceful stop gave up", seconds=self._config.engine.stop_seconds)
         if was_cut_short:
-            _log.error("stopped before the ends found at the start were reached", hint="run it again, it goes on there")
+            _log.error(
+                "stopped before the ends found at the start were reached", hint="run it again, it continues there"
+            )
             return EXIT_FAILED
         return self._exit_code(supervisor, ended=ended)
 
@@ -506,7 +508,7 @@ class _Service:
                 partitions=len(unflushed),
                 offsets=_offsets_left(unflushed),
                 left=", ".join(_left(s) for s in unflushed[:NAMED_MAX]) + (" …" if len(unflushed) > NAMED_MAX else ""),
-                hint="nothing is lost: the next start goes on from there",
+                hint="nothing is lost: the next start continues from there",
             )
             return EXIT_FAILED
         if failed:
@@ -514,7 +516,7 @@ class _Service:
                 "gave up before everything was copied",
                 partitions=len(failed),
                 left=", ".join(failed[:NAMED_MAX]) + (" …" if len(failed) > NAMED_MAX else ""),
-                hint="the lines above say why; run it again, it goes on there",
+                hint="the lines above say why; run it again, it continues there",
             )
         if failed or not ended:
             return EXIT_FAILED

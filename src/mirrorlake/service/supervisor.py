@@ -310,7 +310,7 @@ def _split(
         if isinstance(row, LeaseRow):
             rows[row.mirror, row.source, row.destination] = row
         elif job_row["kind"] == "retried":
-            unknown = OutcomeUnknownError("the worker of the lease died; what it did last is unknown")
+            unknown = OutcomeUnknownError("the worker of the lease died; the outcome of its last request is unknown")
         else:
             unknown = OutcomeUnknownError(
                 f"the lease failed: {job_row.get('error_type')}: {job_row.get('message')}",

@@ -14,9 +14,9 @@ _UNUSABLE = {
     errno.EACCES: "give this user the right to read and write there",
     errno.EPERM: "the file system or its mount options forbid it: it needs hard links and write permission",
     errno.EROFS: "mount it writable",
-    errno.ENOTDIR: "move the file away that stands where a folder is needed",
-    errno.EEXIST: "move the file away that stands where a folder is needed",
-    errno.EISDIR: "move the folder away that stands where a file is needed",
+    errno.ENOTDIR: "move the file away: a folder is needed there",
+    errno.EEXIST: "move the file away: a folder is needed there",
+    errno.EISDIR: "move the folder away: a file is needed there",
     errno.ELOOP: "symbolic links there form a circle",
     errno.EOPNOTSUPP: "the file system has no hard links: use another one",
     errno.ENOSYS: "the file system has no hard links: use another one",
@@ -79,6 +79,6 @@ def open_file(path: Path) -> BinaryIO:
 def _no_file(path: Path) -> StoreUnusableError:
     return StoreUnusableError(
         f"{path} is no file, but a pipe, a socket or a device",
-        hint="move it away that stands where a file is needed",
+        hint="move it away: a file is needed there",
         path=str(path),
     )

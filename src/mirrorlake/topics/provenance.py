@@ -116,8 +116,8 @@ def _of_other_mirror(target: Target, other: OwnerState) -> MirrorlakeError:
     return OtherMirrorError(
         f"partition {target.source.partition} of destination topic {target.destination_topic} is filled by mirror "
         f"{other.mirror} (owner {other.owner}), so mirror {target.mirror.name} cannot fill it",
-        hint=f"end that process gracefully (SIGTERM), which releases what it fills: {target.mirror.name} then goes on "
-        f"with the copy, if it has the same source; where it died, start {other.mirror} once more under that name "
+        hint=f"end that process gracefully (SIGTERM), which releases what it fills: {target.mirror.name} then "
+        f"continues the copy, if it has the same source; where it died, start {other.mirror} once more under that name "
         "first; or mirror to another topic",
         expected=target.mirror.name,
         found=other.mirror,
@@ -129,7 +129,7 @@ def _copied_by(target: Target, other: OwnerState) -> MirrorlakeError:
     return OtherMirrorError(
         f"mirror {other.mirror} (owner {other.owner}) has copied source {target.source} to {target.destination_topic}; "
         f"mirror {target.mirror.name} has no progress there (`offsets: map`) and would copy it a second time",
-        hint=f"call the mirror {other.mirror} again, it goes on where it stopped; or say where {target.mirror.name} "
+        hint=f"call the mirror {other.mirror} again, it continues where it stopped; or say where {target.mirror.name} "
         f"begins: `start: {{offsets: {{{where}}}}}` (`mirrorlake status` under the old name shows dest_next), or "
         "`start: latest`; or copy to another topic",
         expected=target.mirror.name,

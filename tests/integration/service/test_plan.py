@@ -88,7 +88,7 @@ def test_limits_of_the_destination_that_the_source_has_not_are_said_with_both_nu
     where = f"west/{pair.topic}: "
     assert pair.plan().warnings == (
         where
-        + "retention.ms deletes what is older than 7 d; the source keeps it for ever, and its oldest record is of "
+        + "retention.ms deletes records older than 7 d; the source keeps them for ever, and its oldest record is of "
         "2023-11-14",
         where + "retention.bytes keeps 1,000,000 bytes of each partition, the source without a bound",
         where + "cleanup.policy=compact keeps the newest record of a key only and refuses records without a key; the "
@@ -222,4 +222,6 @@ def test_a_compacted_topic_is_not_said_to_begin_where_a_source_does_whose_record
     create_topic(pair.west, pair.topic, cleanup_policy="compact")
     note = pair.plan().note
     assert note.startswith("offsets 0…19 are gone at the source: filled, in about ")
-    assert note.endswith("; of a topic that is compacted only nobody can delete them: its cleaner takes them, in time")
+    assert note.endswith(
+        "; DeleteRecords is refused for a topic that is compacted only: its cleaner takes them, in time"
+    )

@@ -55,7 +55,7 @@ def test_what_mirrorlake_and_mirror_v3_write_in_turn_is_sound(footers: tuple[Seg
 
 
 def test_a_description_lost_at_the_beginning_in_the_middle_or_at_the_end_is_told() -> None:
-    said = "has no description (t/_meta/0/{}.ndjson.json), and mirrorlake wrote what stands beside"
+    said = "has no description (t/_meta/0/{}.ndjson.json), and mirrorlake wrote the files beside it"
     assert flaws(BARE, SEALED, SEALED) == ["t/0/0.ndjson " + said.format(0)]
     assert flaws(SEALED, BARE, SEALED) == ["t/0/1.ndjson " + said.format(1)]
     assert flaws(SEALED, SEALED, BARE) == ["t/0/2.ndjson " + said.format(2)]
@@ -66,7 +66,7 @@ def test_of_many_without_description_the_one_that_surely_lost_it_is_named() -> N
     # The first two may be mirror-v3's, and the third what mirrorlake wrote first behind them.
     assert flaws(BARE, BARE, BARE, SEALED) == [
         "t/0/2.ndjson has no description (t/_meta/0/2.ndjson.json), perhaps like others from t/0/0.ndjson on, "
-        "and mirrorlake wrote what stands beside"
+        "and mirrorlake wrote the files beside it"
     ]
 
 

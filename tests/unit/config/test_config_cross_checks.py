@@ -210,7 +210,7 @@ def test_restarting_a_copy_needs_a_destination_that_may_be_deleted_and_made() ->
         text = mirror("m", EAST, *destinations).replace("- name: m\n", "- name: m\n  on-recreate: restart\n")
         return [line.split(" (")[0].split(": ", 1)[1] for line in messages(native(text))]
 
-    assert refused(TO_WEST, TO_LAKE) == ["`on-recreate: restart` deletes what was copied, and archive lake never does"]
+    assert refused(TO_WEST, TO_LAKE) == ["`on-recreate: restart` deletes the copy, and archive lake is never deleted"]
     assert refused("{type: kafka, cluster: west, create-topics: false}") == [
         "`on-recreate: restart` makes topics, and west says `create-topics: false`"
     ]

@@ -71,7 +71,7 @@ def test_keys_are_text_whatever_they_look_like() -> None:
 
 def test_a_key_that_stands_twice_is_an_error_with_both_lines() -> None:
     document, problems = read("a: 1\nb: 2\na: 3\n")
-    assert problems == ["c.yaml:3: a: stands twice, first on line 1 (remove one of them)"]
+    assert problems == ["c.yaml:3: a: is there twice, first on line 1 (remove one of them)"]
     assert document.tree == {"a": 1, "b": 2}
 
 

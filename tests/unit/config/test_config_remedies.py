@@ -18,20 +18,18 @@ mirrors:
 def test_a_line_that_is_indented_otherwise_is_told_where_it_should_begin(written: str) -> None:
     (line,) = refusals(INDENTED.replace("    source:", written))
     assert line.startswith("6: not YAML: ")
-    assert line.endswith("(a line is indented otherwise than what it belongs to, see line 5)")
+    assert line.endswith("(a line is not indented like its block, see line 5)")
 
 
 def test_a_line_that_is_indented_too_far_is_told_so() -> None:
     (line,) = refusals(INDENTED.replace("    source:", "     source:"))
     assert line.startswith("6: not YAML: ")
-    assert line.endswith(
-        "(a line is indented otherwise than what it belongs to, or a text that holds `: ` needs quotes)"
-    )
+    assert line.endswith("(a line is not indented like its block, or a text that holds `: ` needs quotes)")
 
 
 def test_a_bracket_that_is_never_closed_is_told_where_it_opened() -> None:
     (line,) = refusals(INDENTED.replace("[orders]}", "[orders}"))
-    assert line.endswith("(what opened on line 6 is not closed, or a comma is missing)")
+    assert line.endswith("(the bracket opened on line 6 is not closed, or a comma is missing)")
 
 
 @pytest.mark.parametrize("topics", ["[*.orders]", "[@a]", "[`a`]"])
@@ -44,7 +42,7 @@ def test_a_sign_that_yaml_keeps_for_itself_is_put_in_quotes(topics: str) -> None
 @pytest.mark.parametrize("topic", ["orders.*", "orders-[0-9]+", "(a|b)", "^orders$"])
 def test_an_expression_as_others_write_it_is_told_of_its_slashes(topic: str) -> None:
     (line,) = messages(kafka(topics=f"['{topic}']"))
-    assert line.endswith("; an expression stands between slashes: /orders-.*/)")
+    assert line.endswith("; an expression is written between slashes: /orders-.*/)")
 
 
 def test_topics_parted_by_commas_are_told_of_lists() -> None:

@@ -44,14 +44,14 @@ def check_newest(known: Segment, objects: Iterable[ObjectInfo], *, extension: st
     if not found:
         raise ChainBrokenError(
             f"{where}: {known.name} is gone, and it was the newest snapshot",
-            hint="put it back; or, if it was removed on purpose, restart to go on from the one before it",
+            hint="put it back; or, if it was removed on purpose, restart to continue from the one before it",
             missing=str(known.name),
         )
     first = found[0]
     if first != known and first.name.from_offset < known.name.end_offset:
         raise ChainBrokenError(
             f"{where}: {known.name} ({known.size_bytes} bytes) was the newest snapshot, and now {first.name} "
-            f"({first.size_bytes} bytes) stands in its place",
+            f"({first.size_bytes} bytes) is in its place",
             hint="snapshots never change: put the one that was written back",
             expected=str(known.name),
             found=str(first.name),

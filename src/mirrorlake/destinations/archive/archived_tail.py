@@ -87,10 +87,10 @@ class ArchivedTailCheck:
     def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
         source = self._source_log.partition
         return SourceDivergedError(
-            f"what {self._archived.prefix}/{tail.name} holds at offset {offset} is not what source {source} has "
-            "there: its log was cut and written anew after it was archived",
-            hint="a source that was put back from a backup, or an unclean election, does this; to hold what it holds "
-            "now, archive to another folder. `verify` shows what differs",
+            f"{self._archived.prefix}/{tail.name} and source {source} hold different records at offset {offset}: the "
+            "source's log was cut and rewritten after it was archived",
+            hint="a source that was put back from a backup, or an unclean election, does this; to copy its "
+            "records of now, archive to another folder. `verify` names the differences",
             position=tail.name.end_offset,
             differing_offset=offset,
         )

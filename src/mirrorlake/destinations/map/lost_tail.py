@@ -72,9 +72,9 @@ def overwritten(key: ProgressKey, progress: MapProgress, end_offset: int) -> Los
 def _lost(progress: MapProgress, what: str, end_offset: int) -> LostTailError:
     return LostTailError(
         f"{what}; of the source's offsets below {progress.position} the newest are lost there",
-        hint="nothing more is written there; `on-lost-tail: copy-again` copies once more what is lost, behind what is "
-        "there; or bring the lost records back from another replica; or give the mirror another name, and as `start` "
-        "the `offsets` to copy from, or another topic",
+        hint="nothing more is written there; `on-lost-tail: copy-again` copies the lost records once more, behind "
+        "the newest; or bring the lost records back from another replica; or give the mirror another name, and as "
+        "`start` the `offsets` to copy from, or another topic",
         position=progress.position,
         destination_end=progress.destination_end,
         end_offset=end_offset,

@@ -89,10 +89,10 @@ class MappedTailCheck:
         self, key: ProgressKey, where: TopicPartition, progress: MapProgress, offset: int
     ) -> SourceDivergedError:
         return SourceDivergedError(
-            f"what {where} holds of offset {offset} of source {key.source} is not what the source has there: its log "
-            "was cut and written anew after it was copied",
-            hint="a source that was put back from a backup, or an unclean election, does this; to hold what it holds "
-            "now, copy under another mirror name to another topic. `verify` shows what differs",
+            f"{where} and source {key.source} hold different records at source offset {offset}: the source's log was "
+            "cut and rewritten after it was copied",
+            hint="a source that was put back from a backup, or an unclean election, does this; to copy its "
+            "records of now, copy under another mirror name to another topic. `verify` names the differences",
             position=progress.position,
             differing_offset=offset,
         )

@@ -236,5 +236,5 @@ def _read_number(encoded: bytes, at: int) -> tuple[int, int]:
 
 def _not_a_page(why: str) -> DestinationForeignError:
     return DestinationForeignError(
-        f"a page of an offset map cannot be read: {why}", hint="nobody else may write to the progress topics"
+        f"a page of an offset map cannot be read: {why}", hint="let no other producer write to the progress topics"
     )

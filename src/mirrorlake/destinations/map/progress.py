@@ -313,6 +313,6 @@ def _text(text: str) -> bytes:
 def _foreign(why: str) -> DestinationForeignError:
     return DestinationForeignError(
         f"a progress topic holds a record that is not this version's: {why}",
-        hint="nobody else may write to mirrorlake.progress.* and mirrorlake.offset-map.*; a newer mirrorlake's records "
-        "need that version, or a mirror of another name",
+        hint="let no other producer write to mirrorlake.progress.* and mirrorlake.offset-map.*; a newer mirrorlake's "
+        "records need that version, or a mirror of another name",
     )

@@ -122,7 +122,7 @@ async def ensure_topics(client: ClusterClient, topics: ProgressTopics) -> None:
         policy = found["cleanup.policy"].value
         if policy != "compact":
             raise UnsupportedError(
-                f"topic {name} has cleanup.policy={policy}, so what a mirror must know of itself would be deleted",
+                f"topic {name} has cleanup.policy={policy}, so the mirror's progress would be deleted",
                 hint=f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
                 "cleanup.policy=compact",
                 topic=name,
@@ -162,10 +162,10 @@ def another_topic(name: str, known: str, found: str | None, *, mirror: str) -> L
     """
     if found in ("", known):
         return None
-    what = "is not there any more" if found is None else f"was deleted and recreated (topic id {known}, now {found})"
+    state = "is not there any more" if found is None else f"was deleted and recreated (topic id {known}, now {found})"
     return LostProgressError(
-        f"topic {name} {what}, and what mirror {mirror} has copied is known to nobody: to go on would copy everything "
-        "a second time",
+        f"topic {name} {state}: the progress of mirror {mirror} is lost, and to continue would copy everything a "
+        "second time",
         hint="give the mirror another name, and as `start` the `offsets` to copy from, or `latest`; or delete its "
         f"destination topics, {PROGRESS_PREFIX}{mirror} and {OFFSET_MAP_PREFIX}{mirror}: then it begins anew",
         expected=known,
@@ -276,8 +276,8 @@ def check_nothing_deleted(partition: TopicPartition, log_start: int) -> None:
     """
     if log_start > 0:
         raise LostProgressError(
-            f"the log of {partition} starts at offset {log_start}: records of it were deleted, so what was copied is "
-            "not known",
+            f"the log of {partition} starts at offset {log_start}: records of it were deleted, so the progress is not "
+            "known",
             hint="give the mirror another name, and as `start` the `offsets` to copy from, or `latest`; or delete the "
             f"destination topics and {partition.topic} too, then it begins anew",
             log_start=log_start,

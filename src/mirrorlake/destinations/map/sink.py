@@ -334,7 +334,7 @@ class MapSink(EndlessSink):
         what = "is not there" if found is None else f"says {found}"
         raise LostProgressError(
             f"the progress of source {settings.source} in {settings.topics.progress_of(settings.shard)} {what}, and "
-            f"this process has seen offset {seen} committed: the progress was lost, and to go on would copy twice",
+            f"this process has seen offset {seen} committed: the progress was lost, and to continue would copy twice",
             hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
             "`offsets` to copy from",
             expected=seen,

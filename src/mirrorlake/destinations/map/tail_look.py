@@ -106,7 +106,7 @@ class TailLook:
         raise LostProgressError(
             f"destination {self.partition} holds records of this mirror at offset {found}, and its progress in "
             f"{progress_partition} knows of none from offset {known_end} on: the progress has lost its newest records, "
-            "and to go on would copy them twice",
+            "and to continue would copy them twice",
             hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
             "`offsets` to copy from; or delete the destination topic and give the mirror another name",
             destination_end=known_end,

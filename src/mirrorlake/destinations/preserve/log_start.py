@@ -82,8 +82,8 @@ class LogStart:
         end, _ = await self._look(start, before, own)
         if end < before:
             raise DestinationForeignError(
-                f"destination {self._partition} was filled up to offset {before}, to be deleted below it, but what it "
-                f"holds at offset {end} is none of this mirror's fillers",
+                f"destination {self._partition} was filled up to offset {before}, to be deleted below it, but the "
+                f"record at offset {end} is none of this mirror's fillers",
                 hint=REMEDY.replace("appended", "deleted"),
                 position=before,
                 differing_offset=end,

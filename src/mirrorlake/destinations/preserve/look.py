@@ -40,7 +40,7 @@ def check_writers(settings: PreserveSettings, claim: Claim) -> None:
         )
     if claim.open_producer_ids:
         raise BrokerNotReadyError(
-            f"a transaction stands open on destination partition {settings.destination}",
+            f"a transaction is open on destination partition {settings.destination}",
             hint="it ends by itself at its time-out; kafka-transactions.sh find-hanging shows whose it is",
         )
 

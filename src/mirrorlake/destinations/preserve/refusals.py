@@ -44,7 +44,7 @@ def answer_refused(answer: ProducedPartition, append: Append, settings: Preserve
     if answer.base_offset > expected:
         return MisalignedError(
             f"destination {settings.destination} is misaligned: the records of source offset {expected} landed at "
-            f"{answer.base_offset}, so somebody else wrote there",
+            f"{answer.base_offset}, so another producer wrote there",
             hint="stop the other writer, then delete and re-create the destination topic",
             expected_offset=expected,
             found_offset=answer.base_offset,
@@ -69,7 +69,7 @@ def not_owner(offsets: OffsetRange, settings: PreserveSettings) -> NotOwnerError
     return NotOwnerError(
         f"source {settings.source} has no records at offsets {offsets}, and only the owner of the mirror may fill them "
         f"in {settings.destination}; this process could not become it: {settings.not_owner_because}",
-        hint="remove what stands in the way; copying goes on by itself within seconds",
+        hint="remove the cause; copying continues by itself within seconds",
         position=offsets.start_offset,
     )
 

@@ -251,7 +251,7 @@ class GapFiller:
             if isinstance(state, MirrorlakeError):
                 waits.fail(state)
             elif _is_open(state, identity.producer_id):
-                waits.fail(BrokerNotReadyError(f"a transaction of ours still stands open on {waits.gap.partition}"))
+                waits.fail(BrokerNotReadyError(f"a transaction of ours is still open on {waits.gap.partition}"))
             elif not waits.start <= state.log_end.end_offset <= waits.gap.offsets.end_offset:
                 waits.fail(waits.moved_error(state.log_end.end_offset))
             elif rest := await self._took(waits, state, identity):

@@ -136,7 +136,7 @@ def decode_state(value: bytes) -> OwnerState:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DestinationForeignError(
             f"topic {STATE_TOPIC} holds a record that is not mirrorlake's: {error}",
-            hint=f"nobody else may write to {STATE_TOPIC}",
+            hint=f"let no other producer write to {STATE_TOPIC}",
         ) from error
 
 

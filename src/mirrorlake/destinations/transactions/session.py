@@ -327,7 +327,7 @@ class TransactionSession:
         still_open = await self.until_closed(partitions, committed=committed)
         if still_open:
             raise BrokerNotReadyError(
-                f"a transaction of {self._transactional_id} stands open on {', '.join(map(str, still_open))}, although "
+                f"a transaction of {self._transactional_id} is open on {', '.join(map(str, still_open))}, although "
                 "its coordinator calls it complete",
                 hint="it is tried again; kafka-transactions.sh find-hanging shows it",
             )

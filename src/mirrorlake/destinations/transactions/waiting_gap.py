@@ -81,7 +81,7 @@ class WaitingGap:
         return MisalignedError(
             f"destination {self.gap.partition} is misaligned: the gap {gap} was filled up to {end}, so the record of "
             f"source offset {gap.end_offset} cannot get its own offset any more",
-            hint="a coordinator that failed over wrote a marker twice, or somebody else wrote there; delete and "
+            hint="a coordinator that failed over wrote a marker twice, or another producer wrote there; delete and "
             "re-create the destination topic, or use `offsets: map`",
             expected_offset=gap.end_offset,
             found_offset=end,

@@ -400,7 +400,7 @@ class ClusterClient:
         return SourceTruncatedError(
             f"offset {offset} of {partition} in cluster {self.settings.name!r} is not there, "
             f"its log holds {start} up to {end.end_offset}",
-            hint="records were deleted while they were read, or the topic was cut or made anew; run it again",
+            hint="records were deleted while they were read, or the topic was cut or recreated; run it again",
             position=offset,
             log_start=start,
             log_end=end.end_offset,

@@ -100,7 +100,7 @@ async def why_no_hole(
     return BrokerNotReadyError(
         f"{where}, {ends}, and its cleanup.policy is {policy}: only the cleaner of a compacted topic leaves no batch",
         hint="nothing is skipped, it is read again and again; the next record that is written there ends it, and "
-        "kafka-dump-log.sh shows what the leader's log holds",
+        "kafka-dump-log.sh shows the leader's log",
         partition=str(partition),
         offset=offsets.start_offset,
     )

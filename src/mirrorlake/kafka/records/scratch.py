@@ -55,8 +55,8 @@ def too_large(base_offset: int, *, compressed_bytes: int, bytes_max: int) -> Bat
     return BatchTooLargeError(
         f"the record batch at offset {base_offset} is larger than allowed: its {compressed_bytes} compressed bytes "
         f"come to more than {bytes_max}",
-        hint="raise `engine.largest-batch` above what it comes to (kafka-dump-log.sh shows its records); twice as much "
-        "memory is needed while it is read",
+        hint="raise `engine.largest-batch` above its decompressed size (kafka-dump-log.sh shows its records); twice as "
+        "much memory is needed while it is read",
         offset=base_offset,
         compressed_bytes=compressed_bytes,
         bytes_max=bytes_max,

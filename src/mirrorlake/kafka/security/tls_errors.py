@@ -102,7 +102,7 @@ def _distrust_hint(code: int) -> str:
         return "renew the broker's certificate, or set this machine's clock"
     if code in _UNKNOWN_ISSUER:
         return "set ssl.truststore.location to a PEM file with the certificate of the authority that issued it"
-    return "ask whoever runs the broker about its certificate"
+    return "ask the broker's administrators about its certificate"
 
 
 def _readable(reason: str) -> str:

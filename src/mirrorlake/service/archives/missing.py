@@ -65,7 +65,7 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
     if marker is None and here:
         _log.warning(
             f"{store.where(ROOT_MARKER)} is not there: partitions and topics that are missing cannot be told",
-            hint="mirror-v3 or an earlier version wrote this archive; the next run adds what is missing",
+            hint="mirror-v3 or an earlier version wrote this archive; the next run adds it",
         )
     for name in sorted(name for name in names if survey.is_asked_for(store, name)):
         in_topic = {report.place.partition: report for report in here if report.place.name == name}

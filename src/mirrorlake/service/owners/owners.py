@@ -389,7 +389,7 @@ class Owners:
                 if before is not None and before.taken_at_ms > state.taken_at_ms:
                     continue  # it was said when that happened
                 _log.info(
-                    "goes on with the copy of another mirror, which has let go of it",
+                    "continues the copy of another mirror, which has released it",
                     mirror=target.mirror.name,
                     topic=target.destination_topic,
                     partition=target.source.partition,

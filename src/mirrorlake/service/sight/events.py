@@ -95,7 +95,7 @@ class Events:
                 trigger=flush.trigger,
             )
         if row is not None and (lost := row.gap_offsets.get("truncated")):
-            _log.warning("source has deleted records, going on at its log start", **facts, offsets=lost)
+            _log.warning("source has deleted records, continuing at its log start", **facts, offsets=lost)
         if self._was_waiting(state):
             return
         if state.error is None or decision is None:
@@ -110,7 +110,7 @@ class Events:
     def source_lost_its_end(self, state: PartitionState, log_end: int) -> None:
         """The source's log ends below what a bounded run, or a stop, was to copy."""
         _log.warning(
-            "source has lost records that were to be copied, going on to where it ends now",
+            "source has lost records that were to be copied, continuing to where it ends now",
             **_facts(state),
             position=state.position,
             log_end=log_end,

@@ -117,11 +117,9 @@ def _streams(states: Sequence[PartitionState]) -> Iterator[GaugeMetricFamily]:
 
 def _parked(states: Sequence[PartitionState]) -> Iterator[GaugeMetricFamily]:
     reasons = [park_name(s.error) if s.error is not None else "parked" for s in states if s.is_parked]
-    yield GaugeMetricFamily(
-        "mirrorlake_parked_partitions", "Partitions that wait for somebody to act", value=len(reasons)
-    )
+    yield GaugeMetricFamily("mirrorlake_parked_partitions", "Partitions that wait for an operator", value=len(reasons))
     family = GaugeMetricFamily(
-        "mirrorlake_parked_partitions_by_reason", "The same, by the name of what parked them", labels=("reason",)
+        "mirrorlake_parked_partitions_by_reason", "The same, by the reason they are parked for", labels=("reason",)
     )
     counts = Counter(reasons)
     for name in dict.fromkeys([*PARK_NAMES.values(), *counts]):
@@ -132,7 +130,7 @@ def _parked(states: Sequence[PartitionState]) -> Iterator[GaugeMetricFamily]:
 def _waiting(states: Sequence[PartitionState]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(
         "mirrorlake_waiting_partitions",
-        "Partitions that nothing is wrong with and that do not get on, by what they wait for",
+        "Healthy partitions that wait, by reason",
         labels=("reason",),
     )
     counts = Counter(wait_name(state.error) for state in states if not state.is_parked)

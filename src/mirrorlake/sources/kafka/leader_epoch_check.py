@@ -44,10 +44,10 @@ def divergence(
     if end.end_offset < 0 or end.leader_epoch < 0 or end.end_offset >= copied:
         return None
     return SourceDivergedError(
-        f"source {source} was cut at offset {end.end_offset} and written anew; {destination} was copied up to {copied} "
+        f"source {source} was cut at offset {end.end_offset} and rewritten; {destination} was copied up to {copied} "
         f"before, in leader epoch {mark.epoch}: its offsets {end.end_offset}…{copied - 1} are of a log that was lost",
-        hint="an unclean leader election at the source does this; to hold what it holds now, delete the copy and let "
-        "it be made anew, or copy to another topic or folder. `verify` shows what differs",
+        hint="an unclean leader election at the source does this; to copy its records of now, delete the copy "
+        "and restart, or copy to another topic or folder. `verify` names the differences",
         position=copied,
         source_end=end.end_offset,
         leader_epoch=mark.epoch,

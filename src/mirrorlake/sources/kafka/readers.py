@@ -122,8 +122,8 @@ def check_topic_id(topic: str, *, expected: str, found: str) -> None:
     if expected and found and found != expected:
         raise TopicRecreatedError(
             f"source topic {topic} was deleted and recreated (topic id {expected}, now {found}); "
-            "what was copied so far belongs to the one before",
-            hint="`on-recreate: new-topic` copies the new one beside what was copied, `on-recreate: restart` (of no "
+            "the copy holds records of the one before",
+            hint="`on-recreate: new-topic` copies the new one beside the copy, `on-recreate: restart` (of no "
             "archive) in its place; or re-create the destination topic, or mirror elsewhere, and start again",
             expected=expected,
             found=found,
