@@ -82,7 +82,7 @@ prints a JSON Schema for editors. Files to start from are in `examples/`.
 
 - The **native form** has `clusters`, `stores` and `mirrors` with any number of topics and destinations.
 - The **mirror-v3 form** has one `destination` at the root and one partition per mirror. Files of
-  mirror-v3 with it run unmodified ([which](mirror-v3.md)); `engine`, `service` and `on-park` may stand beside.
+  mirror-v3 with it run unmodified ([which](mirror-v3.md)); `engine`, `service` and `on-park` may be beside it.
 
 **Environment variables** may stand in any value: `${NAME}`, `${NAME:-default}` (the default is also taken
 for an empty variable), and `$$` for a dollar sign. What they hold is not expanded again. A variable that

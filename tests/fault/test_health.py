@@ -142,7 +142,7 @@ def test_a_service_whose_partitions_all_stand_parked_is_not_ready_and_says_what_
     with ServiceProcess(
         "run", "-c", str(config), folder=tmp_path, environ=asked.environ, without_spark=True
     ) as service:
-        asked.await_verdict("/readyz", 503, "all 1 partitions stand parked: missing (1)", service)
+        asked.await_verdict("/readyz", 503, "all 1 partitions are parked: missing (1)", service)
         assert asked.verdict("/healthz") == OK
         assert asked.series("mirrorlake_parked_partitions") == {"": "1.0"}
         # Series of the whole process, and none that a form that is not used would have.

@@ -36,7 +36,7 @@ def test_a_graceful_stop_while_a_partition_stands_parked_says_so_with_its_exit_c
         service.signal(signal.SIGTERM)
         assert service.exit_code() == EXIT_PARKED, service.said()
     said = service.said()
-    (last,) = [line for line in said.splitlines() if "ended while partitions stand parked" in line]
+    (last,) = [line for line in said.splitlines() if "ended while partitions are parked" in line]
     assert "[error" in last
     assert f"{topic_name}-0" in last
     assert f"{topic_name}-1" not in last

@@ -203,7 +203,7 @@ def _read_secret(name: str, value: Tree, place: Place, read: PropertiesRead, pro
         else:
             problems.add(place, "the file of a secret must be an absolute path")
     else:
-        problems.add(place, "a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
+        problems.add(place, "a secret may not be in the file", "write ${NAME} or {file: /path/of/it}")
 
 
 def _read_plain(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:

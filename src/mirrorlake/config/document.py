@@ -65,7 +65,7 @@ def read_document(content: bytes, *, file: str, environ: Mapping[str, str], prob
     except yaml.MarkedYAMLError as error:
         problems.add(_syntax_place(file, error), f"not YAML: {_syntax_message(error)}", _syntax_hint(error))
     except yaml.reader.ReaderError as error:
-        message = f"not YAML: a character that may not stand in it (#x{int(error.character):04x})"
+        message = f"not YAML: a character that is not allowed in it (#x{int(error.character):04x})"
         problems.add(Place(file=file, line=0, column=0, field=""), message)
     except RecursionError:
         problems.add(Place(file=file, line=0, column=0, field=""), f"nested deeper than {DEPTH_MAX} levels")

@@ -197,7 +197,7 @@ def read_secret(value: object) -> Secret:
             refuse(f"{found(value)} is empty")
         return Secret("".join(value), variable=value.whole)
     if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
-        refuse("a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
+        refuse("a secret may not be in the file", "write ${NAME} or {file: /path/of/it}")
     path = Path("".join(value["file"]))
     if not path.is_absolute():
         refuse("the file of a secret must be an absolute path")

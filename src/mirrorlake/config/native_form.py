@@ -239,7 +239,7 @@ class MirrorForm(MirrorHeadForm):
     """Source topics and where they go."""
 
     destinations: list[DestinationForm] = option(
-        ..., "At least one. Each keeps its own position; where they stand together one read serves them."
+        ..., "At least one. Each keeps its own position; one read serves those with the same position."
     )
 
 

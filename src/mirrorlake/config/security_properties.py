@@ -163,7 +163,7 @@ class _SecurityReader:
         if not is_file and (parts.scheme not in ("https", "http") or not parts.hostname):
             self._note(_ENDPOINT, "expected https://…, or file:///… of a file that holds a token")
         if parts.username or parts.password:
-            self._note(_ENDPOINT, "a secret may not stand in the address")
+            self._note(_ENDPOINT, "a secret may not be in the address")
         client_id = next((self._texts[name] for name in _ID if name in self._texts), None)
         client_secret = next((self._secrets[name] for name in _SECRET if name in self._secrets), None)
         if not is_file and jaas is None:
@@ -200,7 +200,7 @@ class _SecurityReader:
     def _refuse_both(self, names: tuple[str, ...]) -> None:
         given = [name for name in names if name in self._given]
         for name in given[1:]:
-            self._note(name, f"cannot stand beside `{given[0]}`", "leave one out")
+            self._note(name, f"cannot be used with `{given[0]}`", "leave one out")
 
     def _refuse_half(self, first: str, second: str) -> None:
         for given, missing in ((first, second), (second, first)):

@@ -523,7 +523,7 @@ class _Service:
         if parked:
             names = [_left(state) for state in parked]
             _log.error(
-                "ended while partitions stand parked",
+                "ended while partitions are parked",
                 partitions=len(parked),
                 left=", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else ""),
             )

@@ -111,7 +111,7 @@ async def _is_cleaned(client: ClusterClient, partition: TopicPartition, offset: 
 def _unread(partition: TopicPartition, start: int, end: int) -> OutcomeUnknownError:
     return OutcomeUnknownError(
         f"offsets [{start}, {end}) of destination {partition} were not given out, so it is not known whether records "
-        "of this mirror stand there that no offset map names"
+        "of this mirror are there that no offset map names"
     )
 
 

@@ -105,7 +105,7 @@ def test_bytes_that_are_not_utf8_are_an_error_with_their_line() -> None:
 
 def test_a_control_character_is_an_error() -> None:
     _, problems = read("a: \x01")
-    assert problems == ["c.yaml: not YAML: a character that may not stand in it (#x0001)"]
+    assert problems == ["c.yaml: not YAML: a character that is not allowed in it (#x0001)"]
 
 
 def test_a_byte_order_mark_does_no_harm() -> None:

@@ -53,7 +53,7 @@ def test_a_secret_in_clear_is_refused_and_not_repeated(value: str) -> None:
     secrets, problems = read(f"ssl.key.password: {value}")
     assert secrets == {}
     assert problems == [
-        'c.yaml:1: ["ssl.key.password"]: a secret may not stand in the file (write ${NAME} or {file: /path/of/it})'
+        'c.yaml:1: ["ssl.key.password"]: a secret may not be in the file (write ${NAME} or {file: /path/of/it})'
     ]
 
 

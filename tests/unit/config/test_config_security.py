@@ -149,7 +149,7 @@ def test_a_token_in_a_file_needs_no_client() -> None:
         (
             f"{BEARER}, {CLIENT}, sasl.oauthbearer.token.endpoint.url: 'https://u:hunter2@x/t'",
             "sasl.oauthbearer.token.endpoint.url",
-            "a secret may not stand in the address",
+            "a secret may not be in the address",
         ),
         (
             f"{BEARER}, {URL}, {CLIENT.split(', ')[0]}",
@@ -167,7 +167,7 @@ def test_a_token_in_a_file_needs_no_client() -> None:
         (
             f"security.protocol: SSL, ssl.truststore.location: /c, ssl.truststore.certificates: '{CERTIFICATE}'",
             "ssl.truststore.certificates",
-            "cannot stand beside `ssl.truststore.location`",
+            "cannot be used with `ssl.truststore.location`",
         ),
         (
             "security.protocol: SSL, ssl.truststore.certificates: x",

@@ -228,7 +228,7 @@ class Ownership:
         return BrokerNotReadyError(
             f"cluster {self._client.settings.name} aborted the transaction of a state record of mirror {self._mirror}, "
             f"most likely because it was open for longer than {TRANSACTION_TIMEOUT_MS / 1000:g} s",
-            hint="a broker, the network or this process stood still; ownership is looked at again within seconds",
+            hint="a broker, the network or this process was frozen; ownership is checked again within seconds",
             mirror=self._mirror,
         )
 

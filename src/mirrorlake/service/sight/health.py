@@ -175,7 +175,7 @@ def readiness(
     if states and not served:
         names = Counter(park_name(s.error) if s.error is not None else "parked" for s in states)
         why = ", ".join(f"{name} ({count})" for name, count in sorted(names.items()))
-        reasons.append(f"all {len(states)} partitions stand parked: {why}")
+        reasons.append(f"all {len(states)} partitions are parked: {why}")
     return Verdict(reasons=tuple(reasons))
 
 

@@ -131,7 +131,7 @@ def test_some_parked_partitions_leave_a_service_ready_and_all_of_them_do_not() -
     one, two = parked(seen(0), missing()), parked(seen(1), ChainBrokenError("broken", key="k"))
     assert ready(one, seen(2)) == ()
     assert ready(one, two, parked(seen(2), missing())) == (
-        "all 3 partitions stand parked: chain-broken (1), missing (2)",
+        "all 3 partitions are parked: chain-broken (1), missing (2)",
     )
 
 

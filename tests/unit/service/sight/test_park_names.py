@@ -1,4 +1,4 @@
-"""Every way to stand parked has a name of its own, and the operations page explains each."""
+"""Every reason to be parked has a name of its own, and the operations page explains each."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_every_name_is_explained_with_its_error(kind: type[PermanentError], name
 
 
 def test_no_name_is_explained_that_does_not_exist() -> None:
-    table = OPERATIONS.split("## Why a partition stands parked")[1].split("\n## ")[0]
+    table = OPERATIONS.split("## Why is a partition parked?")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == set(PARK_NAMES.values())
 
 
