@@ -134,7 +134,7 @@ def test_a_tail_that_was_merged_away_asks_for_a_whole_check() -> None:
 
 @pytest.mark.parametrize("other", [(10, 12), (12, 19), (12, 29)])
 def test_a_tail_that_was_replaced_is_found(other: tuple[int, int]) -> None:
-    with pytest.raises(ChainBrokenError, match=f"{name_of(*other)} .* stands in its place"):
+    with pytest.raises(ChainBrokenError, match=f"{name_of(*other)} .* is in its place"):
         tail(segment(10, 19), name_of(*other))
 
 
@@ -249,11 +249,11 @@ def test_a_chain_that_starts_above_its_floor_is_refused() -> None:
 
 
 def test_a_floor_with_nothing_above_it_is_refused() -> None:
-    with pytest.raises(ChainBrokenError, match=r"below offset 20 is retired.*none is left"):
+    with pytest.raises(ChainBrokenError, match=r"retention deleted all below offset 20,.*none is left"):
         chain_and_names(floor=20)
-    with pytest.raises(ChainBrokenError, match=r"below offset 20 is retired.*none is left"):
+    with pytest.raises(ChainBrokenError, match=r"retention deleted all below offset 20,.*none is left"):
         check_chain(floors(20), extension="parquet", where="orders/0")
-    with pytest.raises(ChainBrokenError, match=rf"below offset 20 is retired.*newest left is {name_of(0, 9)}"):
+    with pytest.raises(ChainBrokenError, match=rf"retention deleted all below offset 20,.*newest left is {name_of(0, 9)}"):
         chain_and_names((0, 9), floor=20)
 
 

@@ -39,7 +39,7 @@ def test_properties_may_come_from_the_environment() -> None:
         ("group.id: g", 'clusters.east.properties["group.id"]: cannot be set (positions come from the destination'),
         (
             "bootstrap.servers: e",
-            'clusters.east.properties["bootstrap.servers"]: cannot be set (it stands beside `properties`',
+            'clusters.east.properties["bootstrap.servers"]: cannot be set (write it beside `properties`',
         ),
         (
             "request.timeout: 5",
