@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from golden.records_v1 import RECORDS, Record
-from mirrorlake.archive.claims import Claim, decode_claim
+from mirrorlake.archive.claims import RangeClaim, decode_claim
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
@@ -111,4 +111,4 @@ def test_a_segment_by_mirror_v3_is_read() -> None:
 @pytest.mark.parametrize("name", ["claim.json", "claim-from-the-future.json"])
 def test_a_claim_is_read(name: str) -> None:
     claim = decode_claim((FOLDER / name).read_bytes(), ClaimName(from_offset=10))
-    assert claim == Claim(to_offset=20, extension="parquet", raw_bytes=340, writer="host-1/4711/0b5a")
+    assert claim == RangeClaim(to_offset=20, extension="parquet", raw_bytes=340, writer="host-1/4711/0b5a")

@@ -32,7 +32,7 @@ RECORD_BYTES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class RangeClaim:
     """What a claim says; its start offset is in its name.
 
     Raises:
@@ -65,7 +65,7 @@ class Claim:
         return self.to_offset + 1
 
 
-def encode_claim(claim: Claim, name: ClaimName) -> bytes:
+def encode_claim(claim: RangeClaim, name: ClaimName) -> bytes:
     """Returns the object's content: one JSON object, keys in this order, UTF-8, a line end.
 
     Args:
@@ -88,7 +88,7 @@ def encode_claim(claim: Claim, name: ClaimName) -> bytes:
     return sealed((json.dumps(fields) + "\n").encode())
 
 
-def decode_claim(data: bytes, name: ClaimName) -> Claim | None:
+def decode_claim(data: bytes, name: ClaimName) -> RangeClaim | None:
     """Returns what a claim says, or None where the bytes are none: such a claim is void.
 
     Fields this version does not know are passed over, and those here keep their meaning in every version. Early
@@ -102,14 +102,14 @@ def decode_claim(data: bytes, name: ClaimName) -> Claim | None:
         fields = json.loads(data) if len(data) <= CLAIM_BYTES_MAX else None
         if not isinstance(fields, dict) or not _has_types(fields, _TYPES) or fields["to_offset"] < name.from_offset:
             return None
-        return Claim(
+        return RangeClaim(
             **{field: fields[field] for field in _TYPES}, origin=_origin(fields), flaw=_flaw(data, fields, name)
         )
     except (ValueError, RecursionError):
         return None
 
 
-def check_claim(claim: Claim, key: str, *, extension: str, origin: Origin) -> None:
+def check_claim(claim: RangeClaim, key: str, *, extension: str, origin: Origin) -> None:
     """Checks that a writer may do as a claim says.
 
     Args:

@@ -16,7 +16,7 @@ from mirrorlake.archive.chain import (
     uncovered,
     walk_chain,
 )
-from mirrorlake.archive.claims import Claim, check_claim, decode_claim
+from mirrorlake.archive.claims import RangeClaim, check_claim, decode_claim
 from mirrorlake.archive.looks import LOOKS_MAX, moved, same_complaint, settled
 from mirrorlake.archive.names import FLOOR_PREFIX, padded, partition_prefix
 from mirrorlake.archive.origin import Origin
@@ -180,7 +180,7 @@ class ArchivedPartition:
         except PositionMovedError:
             return self.read_chain()
 
-    def pending_claim(self, chain: Chain, *, origin: Origin) -> Claim | None:
+    def pending_claim(self, chain: Chain, *, origin: Origin) -> RangeClaim | None:
         """Returns the claim of the chain's position, if there is one: the next segment ends where it says.
 
         Args:

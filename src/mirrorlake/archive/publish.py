@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirrorlake.archive.chain import end_at_or_above
-from mirrorlake.archive.claims import Claim, check_claim, decode_claim, encode_claim
+from mirrorlake.archive.claims import RangeClaim, check_claim, decode_claim, encode_claim
 from mirrorlake.archive.names import CLAIM_GENERATION_MAX, ClaimName, SegmentName, padded
 from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
@@ -145,7 +145,7 @@ class SegmentPublication:
             TransientError, PermanentError: the store's; a claim of ours may stay behind, which is harmless.
         """
         assert self.state is State.OPEN, f"claim after {self.state}"
-        own = Claim(
+        own = RangeClaim(
             to_offset=SegmentName(
                 from_offset=self.from_offset, to_offset=planned_to_offset, extension=self._extension
             ).to_offset,
@@ -222,7 +222,7 @@ class SegmentPublication:
         self._delete_claims(Step.DELETE_CLAIM)
         self.state = State.RELEASED
 
-    def _settle_claim(self, own: Claim) -> Claim | None:
+    def _settle_claim(self, own: RangeClaim) -> RangeClaim | None:
         """Returns the one readable claim of this offset, ours where none was; None where it vanished."""
         for generation in range(CLAIM_GENERATION_MAX + 1):
             name = ClaimName(from_offset=self.from_offset, generation=generation)

@@ -2,14 +2,14 @@ import json
 
 import pytest
 
-from mirrorlake.archive.claims import CLAIM_BYTES_MAX, Claim, check_claim, decode_claim, encode_claim
+from mirrorlake.archive.claims import CLAIM_BYTES_MAX, RangeClaim, check_claim, decode_claim, encode_claim
 from mirrorlake.archive.names import ClaimName
 from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
 
 ORIGIN = Origin(cluster_id="c-1", topic="orders", topic_id="t-1", partition=3)
 NAME = ClaimName(from_offset=10, generation=2)
-CLAIM = Claim(to_offset=99, extension="parquet", raw_bytes=1234, writer="host/1/ab", origin=ORIGIN)
+CLAIM = RangeClaim(to_offset=99, extension="parquet", raw_bytes=1234, writer="host/1/ab", origin=ORIGIN)
 LINE = (
     b'{"version": 1, "to_offset": 99, "extension": "parquet", "raw_bytes": 1234, "writer": "host/1/ab", '
     b'"cluster_id": "c-1", "topic_id": "t-1", "topic": "orders", "partition": 3, "from_offset": 10, "generation": 2, '
@@ -23,7 +23,7 @@ def early(**changes: object) -> bytes:
     return json.dumps({**EARLY, **changes}).encode()
 
 
-def check(claim: Claim | None, *, extension: str = "parquet", origin: Origin = ORIGIN) -> None:
+def check(claim: RangeClaim | None, *, extension: str = "parquet", origin: Origin = ORIGIN) -> None:
     assert claim is not None
     check_claim(claim, "orders/3/_claim", extension=extension, origin=origin)
 
@@ -39,7 +39,7 @@ def test_a_claim_is_read_back_as_it_was_written() -> None:
 
 
 def test_a_topic_whose_name_looks_like_an_open_seal_keeps_its_name() -> None:
-    zeros = Claim(
+    zeros = RangeClaim(
         to_offset=99,
         extension="parquet",
         raw_bytes=1,
@@ -52,7 +52,7 @@ def test_a_topic_whose_name_looks_like_an_open_seal_keeps_its_name() -> None:
 
 def test_a_claim_of_a_later_version_still_says_where_to_cut() -> None:
     claim = decode_claim(early(version=7, colour="blue"), ClaimName(from_offset=99))
-    assert claim == Claim(to_offset=99, extension="parquet", raw_bytes=1234, writer="host/1/ab")
+    assert claim == RangeClaim(to_offset=99, extension="parquet", raw_bytes=1234, writer="host/1/ab")
     check(claim)
 
 

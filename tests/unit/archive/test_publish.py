@@ -1,6 +1,6 @@
 import pytest
 
-from mirrorlake.archive.claims import Claim, encode_claim
+from mirrorlake.archive.claims import RangeClaim, encode_claim
 from mirrorlake.archive.names import ClaimName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, Claimed, SegmentPublication, StandDown, State, Step
@@ -21,7 +21,7 @@ def publication(store: MemoryStore, from_offset: int = 0, writer: str = "me") ->
 
 
 def claim_bytes(to_offset: int, *, writer: str = "other", extension: str = "parquet") -> bytes:
-    claim = Claim(to_offset=to_offset, extension=extension, raw_bytes=7, writer=writer, origin=ORIGIN)
+    claim = RangeClaim(to_offset=to_offset, extension=extension, raw_bytes=7, writer=writer, origin=ORIGIN)
     return encode_claim(claim, ClaimName(from_offset=0))
 
 
@@ -59,7 +59,7 @@ def test_another_writers_claim_of_the_same_end_needs_no_new_cut() -> None:
 def test_the_claim_left_by_a_dead_writer_is_seen_before_anything_is_encoded() -> None:
     archive = archived(MemoryStore({CLAIM_0: claim_bytes(9)}))
     pending = archive.pending_claim(archive.read_chain(), origin=ORIGIN)
-    assert pending == Claim(to_offset=9, extension="parquet", raw_bytes=7, writer="other", origin=ORIGIN)
+    assert pending == RangeClaim(to_offset=9, extension="parquet", raw_bytes=7, writer="other", origin=ORIGIN)
 
 
 def test_a_writer_behind_stands_down_and_withdraws_its_claim() -> None:

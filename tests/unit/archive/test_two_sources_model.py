@@ -12,7 +12,7 @@ from functools import cache, partial
 import pytest
 
 from mirrorlake.archive import partition, publish
-from mirrorlake.archive.claims import Claim, decode_claim, encode_claim
+from mirrorlake.archive.claims import RangeClaim, decode_claim, encode_claim
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.ndjson import NdjsonSegmentWriter
 from mirrorlake.archive.formats.registry import open_segment
@@ -37,7 +37,7 @@ def origin_of(cluster: str) -> Origin:
     return Origin(cluster_id=cluster, topic="orders", topic_id="topic-id", partition=3)
 
 
-CLAIM_OF_EAST = Claim(to_offset=0, extension="ndjson", raw_bytes=1, writer="east", origin=origin_of("east"))
+CLAIM_OF_EAST = RangeClaim(to_offset=0, extension="ndjson", raw_bytes=1, writer="east", origin=origin_of("east"))
 
 
 @cache
@@ -136,7 +136,7 @@ def clusters_in(world: World) -> list[str]:
     return found
 
 
-def claims_in(world: World) -> list[tuple[int, Claim]]:
+def claims_in(world: World) -> list[tuple[int, RangeClaim]]:
     """The claims of a world, by the offset they are for."""
     named = ((parse_claim_name(key.rpartition("/")[2]), data) for key, data in world)
     return [(name.from_offset, claim) for name, data in named if name and (claim := decode_claim(data, name))]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mirrorlake.archive.chain import Chain, Refuse, Segment, tail_start_after
-from mirrorlake.archive.claims import Claim
+from mirrorlake.archive.claims import RangeClaim
 from mirrorlake.archive.looks import settled
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
@@ -98,7 +98,7 @@ class SnapshotPartition:
         """
         return self.read_tail(known)
 
-    def pending_claim(self, chain: Chain, *, origin: Origin) -> Claim | None:
+    def pending_claim(self, chain: Chain, *, origin: Origin) -> RangeClaim | None:
         """Returns the claim of the position, if there is one: the next snapshot ends where it says.
 
         Raises:

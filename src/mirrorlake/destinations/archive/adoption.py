@@ -6,7 +6,7 @@ know yet that it leads no more. So it is looked at again before the partition st
 writer had another log, and reading on for it would never end.
 """
 
-from mirrorlake.archive.claims import RECORD_BYTES_MAX, SEGMENT_RAW_BYTES_MAX, Claim
+from mirrorlake.archive.claims import RECORD_BYTES_MAX, SEGMENT_RAW_BYTES_MAX, RangeClaim
 from mirrorlake.errors import ChainBrokenError, ClaimAheadError, Fact, MirrorlakeError
 from mirrorlake.offsets import TopicPartition
 
@@ -14,7 +14,7 @@ CLAIM_LOOKS_MAX = 5
 """Leases that find a claim past the source's end before it stays there: some eight seconds, with their pauses."""
 
 
-def claim_ahead(claim: Claim, *, source: TopicPartition, source_end: int, looks: int) -> MirrorlakeError:
+def claim_ahead(claim: RangeClaim, *, source: TopicPartition, source_end: int, looks: int) -> MirrorlakeError:
     """Returns the error for a claim past the source's end. Pure.
 
     Args:
@@ -38,7 +38,7 @@ def claim_ahead(claim: Claim, *, source: TopicPartition, source_end: int, looks:
     )
 
 
-def check_claim_size(claim: Claim) -> None:
+def check_claim_size(claim: RangeClaim) -> None:
     """Checks that a claim says no more bytes than a writer of segments may find.
 
     Raises:
@@ -48,7 +48,7 @@ def check_claim_size(claim: Claim) -> None:
         raise claim_too_large(claim, f"it says {claim.raw_bytes}")
 
 
-def claim_too_large(claim: Claim, found: str) -> ChainBrokenError:
+def claim_too_large(claim: RangeClaim, found: str) -> ChainBrokenError:
     """Returns the error for a claim that reaches farther than a segment may. Pure."""
     return ChainBrokenError(
         f"{claim.key}, the claim of {claim.writer}, reaches offset {claim.end_offset} and farther than a segment may, "

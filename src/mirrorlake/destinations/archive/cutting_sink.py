@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from typing import ClassVar, Protocol, TypeVar
 
-from mirrorlake.archive.claims import Claim
+from mirrorlake.archive.claims import RangeClaim
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.adoption import claim_ahead
 from mirrorlake.destinations.interface import Delivery, Flush, Progress
@@ -67,7 +67,7 @@ class CuttingSink(ABC):
         self._may_begin = may_begin
         self._changed = changed
         self._next_offset = 0
-        self._claim: Claim | None = None
+        self._claim: RangeClaim | None = None
         self._claimed_end: int | None = None
         self._leader_epoch: int | None = None
         self._is_done = False
@@ -164,7 +164,9 @@ class CuttingSink(ABC):
         with contextlib.suppress(RuntimeError):
             self._executor.submit(self._drop)
 
-    async def _adopt(self, claim: Claim, settings: Adopting, read_source_end: Callable[[], Awaitable[int]]) -> None:
+    async def _adopt(
+        self, claim: RangeClaim, settings: Adopting, read_source_end: Callable[[], Awaitable[int]]
+    ) -> None:
         """Takes the end of another writer's claim for that of the next file, once the source has records up to it.
 
         Raises:

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Chain, Segment
-from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, Claim
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
 from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
@@ -183,7 +183,7 @@ class ArchiveSink(CuttingSink):
         """The end of what is due, or of another writer's claim."""
         return max(self._settings.read_end_offset, self._claimed_end or 0)
 
-    def _read_tail(self) -> tuple[Chain, Claim | None]:
+    def _read_tail(self) -> tuple[Chain, RangeClaim | None]:
         chain = self._read_end()
         if chain.tail is not None and not self._settings.knows(chain):
             self._check_newest(chain.tail)

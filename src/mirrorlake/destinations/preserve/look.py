@@ -9,7 +9,7 @@ from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.tail_check import TailCheck
-from mirrorlake.destinations.transactions.claim import Claim, claim_from
+from mirrorlake.destinations.transactions.claim import PartitionClaim, claim_from
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
@@ -18,12 +18,12 @@ _NOBODY = ProducerIdentity(producer_id=-1, producer_epoch=-1)
 """Stands for a transactional id that nobody has used yet, or that we may not ask about."""
 
 
-def own_ids(settings: PreserveSettings, claim: Claim) -> frozenset[int]:
+def own_ids(settings: PreserveSettings, claim: PartitionClaim) -> frozenset[int]:
     """Returns every producer id under which the shard may have written to the partition. Pure."""
     return settings.own_producer_ids | {claim.producer_id}
 
 
-def check_writers(settings: PreserveSettings, claim: Claim) -> None:
+def check_writers(settings: PreserveSettings, claim: PartitionClaim) -> None:
     """Checks that the partition's leader remembers no producer but ours. Pure.
 
     Raises:

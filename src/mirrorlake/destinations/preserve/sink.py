@@ -30,7 +30,7 @@ from mirrorlake.destinations.preserve.look import check_writers, own_ids
 from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import Route
-from mirrorlake.destinations.transactions.claim import Claim, ClaimReader
+from mirrorlake.destinations.transactions.claim import ClaimReader, PartitionClaim
 from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
 from mirrorlake.errors import (
     MirrorlakeError,
@@ -103,7 +103,7 @@ class PreserveSink(EndlessSink):
         self._crash_point = crash_point
         self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=False, transform=settings.transform)
         self._needs_tail_check = settings.needs_tail_check
-        self._claim: Claim | None = None
+        self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
         self._queue: deque[Append | _Fill] = deque()
         self._queued_bytes = 0
@@ -164,7 +164,7 @@ class PreserveSink(EndlessSink):
             self.progress.start_offset = claim.end_offset
         self.progress.claims += 1
 
-    def _has_moved(self, claim: Claim) -> bool:
+    def _has_moved(self, claim: PartitionClaim) -> bool:
         """Returns whether the log ends elsewhere than where this process' last lease left it.
 
         A late batch of its own may have come in after the broker forgot the producer, or an unknown producer wrote.
@@ -172,11 +172,11 @@ class PreserveSink(EndlessSink):
         last = self._settings.last_position
         return not self.progress.claims and last is not None and claim.end_offset != last
 
-    async def _read_claim(self) -> Claim:
+    async def _read_claim(self) -> PartitionClaim:
         self._crash_point(Step.READ_CLAIM)
         return await self._claims.read(self._settings.destination, self._settings.transactional_id)
 
-    async def _go_on_with(self, claim: Claim) -> None:
+    async def _go_on_with(self, claim: PartitionClaim) -> None:
         self._channel = await self._channel_to(claim.leader)
         self._claim = claim
         self._sequence = claim.next_sequence

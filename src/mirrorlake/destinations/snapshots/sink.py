@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 import numpy as np
 
 from mirrorlake.archive.chain import Chain, Segment
-from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, Claim
+from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
 from mirrorlake.archive.envelope import SegmentFooter, SnapshotState
 from mirrorlake.archive.newest import Newest, check_newest
 from mirrorlake.archive.origin import Origin
@@ -178,7 +178,7 @@ class SnapshotSink(CuttingSink):
 
     # --- in the thread ------------------------------------------------------------------------------------
 
-    def _read_newest(self) -> tuple[int, Claim | None]:
+    def _read_newest(self) -> tuple[int, RangeClaim | None]:
         chain = self._read_end()
         self._newest, self._state = chain.tail, None
         if chain.tail is not None:

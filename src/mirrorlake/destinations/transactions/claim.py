@@ -24,7 +24,7 @@ FILL_TRANSACTION_TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PartitionClaim:
     """What a sink needs to append to one partition.
 
     ``end_offset`` is the leader's log end, the next offset the partition will give. ``state_is_known`` is False
@@ -48,7 +48,7 @@ class Claim:
         return self.producer_id in self.open_producer_ids
 
 
-def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -> Claim:
+def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -> PartitionClaim:
     """Returns the claim that follows from what the partition and the coordinator say. Pure.
 
     Where the partition knows the producer, its epoch and sequence count. Where it does not, everybody must begin
@@ -59,7 +59,7 @@ def claim_from(identity: ProducerIdentity, state: AppendState, *, leader: int) -
     ours = [each for each in state.producers if each.producer_id == identity.producer_id]
     others = tuple(each.producer_id for each in state.producers if each.producer_id != identity.producer_id)
     known = max(ours, key=lambda each: each.producer_epoch, default=None)
-    return Claim(
+    return PartitionClaim(
         leader=leader,
         producer_id=identity.producer_id,
         producer_epoch=known.producer_epoch if known else FIRST_EPOCH,
@@ -83,16 +83,16 @@ class ClaimReader:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._waiting: dict[TopicPartition, tuple[str, asyncio.Future[Claim]]] = {}
+        self._waiting: dict[TopicPartition, tuple[str, asyncio.Future[PartitionClaim]]] = {}
         self._round: asyncio.Task[None] | None = None
 
-    async def read(self, partition: TopicPartition, transactional_id: str) -> Claim:
+    async def read(self, partition: TopicPartition, transactional_id: str) -> PartitionClaim:
         """Returns the claim of ``transactional_id`` on ``partition``.
 
         Raises:
             MirrorlakeError: whatever kept this one partition from being read; others are not affected.
         """
-        future: asyncio.Future[Claim] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PartitionClaim] = asyncio.get_running_loop().create_future()
         self._waiting[partition] = (transactional_id, future)
         if self._round is None or self._round.done():
             self._round = asyncio.create_task(self._read_waiting())
@@ -120,16 +120,18 @@ class ClaimReader:
                 result = claims[partition]
                 if future.done():
                     continue
-                if isinstance(result, Claim):
+                if isinstance(result, PartitionClaim):
                     future.set_result(result)
                 else:
                     future.set_exception(result)
 
-    async def _read_many(self, wanted: dict[TopicPartition, str]) -> dict[TopicPartition, Claim | MirrorlakeError]:
+    async def _read_many(
+        self, wanted: dict[TopicPartition, str]
+    ) -> dict[TopicPartition, PartitionClaim | MirrorlakeError]:
         identities = await self._identities(set(wanted.values()))
         # One call, because its order is what the claim rests on: producers first, then the end, from one leader.
         states = await self._client.append_states(wanted)
-        claims: dict[TopicPartition, Claim | MirrorlakeError] = {}
+        claims: dict[TopicPartition, PartitionClaim | MirrorlakeError] = {}
         for partition, transactional_id in wanted.items():
             state = states[partition]
             # Looked up after the answers: asking may have found a new leader.

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ProducerHandOff, Progress
-from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, Claim, claim_from
+from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, PartitionClaim, claim_from
 from mirrorlake.destinations.transactions.filler_batch import build_filler
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.destinations.transactions.waiting_gap import GapToFill as GapToFill
@@ -136,7 +136,7 @@ class GapFiller:
         for progress in self._members:
             progress.hand_off = hand_off
 
-    async def fill(self, gap: GapToFill) -> Claim:
+    async def fill(self, gap: GapToFill) -> PartitionClaim:
         """Fills ``gap``; returns the claim to go on with. Its ``end_offset`` is short of the gap's where time ran out.
 
         Raises:
@@ -275,7 +275,7 @@ class GapFiller:
 
     async def _claim(
         self, waits: WaitingGap, state: AppendState | MirrorlakeError, identity: ProducerIdentity
-    ) -> Claim | MirrorlakeError:
+    ) -> PartitionClaim | MirrorlakeError:
         partition = waits.gap.partition
         led = (await self._client.metadata([partition.topic])).partition(partition)
         if isinstance(state, MirrorlakeError):

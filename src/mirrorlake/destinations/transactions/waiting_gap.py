@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from mirrorlake.destinations.transactions.claim import Claim
+from mirrorlake.destinations.transactions.claim import PartitionClaim
 from mirrorlake.destinations.transactions.gap_cost import filler_records
 from mirrorlake.errors import MirrorlakeError, MisalignedError, PositionMovedError
 from mirrorlake.kafka.control.descriptions import AppendState
@@ -34,7 +34,7 @@ class WaitingGap:
     """A gap being filled, who waits for it, and its partition's state where the round before has just read it."""
 
     gap: GapToFill
-    done: asyncio.Future[Claim]
+    done: asyncio.Future[PartitionClaim]
     state: AppendState | None = None
 
     @property
@@ -54,7 +54,7 @@ class WaitingGap:
             return 0
         return filler_records(len(self.gap.offsets), batch_bytes_max=self.gap.batch_bytes_max)
 
-    def answer(self, claim: Claim | MirrorlakeError) -> None:
+    def answer(self, claim: PartitionClaim | MirrorlakeError) -> None:
         """Tells who waits what to go on with, or why it cannot."""
         if isinstance(claim, MirrorlakeError):
             self.fail(claim)

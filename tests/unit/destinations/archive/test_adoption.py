@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.archive.claims import Claim, encode_claim
+from mirrorlake.archive.claims import RangeClaim, encode_claim
 from mirrorlake.archive.names import ClaimName
 from mirrorlake.destinations.archive import sink as archive
 from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
@@ -103,7 +103,7 @@ def test_a_claim_that_ends_with_the_record_that_fills_its_segment_is_adopted(
 
 
 def test_a_claim_that_says_more_bytes_than_a_segment_may_hold_stops_the_partition(bench: Bench) -> None:
-    claim = Claim(
+    claim = RangeClaim(
         to_offset=19, extension="parquet", raw_bytes=(1 << 30) + (1 << 31), writer="other", origin=bench.settings.origin
     )
     bench.archived.store.create(f"orders/0/{CLAIM_0}", encode_claim(claim, ClaimName(from_offset=0)))
