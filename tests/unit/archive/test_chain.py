@@ -253,7 +253,9 @@ def test_a_floor_with_nothing_above_it_is_refused() -> None:
         chain_and_names(floor=20)
     with pytest.raises(ChainBrokenError, match=r"retention deleted all below offset 20,.*none is left"):
         check_chain(floors(20), extension="parquet", where="orders/0")
-    with pytest.raises(ChainBrokenError, match=rf"retention deleted all below offset 20,.*newest left is {name_of(0, 9)}"):
+    with pytest.raises(
+        ChainBrokenError, match=rf"retention deleted all below offset 20,.*newest left is {name_of(0, 9)}"
+    ):
         chain_and_names((0, 9), floor=20)
 
 

@@ -133,7 +133,7 @@ class ShardTransaction:
             return 0
         return self._owned.coalesced_bytes(participant, codec, batch_bytes_max=batch_bytes_max)
 
-    async def flush(self, participant: Participant) -> None:
+    async def await_commit(self, participant: Participant) -> None:
         """Waits until all it handed over is committed, or the participant void; a commit is not put off for long."""
         if self._owned is None or participant not in self._owned.participants:
             return

@@ -132,7 +132,7 @@ class MapSink(EndlessSink):
         if not self.progress.claims:
             self.progress.start_offset = participant.taken_end
         self.progress.claims += 1
-        await self._shard.flush(participant)
+        await self._shard.await_commit(participant)
 
     async def deliver(self, delivery: Delivery) -> None:
         """Queues the delivery's batches, and notes what of it holds no record.
@@ -196,7 +196,7 @@ class MapSink(EndlessSink):
             MirrorlakeError: the shard's transaction was given up.
         """
         if self._participant is not None and self.failure is None:
-            await self._shard.flush(self._participant)
+            await self._shard.await_commit(self._participant)
         if self.failure is not None:
             raise self.failure
 

@@ -156,7 +156,7 @@ class Participant:
         self.member.committed(progress.position, appends)
 
 
-class TransactionView(Protocol):
+class TransactionContext(Protocol):
     """What an appender must know of the transaction it sends in."""
 
     identity: ProducerIdentity
@@ -201,7 +201,7 @@ class PartitionAppender:
         partition: TopicPartition,
         *,
         channel: AppendChannel,
-        transaction: TransactionView,
+        transaction: TransactionContext,
         sequence: int,
         end_offset: int,
         crash_point: CrashPoint,

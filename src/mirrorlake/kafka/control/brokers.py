@@ -64,7 +64,7 @@ class Brokers:
     async def metadata(self, topics: Sequence[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
         """See `ClusterClient.metadata`."""
         begun_before = self._refreshes_begun
-        if not refresh and not self._is_stale and (known := self._cache.view(topics)) is not None:
+        if not refresh and not self._is_stale and (known := self._cache.cached(topics)) is not None:
             return known
         self._want(topics)
         async with self._refresh_lock:

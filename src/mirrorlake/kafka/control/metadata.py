@@ -31,7 +31,7 @@ class MetadataCache:
         errors = {name: error for name, error in self._known.errors.items() if name not in gone}
         self._known = replace(answer, topics=topics | dict(answer.topics), errors=errors | dict(answer.errors))
 
-    def view(self, topics: Sequence[str] | None) -> ClusterMetadata | None:
+    def cached(self, topics: Sequence[str] | None) -> ClusterMetadata | None:
         """Returns what is known of the topics asked for (None: of all), or None where that is not all there.
 
         A topic that was missing is asked for again each time: it may have been created since.

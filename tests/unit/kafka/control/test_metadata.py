@@ -18,9 +18,9 @@ def told(*topics: TopicMetadata, **errors: PermissionDeniedError) -> ClusterMeta
 def test_nothing_is_known_before_the_first_answer() -> None:
     cache = MetadataCache()
 
-    assert cache.view(None) is None
-    assert cache.view(()) is None
-    assert cache.view(("a",)) is None
+    assert cache.cached(None) is None
+    assert cache.cached(()) is None
+    assert cache.cached(("a",)) is None
 
 
 def test_an_answer_about_some_topics_leaves_the_others_known() -> None:
@@ -30,7 +30,7 @@ def test_an_answer_about_some_topics_leaves_the_others_known() -> None:
     cache.merge(told(topic("b", "2")), ("b",))
 
     assert cache.known.topics == {"a": topic("a"), "b": topic("b", "2")}
-    assert cache.view(("b",)) == told(topic("b", "2"))
+    assert cache.cached(("b",)) == told(topic("b", "2"))
 
 
 def test_a_topic_that_is_gone_is_forgotten() -> None:
@@ -39,17 +39,17 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
 
     cache.merge(told(), ("a",))
 
-    assert cache.view(("a",)) is None
-    assert cache.view(None) == told(topic("b"))
+    assert cache.cached(("a",)) is None
+    assert cache.cached(None) == told(topic("b"))
 
 
 def test_all_topics_are_known_only_after_all_were_asked_for() -> None:
     cache = MetadataCache()
     cache.merge(told(topic("a")), ("a",))
 
-    assert cache.view(None) is None
-    assert cache.view(("a",)) == told(topic("a"))
-    assert cache.view(("a", "b")) is None
+    assert cache.cached(None) is None
+    assert cache.cached(("a",)) == told(topic("a"))
+    assert cache.cached(("a", "b")) is None
 
 
 def test_an_error_about_a_topic_lasts_until_the_next_answer_about_it() -> None:
