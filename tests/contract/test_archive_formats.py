@@ -9,8 +9,8 @@ from mirrorlake.archive.publish import Step
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
-from mirrorlake.destinations.archive.filling import filling_for
 from mirrorlake.destinations.archive.segment import OpenSegment
+from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnavailableError
 from mirrorlake.kafka.records.batches import Codec, walk
 from mirrorlake.kafka.records.codec import encode_batch
@@ -36,13 +36,13 @@ def segment_of(
     archived: ArchivedPartition, records: list[Record], start: int, *gaps: Gap, crash_point: CrashPoint = no_crash
 ) -> OpenSegment:
     """A segment with these records in it, to be published."""
-    filling = filling_for(archived.extension, compression="zstd-1")
+    encoding = encoding_for(archived.extension, compression="zstd-1")
     begun = OpenSegment(
         archived,
         source=TopicPartition("orders", 3),
         cluster_id="cluster",
         topic_id="topic-id",
-        make_writer=filling.begin,
+        make_writer=encoding.begin,
         writer="test",
         start_offset=start,
         clock=ManualClock(),
@@ -52,8 +52,8 @@ def segment_of(
         begun.add_gap(gap)
     data = encode_batch(columns_of(records), codec=Codec.ZSTD, base_offset=records[0].offset)
     batches = list(walk(memoryview(bytes(data))))
-    for _ in filling.take(batches, start_offset=start, covered_end=batches[-1].header.next_offset):
-        filling.write(None)
+    for _ in encoding.take(batches, start_offset=start, covered_end=batches[-1].header.next_offset):
+        encoding.write(None)
     return begun
 
 

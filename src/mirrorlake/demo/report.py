@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorlake.demo.filling import Content
+from mirrorlake.demo.loading import Content
 
 Row = Mapping[str, str | int | float | None]
 

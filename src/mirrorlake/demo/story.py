@@ -16,7 +16,7 @@ from typing import Protocol
 from mirrorlake.demo.clusters import Clusters
 from mirrorlake.demo.commands import RunningCommand, command_line, program
 from mirrorlake.demo.data import FULL, MORE, Shop, scaled
-from mirrorlake.demo.filling import Content, Prepared, create_topics, end_offsets, fill, prepare
+from mirrorlake.demo.loading import Content, Prepared, create_topics, end_offsets, load, prepare
 from mirrorlake.demo.report import (
     COLUMNS,
     EQUAL,
@@ -87,7 +87,7 @@ class Story:
         """
         started = time.monotonic()
         first = self._prepare_while_clusters_start()
-        ends = self._fill(first)
+        ends = self._load(first)
         self._configure()
         if not (self._plan() and self._run(dict.fromkeys(ends, 0), ends, self._first_legs)):
             return False
@@ -116,10 +116,10 @@ class Story:
         )
         return made
 
-    def _fill(self, prepared: Prepared) -> Ends:
+    def _load(self, prepared: Prepared) -> Ends:
         self._screen.step("A shop's data, into east")
         started = time.monotonic()
-        ends = asyncio.run(self._filled(prepared, creates=True))
+        ends = asyncio.run(self._loaded(prepared, creates=True))
         rows: list[Row] = []
         for shape in TOPICS:
             content = prepared.contents[shape.name]
@@ -190,7 +190,7 @@ class Story:
         self._screen.step("More records, and a second run")
         few = scaled(MORE, self._scale)
         more = prepare(self._shop, few, recent_customers=few.customers)
-        ends = asyncio.run(self._filled(more, creates=False))
+        ends = asyncio.run(self._loaded(more, creates=False))
         count = sum(content.records for content in more.contents.values())
         self._screen.say(
             f"{count:,} records were added to east. The second run reads positions from the destinations, and "
@@ -250,12 +250,12 @@ class Story:
 
         return [leg(shape.name, "west") for shape in (ORDERS, PAYMENTS)], [leg(s.name, LAKE) for s in TOPICS]
 
-    async def _filled(self, prepared: Prepared, *, creates: bool) -> Ends:
+    async def _loaded(self, prepared: Prepared, *, creates: bool) -> Ends:
         settings = ClusterSettings(name="east", bootstrap_servers=(self._clusters.east.bootstrap_servers,))
         async with ClusterClient(settings) as client:
             if creates:
                 await create_topics(client)
-            await fill(client, prepared)
+            await load(client, prepared)
             return await end_offsets(client)
 
     def _west(self) -> ClusterSettings:

@@ -11,7 +11,7 @@ from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.snapshots.changes import Changes
 from mirrorlake.destinations.archive.cut import CutRule
-from mirrorlake.destinations.archive.filling import PART_BYTES_MAX, RecordFilling, decoded
+from mirrorlake.destinations.archive.segment_encoding import PART_BYTES_MAX, RecordEncoding, decoded
 from mirrorlake.kafka.records.batches import Batch, walk
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.records.decode import decode_batches, decode_parts
@@ -112,12 +112,12 @@ def test_the_parts_of_an_answer_follow_one_another_and_end_where_it_does() -> No
 
 
 def test_a_segment_of_headers_is_full_when_they_weigh_as_much_as_it_may_hold() -> None:
-    filling = RecordFilling("parquet", compression="zstd-1")
-    filling.begin(io.BytesIO(), envelope(start_offset=0))
+    encoding = RecordEncoding("parquet", compression="zstd-1")
+    encoding.begin(io.BytesIO(), envelope(start_offset=0))
     rule = CutRule(records_max=1 << 40, bytes_max=25 * RECORD_WEIGHS, end_offset=None, end_trigger="")
     cuts = []
-    for end in filling.take(batches(4), start_offset=0, covered_end=40):
-        cut = filling.find_cut(rule, covered_end=end)
-        filling.write(cut)
+    for end in encoding.take(batches(4), start_offset=0, covered_end=40):
+        cut = encoding.find_cut(rule, covered_end=end)
+        encoding.write(cut)
         cuts.append(None if cut is None else (cut.end_offset, cut.trigger))
     assert cuts == [(25, "max-bytes")]

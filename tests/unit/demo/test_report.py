@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mirrorlake.demo.filling import Content
+from mirrorlake.demo.loading import Content
 from mirrorlake.demo.report import ArchiveSize, CopiedLeg, archive_size, closing_rows, explanation, verdicts
 
 WEST = CopiedLeg(

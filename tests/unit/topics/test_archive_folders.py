@@ -8,8 +8,8 @@ import pytest
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import ManualClock
 from mirrorlake.config.resolved import RecreationPolicy
-from mirrorlake.destinations.archive.filling import filling_for
 from mirrorlake.destinations.archive.segment import OpenSegment
+from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder
@@ -31,7 +31,7 @@ class Lake:
             source=TopicPartition("orders", partition),
             cluster_id=cluster_id,
             topic_id=topic_id,
-            make_writer=filling_for("parquet", compression="zstd-1").begin,
+            make_writer=encoding_for("parquet", compression="zstd-1").begin,
             writer="test",
             start_offset=0,
             clock=ManualClock(),

@@ -24,8 +24,8 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.adoption import check_claim_size, claim_too_large
 from mirrorlake.destinations.archive.cut import Cut, CutRule
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
-from mirrorlake.destinations.archive.filling import filling_for
 from mirrorlake.destinations.archive.segment import OpenSegment
+from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.route import with_records
@@ -143,7 +143,7 @@ class ArchiveSink(CuttingSink):
         self._store_threads = store_threads
         self._clock = clock
         self._crash_point = crash_point
-        self._filling = filling_for(archived.extension, compression=settings.compression)
+        self._encoding = encoding_for(archived.extension, compression=settings.compression)
         self._segment: OpenSegment | None = None
         self._start_offset = 0
         self._truncated_end = 0
@@ -224,7 +224,7 @@ class ArchiveSink(CuttingSink):
 
     def _take(self, delivery: Delivery) -> None:
         data = with_records(delivery.batches)
-        ends = self._filling.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
+        ends = self._encoding.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         try:
             for number, end in enumerate(ends):
                 self._check_wanted()
@@ -235,13 +235,13 @@ class ArchiveSink(CuttingSink):
                     break
         finally:
             # Batches as they are lie in the fetch buffer, which is given back.
-            self._filling.forget()
+            self._encoding.forget()
 
     def _fill(self, covered_end: int) -> None:
         while True:
             segment = self._segment or self._begin()
-            cut = self._settled(self._filling.find_cut(self._rule(), covered_end=covered_end))
-            self._filling.write(cut)
+            cut = self._settled(self._encoding.find_cut(self._rule(), covered_end=covered_end))
+            self._encoding.write(cut)
             if cut is None:
                 self._next_offset = covered_end
                 break
@@ -321,7 +321,7 @@ class ArchiveSink(CuttingSink):
             source=self._settings.source,
             cluster_id=self._settings.cluster_id,
             topic_id=self._settings.topic_id,
-            make_writer=self._filling.begin,
+            make_writer=self._encoding.begin,
             writer=self._settings.writer,
             start_offset=start,
             clock=self._clock,

@@ -30,7 +30,7 @@ from mirrorlake.archive.snapshots.view import read_snapshot_footer
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.cut import Cut, CutRule, find_cut
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink
-from mirrorlake.destinations.archive.filling import decoded
+from mirrorlake.destinations.archive.segment_encoding import decoded
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery

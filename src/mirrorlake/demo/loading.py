@@ -55,7 +55,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Everything one filling sends.
+    """Everything one load sends.
 
     ``kept_customers`` are the offsets which compaction will leave, by partition, of those that it looks at;
     ``looked_at`` how many these are.
@@ -112,7 +112,7 @@ async def create_topics(client: ClusterClient) -> None:
         await client.create_topic(shape.name, partitions=shape.partitions, replication_factor=1, configs=shape.configs)
 
 
-async def fill(client: ClusterClient, prepared: Prepared) -> None:
+async def load(client: ClusterClient, prepared: Prepared) -> None:
     """Sends everything, then waits until no transaction is open and compaction has done what it will do.
 
     Raises:

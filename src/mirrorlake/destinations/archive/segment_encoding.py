@@ -35,7 +35,7 @@ def decoded(batches: Sequence[Batch], *, start_offset: int, covered_end: int) ->
         yield RecordColumns.empty(), covered_end
 
 
-class Filling(Protocol):
+class SegmentEncoding(Protocol):
     """Fills segments: of each part that ``take`` yields, ``find_cut`` and ``write`` until it is used up."""
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
@@ -69,12 +69,12 @@ class Filling(Protocol):
         ...
 
 
-def filling_for(extension: str, *, compression: str) -> Filling:
+def encoding_for(extension: str, *, compression: str) -> SegmentEncoding:
     """Returns what fills segments of a format; ``compression`` is that of Parquet's pages."""
-    return BatchFilling() if extension == LOG else RecordFilling(extension, compression=compression)
+    return BatchEncoding() if extension == LOG else RecordEncoding(extension, compression=compression)
 
 
-class RecordFilling:
+class RecordEncoding:
     """Fills segments with decoded records.
 
     Args:
@@ -90,18 +90,18 @@ class RecordFilling:
         self._held_bytes = 0
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         self._held_bytes = 0
         self._writer = record_writer(self._extension, file, envelope, compression=self._compression)
         return self._writer
 
     def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         for self._columns, end in decoded(batches, start_offset=start_offset, covered_end=covered_end):
             yield end
 
     def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         assert self._writer is not None, "a segment is begun before it is cut"
         return find_cut(
             rule,
@@ -113,7 +113,7 @@ class RecordFilling:
         )
 
     def write(self, cut: Cut | None) -> None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         assert self._writer is not None, "a segment is begun before it is written"
         stop = len(self._columns) if cut is None else cut.stop_row
         taken = self._columns.slice(0, stop)
@@ -122,11 +122,11 @@ class RecordFilling:
         self._columns = self._columns.slice(stop, len(self._columns))
 
     def forget(self) -> None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         self._columns = RecordColumns.empty()
 
 
-class BatchFilling:
+class BatchEncoding:
     """Fills segments with the source's batches; only one that reaches over an edge of a range is decoded."""
 
     def __init__(self) -> None:
@@ -134,19 +134,19 @@ class BatchFilling:
         self._batches: list[LogBatch] = []
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         self._writer = LogSegmentWriter(file, envelope)
         return self._writer
 
     def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         known = (log_batch(batch) for batch in batches)
         parts = (clipped(batch, start_offset=start_offset, end_offset=batch.next_offset) for batch in known)
         self._batches = [part for part in parts if part is not None]
         yield covered_end
 
     def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         assert self._writer is not None, "a segment is begun before it is cut"
         numbers = [(each.first_offset, each.next_offset, each.records, each.size_bytes) for each in self._batches]
         starts, ends, counts, sizes = np.array(numbers, np.int64).reshape(-1, 4).T
@@ -162,7 +162,7 @@ class BatchFilling:
         )
 
     def write(self, cut: Cut | None) -> None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         assert self._writer is not None, "a segment is begun before it is written"
         if cut is None:
             taken, rest = self._batches, []
@@ -178,5 +178,5 @@ class BatchFilling:
         self._batches = rest
 
     def forget(self) -> None:
-        """See `Filling`."""
+        """See `SegmentEncoding`."""
         self._batches = []

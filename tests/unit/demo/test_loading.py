@@ -5,7 +5,7 @@ import pytest
 from mirrorlake.demo.columns import record_columns
 from mirrorlake.demo.compaction import surviving_rows
 from mirrorlake.demo.data import Amounts, Shop
-from mirrorlake.demo.filling import Content, Prepared, prepare
+from mirrorlake.demo.loading import Content, Prepared, prepare
 from mirrorlake.demo.topics import ORDERS, PAYMENTS
 from mirrorlake.kafka.records.batches import Codec, walk
 from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
