@@ -54,7 +54,7 @@ class Chain:
     segment_count: int
     """Segments of the listing this came from, covered ones left out: all of the chain, or those at the end."""
     claims: tuple[ClaimName, ...]
-    """Claims of that listing, by offset and generation; those below the position are leftovers."""
+    """Claims of that listing, by offset and revision; those below the position are leftovers."""
     start_offset: int = 0
     """Where the chain begins; above 0 only where its beginning was retired. 0 where only its end was read."""
     floor: int = 0

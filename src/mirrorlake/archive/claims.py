@@ -80,7 +80,7 @@ def encode_claim(claim: RangeClaim, name: ClaimName) -> bytes:
         "writer": claim.writer,
         **_origin_fields(claim.origin),
         "from_offset": name.from_offset,
-        "generation": name.generation,
+        "generation": name.revision,
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
         "sealed_by": SEAL_ALGORITHM,
         "seal": OPEN_SEAL,
@@ -186,7 +186,7 @@ def _flaw(data: bytes, fields: dict[str, object], name: ClaimName) -> str:
             return f"does not name its seal's algorithm ({SEAL_ALGORITHM} was expected)"
         if flaw := flaw_of(data, seal):
             return flaw
-    named = (fields.get("from_offset", name.from_offset), fields.get("generation", name.generation))
-    if named != (name.from_offset, name.generation):
-        return f"says of itself that it is of offset {named[0]}, generation {named[1]}: it was renamed or copied"
+    named = (fields.get("from_offset", name.from_offset), fields.get("generation", name.revision))
+    if named != (name.from_offset, name.revision):
+        return f"says of itself that it is of offset {named[0]}, revision {named[1]}: it was renamed or copied"
     return ""

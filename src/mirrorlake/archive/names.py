@@ -19,8 +19,8 @@ EXTENSIONS = ("parquet", "ndjson", "log")
 RESERVED_MARK = "_"
 """Begins the names of all bookkeeping objects. Nothing that begins so is a segment; Spark skips it too."""
 
-CLAIM_GENERATION_MAX = 9
-"""The highest generation of a claim that a name can hold; see `ClaimName`."""
+CLAIM_REVISION_MAX = 9
+"""The highest revision of a claim that a name can hold; see `ClaimName`."""
 
 FLOOR_PREFIX = f"{RESERVED_MARK}floor-"
 """Begins the names of floors; they sort after all segments and claims, so a listing shows them last."""
@@ -73,21 +73,21 @@ class ClaimName:
     """The name of a claim to write the segment that begins at ``from_offset``.
 
     Generation 0 is the rule. A claim whose content cannot be read is void for everybody, and the claim is
-    recreated under the next generation.
+    recreated under the next revision.
 
     Raises:
-        ValueError: offset or generation out of range.
+        ValueError: offset or revision out of range.
     """
 
     from_offset: int
-    generation: int = 0
+    revision: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.from_offset <= LAST_OFFSET_MAX and 0 <= self.generation <= CLAIM_GENERATION_MAX):
-            raise ValueError(f"not a claim: offset {self.from_offset}, generation {self.generation}")
+        if not (0 <= self.from_offset <= LAST_OFFSET_MAX and 0 <= self.revision <= CLAIM_REVISION_MAX):
+            raise ValueError(f"not a claim: offset {self.from_offset}, revision {self.revision}")
 
     def __str__(self) -> str:
-        suffix = f".{self.generation}" if self.generation else ""
+        suffix = f".{self.revision}" if self.revision else ""
         return f"{RESERVED_MARK}claim-{padded(self.from_offset)}{suffix}"
 
 
@@ -111,7 +111,7 @@ def parse_claim_name(name: str) -> ClaimName | None:
     if not (match := _CLAIM.fullmatch(name)):
         return None
     try:
-        return ClaimName(from_offset=int(match[1]), generation=int(match[2] or 0))
+        return ClaimName(from_offset=int(match[1]), revision=int(match[2] or 0))
     except ValueError:
         return None
 

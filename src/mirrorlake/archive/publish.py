@@ -18,7 +18,7 @@ Two sources never share a chain: whoever begins a segment behind another has loo
 of the first one the claim says it.
 
 A claim that cannot be read (an empty file after a power loss, a stray touch) is void for everyone who reads
-it, because objects never change: the claim is then made under the next generation of the name. Nobody deletes
+it, because objects never change: the claim is then made under the next revision of the name. Nobody deletes
 it before a segment exists, so nobody can make it again.
 """
 
@@ -28,7 +28,7 @@ from enum import StrEnum
 
 from mirrorlake.archive.chain import end_at_or_above
 from mirrorlake.archive.claims import RangeClaim, check_claim, decode_claim, encode_claim
-from mirrorlake.archive.names import CLAIM_GENERATION_MAX, ClaimName, SegmentName, padded
+from mirrorlake.archive.names import CLAIM_REVISION_MAX, ClaimName, SegmentName, padded
 from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -224,8 +224,8 @@ class SegmentPublication:
 
     def _settle_claim(self, own: RangeClaim) -> RangeClaim | None:
         """Returns the one readable claim of this offset, ours where none was; None where it vanished."""
-        for generation in range(CLAIM_GENERATION_MAX + 1):
-            name = ClaimName(from_offset=self.from_offset, generation=generation)
+        for revision in range(CLAIM_REVISION_MAX + 1):
+            name = ClaimName(from_offset=self.from_offset, revision=revision)
             content = encode_claim(own, name)
             key = f"{self._prefix}/{name}"
             self._claim_keys.append(key)
@@ -246,8 +246,8 @@ class SegmentPublication:
                 self._is_claim_mine = True
                 return own
         raise ChainBrokenError(
-            f"{self._prefix}: {CLAIM_GENERATION_MAX + 1} unreadable claims of offset {self.from_offset}",
-            hint=f"stop every writer of this archive, then delete {self._claim_keys[0]} and its generations",
+            f"{self._prefix}: {CLAIM_REVISION_MAX + 1} unreadable claims of offset {self.from_offset}",
+            hint=f"stop every writer of this archive, then delete {self._claim_keys[0]} and its revisions",
             key=self._claim_keys[0],
         )
 

@@ -6,7 +6,7 @@ created first; and every writer of a range describes it under the same name, as 
 
 Two writers may hold different bytes of one range (the topic was compacted between their reads), and which of them
 becomes the segment is open when both describe it. So a description names the checksum of the bytes it is about, and
-where another one has the name, the next generation is taken, ``….1.json`` to ``….9.json``. Objects never change and
+where another one has the name, the next revision is taken, ``….1.json`` to ``….9.json``. Objects never change and
 none of these is ever deleted before its segment, so all that there are stand in a row. A reader that finds one takes
 it; one that finds several takes the one that names the checksum of the file.
 """
@@ -28,7 +28,7 @@ SIDECAR_FOLDER = f"{RESERVED_MARK}meta"
 FORMATS_WITH_SIDECAR = ("ndjson", "log")
 """By extension: formats whose files cannot say anything about themselves."""
 
-GENERATION_MAX = 9
+REVISION_MAX = 9
 
 
 FORMATS_OF_MIRROR_V3 = ("parquet", "ndjson")
@@ -55,14 +55,14 @@ def sidecar_folder(partition_folder: str) -> str:
     return f"{topic}/{SIDECAR_FOLDER}/{partition}"
 
 
-def sidecar_key(segment_key: str, generation: int = 0) -> str:
-    """Returns the key of a generation of the description of a segment.
+def sidecar_key(segment_key: str, revision: int = 0) -> str:
+    """Returns the key of a revision of the description of a segment.
 
     Raises:
         ValueError: not the key of a segment.
     """
     folder, _, name = segment_key.rpartition("/")
-    suffix = f".{generation}" if generation else ""
+    suffix = f".{revision}" if revision else ""
     return f"{sidecar_folder(folder)}/{name}{suffix}.json"
 
 
@@ -74,12 +74,12 @@ def create_sidecar(
     Idempotent. To be called once the claim is settled, and before the segment is created.
 
     Raises:
-        ChainBrokenError: all generations are taken by other descriptions.
+        ChainBrokenError: all revisions are taken by other descriptions.
         StoreUnavailableError: unknown whether it is there; begin again from the position.
     """
     data = sealed(encode_footer(replace(footer, seal=OPEN_SEAL)) + b"\n")
-    for generation in range(GENERATION_MAX + 1):
-        key = sidecar_key(segment_key, generation)
+    for revision in range(REVISION_MAX + 1):
+        key = sidecar_key(segment_key, revision)
         crash_point(SidecarStep.CREATE)
         try:
             store.create(key, data)
@@ -90,8 +90,8 @@ def create_sidecar(
         else:
             return
     raise ChainBrokenError(
-        f"{segment_key}: {GENERATION_MAX + 1} descriptions of other contents are there, and no segment",
-        hint=f"stop every writer of this archive, then delete {sidecar_key(segment_key)} and its generations",
+        f"{segment_key}: {REVISION_MAX + 1} descriptions of other contents are there, and no segment",
+        hint=f"stop every writer of this archive, then delete {sidecar_key(segment_key)} and its revisions",
         key=segment_key,
     )
 
@@ -109,9 +109,9 @@ def find_sidecar(store: ObjectStore, segment_key: str, file: BinaryIO) -> Segmen
         UnsupportedError: a later version wrote it.
     """
     found: list[SegmentFooter | None] = []
-    for generation in range(GENERATION_MAX + 1):
+    for revision in range(REVISION_MAX + 1):
         try:
-            found.append(_decode(store, sidecar_key(segment_key, generation)))
+            found.append(_decode(store, sidecar_key(segment_key, revision)))
         except ObjectMissingError:
             break
     if not found:
@@ -143,7 +143,7 @@ def _read(store: ObjectStore, key: str) -> SegmentFooter | None:
     try:
         return _decode(store, key)
     except ObjectMissingError:
-        return None  # "exists", then gone: somebody cleans up by hand; the next generation is as good
+        return None  # "exists", then gone: somebody cleans up by hand; the next revision is as good
 
 
 def _decode(store: ObjectStore, key: str) -> SegmentFooter | None:

@@ -1,4 +1,4 @@
-"""Fills the source cluster: record batches made beforehand, sent as a producer sends them."""
+"""Loads the source cluster: record batches made beforehand, sent as a producer sends them."""
 
 import asyncio
 from collections import deque

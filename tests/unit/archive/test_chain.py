@@ -64,7 +64,7 @@ def test_staged_and_reserved_names_are_passed_over_and_claims_are_kept() -> None
     assert chain.claims == (
         ClaimName(from_offset=3),
         ClaimName(from_offset=10),
-        ClaimName(from_offset=10, generation=1),
+        ClaimName(from_offset=10, revision=1),
     )
 
 

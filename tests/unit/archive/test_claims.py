@@ -8,7 +8,7 @@ from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
 
 ORIGIN = Origin(cluster_id="c-1", topic="orders", topic_id="t-1", partition=3)
-NAME = ClaimName(from_offset=10, generation=2)
+NAME = ClaimName(from_offset=10, revision=2)
 CLAIM = RangeClaim(to_offset=99, extension="parquet", raw_bytes=1234, writer="host/1/ab", origin=ORIGIN)
 LINE = (
     b'{"version": 1, "to_offset": 99, "extension": "parquet", "raw_bytes": 1234, "writer": "host/1/ab", '
@@ -98,8 +98,8 @@ def test_no_change_of_one_bit_makes_a_claim_say_anything_else() -> None:
 
 
 def test_a_claim_under_another_name_stops_who_reads_it() -> None:
-    copied = decode_claim(LINE, ClaimName(from_offset=10, generation=3))
-    with pytest.raises(ChainBrokenError, match="offset 10, generation 2: it was renamed or copied"):
+    copied = decode_claim(LINE, ClaimName(from_offset=10, revision=3))
+    with pytest.raises(ChainBrokenError, match="offset 10, revision 2: it was renamed or copied"):
         check(copied)
 
 

@@ -85,12 +85,12 @@ def test_a_segment_without_offsets_cannot_be_named(start: int, end: int) -> None
 
 def test_a_claim_name_holds_the_start_alone() -> None:
     assert str(ClaimName(from_offset=42)) == "_claim-00000000000000000042"
-    assert str(ClaimName(from_offset=42, generation=2)) == "_claim-00000000000000000042.2"
+    assert str(ClaimName(from_offset=42, revision=2)) == "_claim-00000000000000000042.2"
 
 
 @given(st.integers(0, INT63_MAX - 1), st.integers(0, 9))
-def test_a_claim_name_is_read_back_as_it_was_written(offset: int, generation: int) -> None:
-    name = ClaimName(from_offset=offset, generation=generation)
+def test_a_claim_name_is_read_back_as_it_was_written(offset: int, revision: int) -> None:
+    name = ClaimName(from_offset=offset, revision=revision)
     assert parse_claim_name(str(name)) == name
 
 

@@ -98,7 +98,7 @@ def test_an_unequal_segment_published_meanwhile_is_an_error_and_stays() -> None:
     assert store.objects[SEGMENT_0_4] == b"foreign"
 
 
-def test_an_unreadable_claim_is_void_and_the_next_generation_decides() -> None:
+def test_an_unreadable_claim_is_void_and_the_next_revision_decides() -> None:
     store = MemoryStore({CLAIM_0: b"", f"{CLAIM_0}.1": b"\xff"})
     writer = publication(store)
     assert writer.claim(4, raw_bytes=1) == Claimed(to_offset=4)
@@ -111,7 +111,7 @@ def test_an_unreadable_claim_is_void_and_the_next_generation_decides() -> None:
 
 
 def test_too_many_unreadable_claims_are_refused_with_the_remedy() -> None:
-    store = MemoryStore({CLAIM_0: b""} | {f"{CLAIM_0}.{generation}": b"" for generation in range(1, 10)})
+    store = MemoryStore({CLAIM_0: b""} | {f"{CLAIM_0}.{revision}": b"" for revision in range(1, 10)})
     with pytest.raises(ChainBrokenError, match="10 unreadable claims of offset 0") as refused:
         publication(store).claim(4, raw_bytes=1)
     assert CLAIM_0 in refused.value.hint

@@ -95,7 +95,7 @@ def test_a_description_from_the_future_is_refused_as_such() -> None:
 
 
 def test_ten_descriptions_of_other_bytes_are_refused_with_the_remedy() -> None:
-    store = MemoryStore({sidecar_key(KEY, generation): b"" for generation in range(10)})
+    store = MemoryStore({sidecar_key(KEY, revision): b"" for revision in range(10)})
     with pytest.raises(ChainBrokenError, match="10 descriptions") as refused:
         create_sidecar(store, KEY, FOOTER)
     assert SIDECAR in refused.value.hint
