@@ -85,7 +85,7 @@ prints a JSON Schema for editors. Files to start from are in `examples/`.
   mirror-v3 with it run unmodified ([which](mirror-v3.md)); `engine`, `service` and `on-park` may be beside it.
 
 **Environment variables** may stand in any value: `${NAME}`, `${NAME:-default}` (the default is also taken
-for an empty variable), and `$$` for a dollar sign. What they hold is not expanded again. A variable that
+for an empty variable), and `$$` for a dollar sign. Their content is not expanded again. A variable that
 is not set and has no default is an error. Inside `[ ]` and `{ }` put the value in quotes.
 
 **Secrets** never stand in the file and are never printed: write `${NAME}`, or `{file: /path}`, which is

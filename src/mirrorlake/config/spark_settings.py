@@ -118,9 +118,9 @@ def _missing(master: str, read: SparkSettings) -> list[tuple[str, str]]:
     """Returns the settings without which others could read or run what they like, and why each is needed."""
     missing = []
     if read.plain.get("spark.authenticate") != "true":
-        missing.append(("spark.authenticate: true", "else whoever reaches its ports runs what they like"))
+        missing.append(("spark.authenticate: true", "else everybody who reaches its ports can run code"))
     if master.startswith("spark://") and SHARED_SECRET not in read.secrets:
-        missing.append((f"{SHARED_SECRET}: {{file: /path}}", "what master, workers and this process share"))
+        missing.append((f"{SHARED_SECRET}: {{file: /path}}", "a secret that master, workers and this process share"))
     if "true" not in (read.plain.get("spark.network.crypto.enabled"), read.plain.get("spark.ssl.rpc.enabled")):
         either = "spark.network.crypto.enabled: true` or `spark.ssl.rpc.enabled: true"
         missing.append((either, "plans with passwords travel to the executors"))

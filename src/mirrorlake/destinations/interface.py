@@ -217,7 +217,7 @@ class PartitionSink(Protocol):
         ...
 
     async def starts_at(self, log_start: int) -> bool:
-        """Takes that the source has nothing below ``log_start``, which is past ``next_offset``.
+        """Deals with a source that has nothing below ``log_start``, which is past ``next_offset``.
 
         Returns True where the sink can go on there (``next_offset`` has moved, the gap is recorded), False where
         it cannot and the partition must stop.

@@ -78,7 +78,7 @@ class FlushClock:
             self.daily_end_offset = end
 
     def moved(self) -> None:
-        """Takes that the archive has got on: what was about to be deleted is safe."""
+        """Notes that the archive has advanced: records about to be deleted are safe."""
         self._is_deletion_near = False
 
     def times_to_ask(self, *, now_seconds: float, wall_seconds: float) -> Collection[int]:

@@ -193,13 +193,13 @@ class StateTable:
         return asked
 
     def restart_refused(self, states: Iterable[PartitionState]) -> None:
-        """Takes that a look was had at what was to begin anew, and that it cannot."""
+        """Withdraws the restart that was asked for these partitions: a look has shown that they cannot begin anew."""
         with self._lock:
             for state in states:
                 state.is_restart_asked = False
 
     def stopping(self) -> None:
-        """Takes that the run is to end: what waits for an archive now is the last that is flushed.
+        """Begins the end of the run: records that wait for an archive now are the last that are flushed.
 
         What the sources gain from now on is left to the next start, or a busy source would never let go.
         """
@@ -212,20 +212,20 @@ class StateTable:
     # --- what looks at clusters and stores found ----------------------------------------------------------
 
     def explain(self, state: PartitionState, error: MirrorlakeError) -> None:
-        """Takes that there is a better reason why ``state`` stands parked than the one its last lease had."""
+        """Replaces the reason for which ``state`` is parked by a better one than its last lease had."""
         with self._lock:
             if state.is_parked:
                 state.error = error
                 self._events.lease_ended(-1, state, None, Decision.PARK)
 
     def stopped(self, state: PartitionState, error: MirrorlakeError) -> None:
-        """Takes that a look at the clusters found a partition that must not be copied any more; a later one may not."""
+        """Stops a partition that, by a look at the clusters, must not be copied any more; a later look may allow it."""
         with self._lock:
             state.was_refused = True
         self.drifted(state, error)
 
     def drifted(self, state: PartitionState, error: MirrorlakeError) -> None:
-        """Takes that the last segment of an archived partition is not what it was: it stops, once."""
+        """Stops an archived partition whose last segment is not what it was, once."""
         now = self._clock.elapsed_seconds()
         with self._lock:
             if not state.is_parked and not state.is_ending:
@@ -302,7 +302,7 @@ class StateTable:
     # --- leases -------------------------------------------------------------------------------------------
 
     def leased(self, states: Iterable[PartitionState]) -> None:
-        """Takes that a lease of these begins."""
+        """Notes that a lease of these begins."""
         with self._lock:
             for state in states:
                 state.is_leased = True

@@ -135,7 +135,7 @@ class Supervisor:
             )
 
     def superseded(self, error: SupersededError) -> None:
-        """Takes that another process owns a mirror now: no further lease begins."""
+        """Ends the run, as another process owns a mirror now: no further lease begins."""
         with self._table.held():
             self._end = error
             self._recall_all()
@@ -149,7 +149,7 @@ class Supervisor:
         self._changed()
 
     def stopped(self, state: PartitionState, error: MirrorlakeError) -> None:
-        """Takes that a look at the clusters found a partition that must not be copied any more; a later one may not."""
+        """Stops a partition that, by a look at the clusters, must not be copied any more; a later look may allow it."""
         with self._table.held():
             self._table.stopped(state, error)
             self.recall([state])

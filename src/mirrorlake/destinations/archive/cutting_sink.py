@@ -223,7 +223,7 @@ class CuttingSink(ABC):
 
     def _note_flush(self, flush: Flush, footer: SegmentFooter | None) -> None:
         """Counts what was published."""
-        assert footer is not None, "what is published has a footer"
+        assert footer is not None, "a published segment has a footer"
         self.progress.records += flush.records
         self.progress.raw_bytes += flush.raw_bytes
         for kind, offsets in footer.gap_offsets.items():

@@ -195,7 +195,7 @@ class ArchiveSink(CuttingSink):
         check_newest(self._archived, tail, said, origin=settings.origin, is_snapshot=False, known=settings.known_tail)
 
     async def starts_at(self, log_start: int) -> bool:
-        """Takes that the source's log begins above the position; the offsets between become a gap of the segment.
+        """Deals with a source's log that begins above the position; the offsets between become a gap of the segment.
 
         A new archive may always begin so: its chain starts at 0 all the same, so that a reader need not know where the
         source began. Past 0 it is for ``skips_truncated`` to allow. Records that were taken and not yet cut are

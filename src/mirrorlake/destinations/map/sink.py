@@ -282,7 +282,7 @@ class MapSink(EndlessSink):
                 self.progress.saw_latency(now - append.max_timestamp_ms / 1000)
 
     def shard_failed(self, error: MirrorlakeError) -> None:
-        """Takes that the open transaction was given up."""
+        """Ends the sink, as the open transaction was aborted."""
         if self.failure is None:
             self.failure = error
             self._participant = None

@@ -149,7 +149,7 @@ class Participant:
         ]
 
     def took_commit(self, progress: MapProgress) -> None:
-        """Takes that ``progress`` is committed, and tells the member."""
+        """Notes that ``progress`` is committed, and tells the member."""
         appends, self.accepted, self.runs = self.accepted, [], []
         self.progress, self.page, self.is_new = progress, progress.page, False
         self.committed_end = progress.position

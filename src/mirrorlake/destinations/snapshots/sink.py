@@ -129,7 +129,7 @@ class SnapshotSink(CuttingSink):
         self._is_done = not self._may_begin() or position >= self.wanted_end
 
     async def starts_at(self, log_start: int) -> bool:
-        """Takes that the source's log begins above what was to be read next.
+        """Deals with a source's log that begins above the offset to be read next.
 
         A new view begins where the log does, and so does one that is built anew below the position. What the source
         has deleted past the position is for ``skips_truncated`` to allow: it becomes a gap, and with it tombstones may

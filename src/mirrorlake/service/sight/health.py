@@ -92,14 +92,14 @@ class Pulse:
         return self._phase[0]
 
     def entered(self, phase: Phase) -> None:
-        """Takes that a phase begins; from the beginning of ``serving`` on every part has its full time."""
+        """Begins a phase; from the beginning of ``serving`` on every part has its full time."""
         now = self._clock.elapsed_seconds()
         if phase is Phase.SERVING:
             self._moved = dict.fromkeys(Part, now)
         self._phase = (phase, now)
 
     def moved(self, part: Part) -> None:
-        """Takes that a part moved now."""
+        """Notes that a part moved now."""
         self._moved[part] = self._clock.elapsed_seconds()
 
     def age_seconds(self, part: Part) -> float:

@@ -41,13 +41,13 @@ class StateSeries(Collector):
             self._states[copy_of(state)] = (state, is_first)
 
     def retired(self, state: PartitionState) -> None:
-        """Takes that a partition is replaced or gone; its successor may be known already."""
+        """Forgets a partition that is replaced or gone; its successor may be known already."""
         with self._lock:
             if self._states.get(copy_of(state), (None,))[0] is state:
                 del self._states[copy_of(state)]
 
     def looked(self) -> None:
-        """Takes that everything was looked at once."""
+        """Notes that everything was looked at once."""
         self._has_looked = True
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
