@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -32,14 +33,24 @@ ALLOWED: frozenset[str] = frozenset()
 
 
 def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The string literals that may be shown, by line; docstrings are for who reads the code."""
-    docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-    inner = {id(part) for each in ast.walk(tree) if isinstance(each, ast.JoinedStr) for part in each.values}
+    """The string literals that may be shown, by line. Docstrings are for who reads the code, but for a command's."""
+    hidden = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    hidden |= {id(part) for each in ast.walk(tree) if isinstance(each, ast.JoinedStr) for part in each.values}
+    hidden -= {
+        id(each.body[0].value) for each in ast.walk(tree) if _is_command(each) and isinstance(each.body[0], ast.Expr)
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in docstrings | inner:
-            text = _shown(node)
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in hidden:
+            text = " ".join(_shown(node).split())
             if " " in text:
                 yield node.lineno, text
+
+
+def _is_command(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
+    """Tells whether the command line shows a function's docstring as help."""
+    return isinstance(node, ast.FunctionDef) and any(
+        re.search(r"\.(command|callback)\(", ast.unparse(each)) for each in node.decorator_list
+    )
 
 
 def _shown(node: ast.Constant | ast.JoinedStr) -> str:
@@ -49,13 +60,19 @@ def _shown(node: ast.Constant | ast.JoinedStr) -> str:
 
 
 def prose(page: str) -> Iterator[tuple[int, str]]:
-    """The lines of a page by number, without code: that may name a test or a setting."""
-    is_code = False
-    for number, line in enumerate(page.splitlines(), 1):
-        if line.lstrip().startswith("```"):
-            is_code = not is_code
-        elif not is_code:
-            yield number, re.sub(r"`[^`]*`", "…", line)
+    """The paragraphs of a page by their first line, without code: that may name a test or a setting."""
+    is_code, first, paragraph = False, 1, ""
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        begins = not line.strip() or re.match(r"\s*([-*|#]|\d+\.|```)", line)
+        if begins and paragraph:
+            yield first, re.sub(r"`[^`]*`", "…", paragraph)
+        is_code ^= line.lstrip().startswith("```")
+        if is_code or line.lstrip().startswith("```"):
+            paragraph = ""
+        elif begins:
+            first, paragraph = number, line.strip()
+        else:
+            first, paragraph = (first, f"{paragraph} {line.strip()}") if paragraph else (number, line.strip())
 
 
 def objections(texts: Iterator[tuple[int, str]]) -> list[str]:
@@ -97,7 +114,13 @@ def test_every_banned_phrase_is_found_where_it_is() -> None:
     source = 'def f():\n    """It goes on."""\n    raise E(f"offset {x} goes " "on", hint="it goes on")\n'
     assert [line for line, _ in literals(ast.parse(source))] == [3, 3]
     assert len(objections(literals(ast.parse(source)))) == 2
+    help_text = '@app.command()\ndef run() -> None:\n    """Mirrors while it goes\n    on."""\n'
+    assert len(objections(literals(ast.parse(help_text)))) == 1
     assert objections(prose("`goes on`\n```\ngoes on\n```\nfine")) == []
+    assert [text.partition(":")[0] for text in objections(prose("# A\n\nfine\n\nit goes\non\n- it goes on\n"))] == [
+        "line 5",
+        "line 7",
+    ]
 
 
 def test_every_allowed_sentence_is_still_there() -> None:

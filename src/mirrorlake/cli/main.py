@@ -235,7 +235,7 @@ def run(
 ) -> None:
     """Mirror until Ctrl-C, SIGTERM or SIGHUP, then flush everything and end.
 
-    Exit codes: 0 ended as asked, 1 failed, 3 partitions stand parked, 4 another process has taken over.
+    Exit codes: 0 ended as asked, 1 failed, 3 partitions are parked, 4 another process has taken over.
     """
     from mirrorlake.cli.run import run as verb
 
