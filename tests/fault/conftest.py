@@ -49,7 +49,7 @@ def proxy(_proxied: Proxy) -> Iterator[Proxy]:
 
 @pytest.fixture
 def lossy(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) -> Iterator[Lossy]:
-    """A copy to the broker behind the proxy; no transaction may stand open there in the end."""
+    """A copy to the broker behind the proxy; no transaction may be open there in the end."""
     made = Lossy(source_kafka, proxy, topic_name, run_async)
     yield made
     made.worker.close()

@@ -54,7 +54,7 @@ class Lossy:
 
 @pytest.fixture
 def lossy(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) -> Iterator[Lossy]:
-    """Whatever was lost: no transaction stands open in the end."""
+    """Whatever was lost: no transaction is open in the end."""
     made = Lossy(source_kafka, proxy, topic_name, run_async)
     yield made
     made.worker.close()

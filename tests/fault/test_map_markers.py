@@ -1,4 +1,4 @@
-"""A marker that never comes: a partition of a transaction stands open although its coordinator calls it complete.
+"""A marker that never comes: a partition of a transaction is open although its coordinator calls it complete.
 
 A coordinator that finds a partition without a leader leaves it out, and an unclean election may lose a marker. The same
 state is made here on one broker that does not verify transactions: the partition is written to, but never added.
@@ -95,7 +95,7 @@ class Broken:
             session = session_of(client, name, identity)
             await session.until_closed([at[each] for each in added])
             standing = await session.look([at[each] for each in left_open])
-            assert all(each.open_from is not None for each in standing.values()), "nothing stands open"
+            assert all(each.open_from is not None for each in standing.values()), "nothing is open"
 
     def _records_of(self, part: str, base: int, *, full_page: bool) -> list[tuple[bytes, bytes]]:
         before = progress_of_in_thread(self.destination, self.where)
@@ -150,7 +150,7 @@ class Broken:
         return answer.base_offset
 
     def assert_healed(self, *, copied_again: bool) -> None:
-        """The next lease closes what stands open as its transaction ended, and completes the copy."""
+        """The next lease closes what is open as its transaction ended, and completes the copy."""
         row = self.lease()
         assert row.error is None, row.error
         assert (row.position, row.records) == (COPIED + MORE, MORE if copied_again else 0)

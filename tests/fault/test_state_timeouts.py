@@ -1,4 +1,4 @@
-"""A state record whose transaction stood open for too long: its coordinator aborts it, as a new owner would."""
+"""A state record whose transaction was open for too long: its coordinator aborts it, as a new owner would."""
 
 import asyncio
 from collections.abc import Iterator

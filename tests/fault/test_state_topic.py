@@ -1,4 +1,4 @@
-"""The state topic where a transaction stands open that nobody will ever end: its coordinator calls it over (A6)."""
+"""The state topic where a transaction is open that nobody will ever end: its coordinator calls it over (A6)."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What no copy may leave behind on a cluster: a transaction that stands open."""
+"""What no copy may leave behind on a cluster: a transaction that is open."""
 
 import asyncio
 import time

@@ -12,7 +12,7 @@ from support.records import settings_of
 
 
 def open_transactions(servers: str, topics: Sequence[str]) -> list[str]:
-    """Every transaction that stands open on a partition of the topics, as a sentence; none is what a test wants."""
+    """Every transaction that is open on a partition of the topics, as a sentence; none is what a test wants."""
 
     async def ask() -> list[str]:
         async with ClusterClient(settings_of(servers)) as client:

@@ -16,7 +16,7 @@ NEEDED_APIS: Final[Mapping[OffsetMode, tuple[Api, ...]]] = MappingProxyType(
         # A claim rests on what the partition remembers of our producer and on the id behind a transactional id,
         # read without raising its epoch; gaps are filled with transactions.
         OffsetMode.PRESERVE: (*_TRANSACTION_APIS, Api.DESCRIBE_PRODUCERS, Api.DESCRIBE_TRANSACTIONS),
-        # After each transaction the leaders are asked whether it stands open anywhere.
+        # After each transaction the leaders are asked whether it is open anywhere.
         OffsetMode.MAP: (*_TRANSACTION_APIS, Api.DESCRIBE_PRODUCERS),
     }
 )

@@ -102,7 +102,7 @@ class OwnedShard:
     ) -> None:
         """Makes a destination partition ready for participants; the first who asks looks at it, the others wait.
 
-        Order of effects: what stands open of ours is closed; what the progress says is there is looked for, and the
+        Order of effects: what is open of ours is closed; what the progress says is there is looked for, and the
         progress goes back where it is not, and that is wanted.
 
         Raises:
@@ -270,7 +270,7 @@ class OwnedShard:
 
     async def _abort(self) -> None:
         """Ends a transaction that was given up, so that nobody waits for its time-out. The fence needs none of it."""
-        # Not before every answer is there: a batch that comes after the marker would stand open for ever. Where one
+        # Not before every answer is there: a batch that comes after the marker would be open for ever. Where one
         # never comes the session leaves it to the next owner's fence, whose marker stops such a batch.
         await self._until_answered()
         if self._may_abort and not isinstance(self.failure, PositionMovedError):

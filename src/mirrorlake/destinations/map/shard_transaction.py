@@ -1,7 +1,7 @@
 """The shard of a mirror with mapped offsets, taken over once in a lease: who writes its data, progress and maps.
 
-Order of effects of a take-over: InitProducerId; what stands open on the progress is closed; progress is read past the
-*uncommitted* end; what stands open elsewhere is closed as the progress says; what the progress says is at a destination
+Order of effects of a take-over: InitProducerId; what is open on the progress is closed; progress is read past the
+*uncommitted* end; what is open elsewhere is closed as the progress says; what the progress says is at a destination
 partition is looked for there. Anything unexpected inside a transaction (``owned_shard``), a lost answer above all:
 nothing is sent again, the shard is taken over anew and its members read their positions. What each step of the protocol
 proves, and what a death, a lost answer and a fencing mean at it, is said in ``transactions.session``.

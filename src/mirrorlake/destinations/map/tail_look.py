@@ -41,7 +41,7 @@ class TailLook:
         client: of the destination cluster.
         partition: of the destination.
         own_producer_ids: those our records may have.
-        end_offset: of the partition's log, after the fence, and before a marker that closed what stood open there.
+        end_offset: of the partition's log, after the fence, and before a marker that closed what was open there.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How a transaction ended that stands open on some of its partitions, as the others tell it.
+"""How a transaction ended that is open on some of its partitions, as the others tell it.
 
 Data, progress and pages are one transaction. Where its marker was left out of one of them (see
 ``transactions.session``), the others, where markers came, say whether it was committed.
@@ -55,7 +55,7 @@ async def were_pages_committed(
     pages: TopicPartition,
     open_from: int,
 ) -> bool:
-    """Tells whether the committed progress has left the pages behind that stand open from ``open_from`` on.
+    """Tells whether the committed progress has left the pages behind that are open from ``open_from`` on.
 
     Raises:
         BrokerNotReadyError: not all of them are replicated yet.

@@ -28,7 +28,7 @@ def check_writers(settings: PreserveSettings, claim: PartitionClaim) -> None:
 
     Raises:
         DestinationForeignError: somebody else writes there, or wrote there not long ago.
-        BrokerNotReadyError: a transaction stands open there.
+        BrokerNotReadyError: a transaction is open there.
     """
     unknown = [each for each in claim.other_producer_ids if each not in settings.own_producer_ids]
     if unknown:
@@ -80,7 +80,7 @@ async def look(
 ) -> bool:
     """Does what a lease does before its first effect, and reads only: writers, then the tails, then the beginning.
 
-    A transaction of ours that stands open belongs to somebody who is filling a gap: what lies below it is looked at.
+    A transaction of ours that is open belongs to somebody who is filling a gap: what lies below it is looked at.
     Where this user may not ask for the shard's producer id, and the state record names none, no
     producer can be called unknown; the tails are compared all the same.
 

@@ -3,7 +3,7 @@
 Order of effects for one partition, each step waited for:
 
 1. claim: the producer's last sequence at the leader, then the leader's log end (``claim``); a transaction of
-   ours that stands open is ended first (``gap_filler``);
+   ours that is open is ended first (``gap_filler``);
 2. tail check, at a take-over: what lies below the position is the source's own (``tail_check``); only then, and before
    the first batch, are fillers deleted with which the log begins, each of them looked at, up to the source's log start
    (``log_start``);

@@ -30,7 +30,7 @@ class PartitionClaim:
     ``end_offset`` is the leader's log end, the next offset the partition will give. ``state_is_known`` is False
     where the partition remembers nothing of the producer; any first sequence would then be accepted.
     ``other_producer_ids`` are those of other producers the partition remembers, ``open_producer_ids`` those of
-    transactions that stand open there.
+    transactions that are open there.
     """
 
     leader: int
@@ -44,7 +44,7 @@ class PartitionClaim:
 
     @property
     def has_open_transaction(self) -> bool:
-        """True where a transaction of the shard's own stands open: its owner died while it filled a gap."""
+        """True where a transaction of the shard's own is open: its owner died while it filled a gap."""
         return self.producer_id in self.open_producer_ids
 
 

@@ -11,7 +11,7 @@ is known after a step, and what a death, a lost answer and a fencing mean at it,
 6. the coordinator calls the transaction complete, **and** every log end is where it should be now.
 
 Anything unexpected: nothing more is sent under the identity, everybody reads the destination again, and the next
-round begins with InitProducerId, which ends what stands open. A crash anywhere leaves a transaction that the next
+round begins with InitProducerId, which ends what is open. A crash anywhere leaves a transaction that the next
 owner's InitProducerId, or the broker's time-out, ends with a marker inside the gap.
 
 An append of the shard's data whose answer is not known is the same to the identity (``distrust``): the batch may still
@@ -151,7 +151,7 @@ class GapFiller:
         return await waits.done
 
     async def clean(self, partition: TopicPartition) -> None:
-        """Ends a transaction of ours that stands open on ``partition``.
+        """Ends a transaction of ours that is open on ``partition``.
 
         One the coordinator knows of is aborted by InitProducerId; one it calls complete though its marker never
         came (the partition had no leader then) by a further transaction that writes nothing.
@@ -341,7 +341,7 @@ class GapFiller:
         return await self._client.append_states([waits.gap.partition for waits in batch])
 
     async def _is_open(self, partition: TopicPartition) -> bool:
-        """Tells whether a transaction of the producer that the coordinator names stands open on ``partition``.
+        """Tells whether a transaction of the producer that the coordinator names is open on ``partition``.
 
         Raises:
             MirrorlakeError: the leader or the coordinator could not be asked, and nobody else can say.

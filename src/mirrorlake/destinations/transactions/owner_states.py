@@ -168,7 +168,7 @@ async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
     marker never came (see ``session``), would be waited for for ever by everybody: it is ended.
 
     Raises:
-        BrokerNotReadyError: a transaction stands open; it ends by itself within seconds.
+        BrokerNotReadyError: a transaction is open; it ends by itself within seconds.
         DestinationForeignError: the topic holds what is not ours.
         MirrorlakeError: the topic can be neither read nor made.
     """
@@ -210,7 +210,7 @@ async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str,
 
 
 async def _end_forgotten(client: ClusterClient) -> bool:
-    """Ends transactions of owners that are over, and stand open all the same; tells whether there was one.
+    """Ends transactions of owners that are over, and are open all the same; tells whether there was one.
 
     The identity is the one the coordinator names, so that nobody is superseded by it. They end as the coordinator
     says they did; where it does not say, InitProducerId came after it, as committed: who began them had become the
@@ -235,7 +235,7 @@ async def _end_forgotten(client: ClusterClient) -> bool:
 
 
 async def _open(client: ClusterClient) -> set[tuple[str, int]]:
-    """Returns transactional and producer ids of what stands open; none where brokers cannot tell (before Kafka 2.8)."""
+    """Returns transactional and producer ids of what is open; none where brokers cannot tell (before Kafka 2.8)."""
     state = (await client.append_states([STATE_PARTITION]))[STATE_PARTITION]
     if not isinstance(state, AppendState):
         return set()

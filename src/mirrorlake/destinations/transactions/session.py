@@ -6,7 +6,7 @@ step is waited for before the next. What is known after each:
 1. ``own``: InitProducerId. Whoever held the id can begin and end nothing any more, and its open transaction is aborted,
    with markers of a higher epoch wherever a leader was there to take them: what it sent before is refused there.
 2. ``look``: how the leaders stand to us. The producers are read first, the log end after them (``claim``). A
-   transaction of ours that stands open now is one whose marker was left out, as the partition had no leader (KIP-98;
+   transaction of ours that is open now is one whose marker was left out, as the partition had no leader (KIP-98;
    the coordinator calls it complete all the same), or was lost by an unclean election. It would share the fate of our
    next transaction there, so it is closed first (step 7).
 3. ``add``: AddPartitionsToTxn. The transaction is open at the coordinator, and ends by itself after its time-out.
@@ -14,7 +14,7 @@ step is waited for before the next. What is known after each:
 5. ``end``: EndTxn. The outcome is decided when it is answered; nothing is readable yet.
 6. ``until_closed`` or ``until_marked``: the coordinator has no marker on its way any more, and the leaders, asked
    after that, have no transaction of ours open, or end where they should.
-7. ``close``: a transaction that writes nothing but its marker, where step 2 or 6 found one that stands open.
+7. ``close``: a transaction that writes nothing but its marker, where step 2 or 6 found one that is open.
 
 What it means when a step does not come to its end:
 
@@ -261,7 +261,7 @@ class TransactionSession:
             committed: how it ended.
 
         Returns:
-            First offsets of ours that stand open although the coordinator had called the transaction complete before
+            First offsets of ours that are open although the coordinator had called the transaction complete before
             the leaders were asked.
 
         Raises:
@@ -315,7 +315,7 @@ class TransactionSession:
             pause = min(_PAUSE_SECONDS_MAX, pause * 2)
 
     async def close(self, partitions: Collection[TopicPartition], *, committed: bool) -> None:
-        """Ends what stands open on some partitions by a transaction that writes nothing (step 7).
+        """Ends what is open on some partitions by a transaction that writes nothing (step 7).
 
         Raises:
             PositionMovedError: fenced by another writer.

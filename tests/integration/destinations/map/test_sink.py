@@ -92,7 +92,7 @@ def _names(partition: TopicPartition) -> tuple[str, int]:
 
 @pytest.fixture
 def mapping(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str) -> Iterator[Mapping]:
-    """Whatever the test does: no transaction of ours stands open when it ends."""
+    """Whatever the test does: no transaction of ours is open when it ends."""
     made = Mapping(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name)
     yield made
     topics = made.client(lambda client: client.metadata(refresh=True)).topics
