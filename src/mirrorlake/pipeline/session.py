@@ -46,9 +46,9 @@ ARCHIVE_FLAGS = (
     "-Djava.awt.headless=true",
 )
 HEAP_FLAGS = ("-Xms64m", "-Xmn24m", "-XX:MinHeapFreeRatio=15", "-XX:MaxHeapFreeRatio=30")
-"""The heap begins small and stays so. By itself a JVM takes a 64th of the machine's memory at once, and leases leave their
-garbage in all of a large new generation before it is collected: after 120 leases of 100 KB 369 MB of PSS without these,
-277 with them, and 32 and 34 ms of the JVM's CPU a lease (2026-11-22, two cores under load)."""
+"""The heap begins small and stays so. By itself a JVM takes a 64th of the machine's memory at once, and leases leave
+their garbage in all of a large new generation before it is collected: after 120 leases of 100 KB 369 MB of PSS without
+these, 277 with them, and 32 and 34 ms of the JVM's CPU a lease (2026-11-22, two cores under load)."""
 
 _TASK_ATTEMPTS = 4
 _POLL_SECONDS = 0.1
