@@ -42,6 +42,7 @@ MirrorlakeError
 │   ├── ChainBrokenError         files of an archive that do not follow one another, or are not ours
 │   └── StoreUnusableError       the archive's folder is missing, read-only, or cannot publish atomically
 ├── SupersededError              another process has taken the mirror over
+├── CommandRefusedError          a running service does not do what it was told; nothing changed
 ├── ConfigurationError           the configuration cannot be used  (a list of places and remedies)
 ├── JavaUnusableError            Java or Spark cannot be started on this machine
 ├── StartStoppedError            a start was ended by a signal
@@ -247,6 +248,10 @@ class StoreUnusableError(PermanentError):
 
 class SupersededError(MirrorlakeError):
     """Another process has taken this mirror over; this one must end."""
+
+
+class CommandRefusedError(MirrorlakeError):
+    """A running service does not do what it was told, such as for a name that nobody has; nothing changed."""
 
 
 class ConfigurationError(MirrorlakeError):

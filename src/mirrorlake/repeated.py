@@ -37,6 +37,10 @@ class RepeatedInThread(ABC):
         """Begins a round at once, or another one as soon as the one that is under way has ended. Idempotent."""
         self._is_woken.set()
 
+    def every(self, seconds: float) -> None:
+        """Sets the time between two rounds, from the next wait on."""
+        self._seconds = seconds
+
     def _work(self) -> None:
         self._begin()
         while not self._is_over.is_set():

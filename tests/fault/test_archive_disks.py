@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_DONE, EXIT_PARKED
+from mirrorlake.service.lifecycle.endings import EXIT_DONE, EXIT_PARKED
 from support import obeying_permissions
 from support.command import WITHOUT_SPARK
 from support.copies import archive_position, assert_equal_in_archive, wait_until

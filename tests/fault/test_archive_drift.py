@@ -13,7 +13,7 @@ from conftest import RunAsync
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName, parse_segment_name
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_PARKED
+from mirrorlake.service.lifecycle.endings import EXIT_PARKED
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectStore
 from mirrorlake.stores.opening import open_store

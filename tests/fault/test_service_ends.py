@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_FAILED, EXIT_PARKED
+from mirrorlake.service.lifecycle.endings import EXIT_FAILED, EXIT_PARKED
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic, log_end, wait_until
 from support.mirrors import write_config

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_SUPERSEDED
+from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED
 from support.copies import (
     Lake,
     archive_position,

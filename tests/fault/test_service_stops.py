@@ -9,7 +9,7 @@ import pytest
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_FAILED
+from mirrorlake.service.lifecycle.endings import EXIT_FAILED
 from support.copies import (
     archive_position,
     archived_records,

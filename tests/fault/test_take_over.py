@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.service.run import EXIT_SUPERSEDED
+from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED
 from support.command import without_spark as mirrorlake
 from support.copies import assert_equal_in_kafka, log_end, wait_until
 from support.mirrors import write_config

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from mirrorlake.offsets import GapFill, TopicPartition
-from mirrorlake.service.run import EXIT_SUPERSEDED
+from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED
 from soak.mirrors import Served, configuration
 from soak.sites import Site
 from support.copies import wait_until

@@ -11,7 +11,7 @@ from typing import Any
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import GapFill, TopicPartition
-from mirrorlake.service.run import EXIT_PARKED
+from mirrorlake.service.lifecycle.endings import EXIT_PARKED
 from soak import judge
 from soak.arenas import Services, Swarm
 from soak.faults import Faults

@@ -14,7 +14,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, find_s
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import TopicMissingError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.service.run import EXIT_PARKED
+from mirrorlake.service.lifecycle.endings import EXIT_PARKED
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, log_end, wait_until

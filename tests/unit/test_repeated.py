@@ -1,6 +1,7 @@
 """Rounds in a thread: at once, again and again, and none after the end."""
 
 import threading
+import time
 
 from mirrorlake.repeated import RepeatedInThread
 
@@ -30,3 +31,20 @@ def test_the_end_does_not_wait_for_the_next_round() -> None:
         pass
     assert rounds.done == 1
     assert not any(thread.name == "rounds" for thread in threading.enumerate())
+
+
+def test_a_look_that_is_asked_for_begins_at_once() -> None:
+    with Rounds(seconds=3600.0) as rounds:
+        for done in (2, 3):
+            rounds.look_now()
+            give_up_at = time.monotonic() + 60
+            while rounds.done < done and time.monotonic() < give_up_at:
+                time.sleep(0.01)
+            assert rounds.done == done
+
+
+def test_another_time_between_rounds_holds_from_the_next_wait_on() -> None:
+    with Rounds(seconds=3600.0) as rounds:
+        rounds.every(0.001)
+        rounds.look_now()
+        assert rounds.was_third.wait(60)

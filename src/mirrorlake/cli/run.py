@@ -19,12 +19,13 @@ def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | No
     start_logs()
     config = load(path)
     from mirrorlake.pipeline.session import build_session
-    from mirrorlake.service.run import RunOptions
+    from mirrorlake.service.lifecycle.parts import RunOptions
     from mirrorlake.service.run import run as serve
 
     engine = engine or build_session
     if not (once and sys.stderr.isatty()):
-        return serve(config, RunOptions(once=once, takes_over=takes_over, engine=engine))
+        options = RunOptions(once=once, takes_over=takes_over, engine=engine)
+        return serve(config, options, reread=lambda: load(path))
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("copying"), BarColumn(), MofNCompleteColumn(), TextColumn("offsets"), TimeRemainingColumn())

@@ -32,7 +32,11 @@ class Changes:
 
 
 def find_changes(
-    targets: Iterable[Target], states: Iterable[PartitionState], *, waiting: Collection[Group] = ()
+    targets: Iterable[Target],
+    states: Iterable[PartitionState],
+    *,
+    waiting: Collection[Group] = (),
+    restarting: Iterable[PartitionState] = (),
 ) -> Changes:
     """Returns what is new: topics and partitions, recreated source topics, and parked ones whose trouble is over.
 
@@ -43,7 +47,9 @@ def find_changes(
         targets: as just found.
         states: those served, parked ones included.
         waiting: which could not be looked at before and are still to begin.
+        restarting: of ``states``, those that somebody wants to begin anew, whether their trouble is over or not.
     """
+    is_restarting = {id(state) for state in restarting}
     known = {(s.mirror, s.destination, s.source): s for s in states}
     by_topic: dict[tuple[str, str, str], list[PartitionState]] = {}
     for state in known.values():
@@ -68,7 +74,7 @@ def find_changes(
         elif _is_recreated(before, target):
             fresh.append(target)
             ended = of_topic
-        elif before.is_parked and _is_cured(before, target):
+        elif id(before) in is_restarting or (before.is_parked and _is_cured(before, target)):
             fresh.append(target)
             ended = [before]
         else:

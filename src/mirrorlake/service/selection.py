@@ -1,6 +1,7 @@
 """What a command is about, and which pauses are in force. Pure."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 from mirrorlake.offsets import TopicPartition
 
@@ -56,3 +57,17 @@ class Pauses:
     def is_paused(self, mirror: str, source: TopicPartition) -> bool:
         """Returns whether a source partition of a mirror is to be paused."""
         return next((paused for rule, paused in reversed(self.rules) if rule.includes(mirror, source)), False)
+
+    def as_text(self) -> str:
+        """Returns the rules as one line of JSON."""
+        return json.dumps([{**asdict(selection), "is_paused": paused} for selection, paused in self.rules])
+
+    @staticmethod
+    def of_text(text: str) -> "Pauses":
+        """Returns the pauses of a text of `as_text`; none of an empty one.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is no such text.
+        """
+        rules = [(rule.pop("is_paused"), rule) for rule in json.loads(text or "[]")]
+        return Pauses(rules=tuple((Selection(**rule), bool(paused)) for paused, rule in rules))

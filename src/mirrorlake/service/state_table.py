@@ -41,14 +41,23 @@ class StateTable:
         clock: the driver's clock.
         events: told what happens; logs and metrics hang there.
         changed: called when somebody waiting for the end should look again.
+        pauses: in force from the beginning, where there are some.
     """
 
-    def __init__(self, *, once: bool, clock: Clock, events: Events, changed: Callable[[], None] = _tell_nobody) -> None:
+    def __init__(
+        self,
+        *,
+        once: bool,
+        clock: Clock,
+        events: Events,
+        changed: Callable[[], None] = _tell_nobody,
+        pauses: Pauses | None = None,
+    ) -> None:
         self._lock = threading.RLock()
         self._states: list[PartitionState] = []
         self._sources: Mapping[str, SourceWork] = {}
         self._phase = Phase(once=once)
-        self._pauses = Pauses()
+        self._pauses = pauses or Pauses()
         self._clock = clock
         self._events = events
         self._changed = changed
@@ -68,6 +77,11 @@ class StateTable:
     def phase(self) -> Phase:
         """How the run is going."""
         return self._phase
+
+    @property
+    def pauses(self) -> Pauses:
+        """What is paused, those included that are found later."""
+        return self._pauses
 
     @property
     def sources(self) -> Mapping[str, SourceWork]:

@@ -50,15 +50,15 @@ class StatusRow(Standing):
 
     @property
     def state(self) -> StateName:
-        """``parked`` where a permanent error stands or the service says so, ``caught-up`` at the source's end.
+        """``parked`` where a permanent error stands or the service says so, ``paused`` where the service says that.
 
-        ``running`` where a service that answers copies it, ``behind`` where none is known to, ``unknown`` where the
-        offsets could not be read.
+        Else ``caught-up`` at the source's end, ``running`` where a service that answers copies it, ``behind`` where
+        none is known to, ``unknown`` where the offsets could not be read.
         """
         if self.error is not None:
             return StateName.PARKED if between_leases(self.error) is Decision.PARK else StateName.UNKNOWN
-        if self.live is not None and self.live.state is StateName.PARKED:
-            return StateName.PARKED
+        if self.live is not None and self.live.state in (StateName.PARKED, StateName.PAUSED):
+            return self.live.state
         if self.lag is None:
             return StateName.UNKNOWN
         if self.lag == 0:

@@ -7,6 +7,7 @@ import pytest
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    ChainBrokenError,
     CollisionError,
     DestinationForeignError,
     LoopError,
@@ -134,3 +135,13 @@ def test_what_was_stopped_begins_again_when_a_look_finds_nothing_wrong() -> None
     before.was_refused = True
     changes = find_changes([target(0)], [before])
     assert (changes.fresh, changes.retired) == ([target(0)], [before])
+
+
+def test_what_is_to_begin_anew_does_so_unless_the_look_finds_something_wrong() -> None:
+    parked, failing = served(target(0), parked=ChainBrokenError("x")), served(target(1))
+    assert find_changes([target(0)], [parked]).fresh == []
+    changes = find_changes([target(0), target(1)], [parked, failing], restarting=[parked, failing])
+    assert (changes.fresh, changes.retired) == ([target(0), target(1)], [parked, failing])
+    wrong = PartitionCountError("one and two")
+    changes = find_changes([target(0, error=wrong)], [parked], restarting=[parked])
+    assert (changes.fresh, changes.retired, changes.explained) == ([], [], [(parked, wrong)])

@@ -1,6 +1,7 @@
 """A look at a newest segment: what it asks of the store, and what it takes for drift."""
 
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +12,18 @@ from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.errors import ChainBrokenError, OtherSourceError, TopicRecreatedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
-from mirrorlake.service.drift import look_at_tail
+from mirrorlake.service.archive_markers import ArchiveMarkers
+from mirrorlake.service.drift import DriftWatch, look_at_tail
+from mirrorlake.service.selection import Selection
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectInfo
 from mirrorlake.stores.settings import FilesystemSettings
+from unit.service.test_supervisor import Bench, archive_state
 
 SOURCE = TopicPartition("orders", 0)
 
@@ -142,3 +147,22 @@ def test_what_was_written_from_another_source_is_refused(
     put(store, 10, 14, written(10, 14, cluster_id=cluster_id, topic_id=topic_id))
     with pytest.raises(error, match=r"00000000000000000010-00000000000000000014"):
         look_at_tail(archive, known, WORK)
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_look_that_is_asked_for_finds_drift_at_once_but_for_what_is_paused(
+    store: AskedStore, archive: ArchivedPartition, *, is_paused: bool
+) -> None:
+    state = archive_state(0)
+    state.archived, state.tail = archive, put(store, 0, 9)
+    del store.objects[f"orders/0/{state.tail.name}"]
+    table = Bench(state).table
+    table.set_paused(Selection(mirror="m"), is_paused=is_paused)
+    looked = len(store.listed_after)
+    markers = ArchiveMarkers(writer="here", clock=ManualClock())
+    with DriftWatch(table, markers, seconds=3600.0) as watch:
+        watch.look_now()
+        give_up_at = time.monotonic() + (0.5 if is_paused else 60.0)
+        while not state.is_parked and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+    assert (state.is_parked, len(store.listed_after) > looked) == (not is_paused, not is_paused)

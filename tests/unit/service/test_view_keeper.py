@@ -13,6 +13,7 @@ from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.selection import Selection
 from mirrorlake.service.view_keeper import ViewKeeper
 from support.leases import as_snapshots
 from support.snapshots import names, snapshots
@@ -63,6 +64,15 @@ def test_all_stay_where_the_form_keeps_all_and_where_the_partition_is_parked(vie
     state = state_of(views, kept=1)
     state.is_parked = True
     assert look(views, state) == 2
+
+
+def test_all_stay_while_the_partition_is_paused(views: Views) -> None:
+    table = Bench(state_of(views, kept=1)).table
+    keeper = ViewKeeper(table, seconds=1.0, clock=ManualClock(views.clock.now_seconds() + GRACE_SECONDS))
+    for is_paused, left in ((True, 2), (False, 1)):
+        table.set_paused(Selection(mirror="m"), is_paused=is_paused)
+        keeper.look_at_all()
+        assert len(names(views.root, "users")) == left
 
 
 def test_a_newest_view_that_is_damaged_stops_its_partition_and_nothing_goes(views: Views) -> None:

@@ -102,7 +102,7 @@ class CatchUps:
         """Returns the destinations that have caught up since the last look."""
         groups: dict[tuple[str, str], list[PartitionState]] = {}
         for state in states:
-            if state.is_live and not state.is_parked:
+            if state.is_live and not state.is_parked and not state.is_paused:
                 groups.setdefault((state.mirror, state.destination), []).append(state)
         found = (self._look(place, group, now_seconds) for place, group in groups.items())
         return [each for each in found if each is not None]

@@ -202,6 +202,7 @@ class Events:
             lag=sum(known) if known else "unknown",
             **({"lag_unknown": len(lags) - len(known)} if 0 < len(known) < len(lags) else {}),
             parked=sum(state.is_parked for state in states),
+            **({"paused": paused} if (paused := sum(state.is_paused for state in states)) else {}),
             records=sum(state.records for state in states),
         )
 
@@ -217,6 +218,7 @@ class Events:
                 progressed=state.records - self._records_told.get(state.mirror, 0),
                 lag="unknown" if lag is None else lag,
                 **({"parked": park_name(state.error)} if state.is_parked and state.error else {}),
+                **({"paused": True} if state.is_paused else {}),
             )
             self._records_told[state.mirror] = state.records
 

@@ -98,6 +98,10 @@ class Pulse:
             self._moved = dict.fromkeys(Part, now)
         self._phase = (phase, now)
 
+    def stops_within(self, seconds: float) -> None:
+        """Sets how long a graceful stop may take."""
+        self._stop_seconds = seconds
+
     def moved(self, part: Part) -> None:
         """Notes that a part moved now."""
         self._moved[part] = self._clock.elapsed_seconds()
@@ -156,7 +160,8 @@ def readiness(
         f"{t.mirror.name}: {t.source.topic} → {t.destination.label}: {t.error.message if t.error else 'not there yet'}"
         for t in waiting
     ]
-    served = [state for state in states if not state.is_parked]
+    # A paused partition is where it is meant to be: nobody reads its position, and its source may be away.
+    served = [state for state in states if not state.is_parked and not state.is_paused]
     unseen = [state for state in served if not state.is_source_seen(now_seconds)]
     unseen_by_source = Counter(sources[state.mirror] for state in unseen)
     reasons = _shortened(reasons) + _shortened(
@@ -172,7 +177,7 @@ def readiness(
             for (mirror, to), count in unread.items()
         ]
     )
-    if states and not served:
+    if states and all(state.is_parked for state in states):
         names = Counter(park_name(s.error) if s.error is not None else "parked" for s in states)
         why = ", ".join(f"{name} ({count})" for name, count in sorted(names.items()))
         reasons.append(f"all {len(states)} partitions are parked: {why}")

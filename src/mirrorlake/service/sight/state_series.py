@@ -62,6 +62,7 @@ class StateSeries(Collector):
             yield from _streams([state for state, is_first in known if is_first])
         if self._has_looked:
             yield from _parked([state for state, _ in found])
+            yield _paused([state for state, _ in found])
             yield _waiting([state for state, _ in known])
 
 
@@ -125,6 +126,16 @@ def _parked(states: Sequence[PartitionState]) -> Iterator[GaugeMetricFamily]:
     for name in dict.fromkeys([*PARK_NAMES.values(), *counts]):
         family.add_metric((name,), counts[name])
     yield family
+
+
+def _paused(states: Sequence[PartitionState]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "mirrorlake_paused_partitions", "Partitions that are paused, parked ones included", labels=("mirror",)
+    )
+    counts = Counter(state.mirror for state in states if state.is_paused)
+    for mirror in dict.fromkeys(state.mirror for state in states):
+        family.add_metric((mirror,), counts[mirror])
+    return family
 
 
 def _waiting(states: Sequence[PartitionState]) -> GaugeMetricFamily:

@@ -80,6 +80,17 @@ def test_the_end_says_of_each_mirror_what_was_done() -> None:
     assert {name: lines[1][name] for name in facts} == facts
 
 
+def test_a_heartbeat_counts_what_is_paused_where_something_is() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    one, two = state(0), state(1)
+    with capture_logs() as lines:
+        told.heartbeat([one, two])
+        one.is_paused = True
+        told.heartbeat([one, two])
+    assert [(line["partitions"], line["parked"], line.get("paused")) for line in lines] == [(2, 0, None), (2, 0, 1)]
+
+
 def test_a_hint_that_says_nothing_is_left_out() -> None:
     assert _without_empty_hint(None, "", {"event": "x", "hint": ""}) == {"event": "x"}
     assert _without_empty_hint(None, "", {"event": "x", "hint": "y"}) == {"event": "x", "hint": "y"}

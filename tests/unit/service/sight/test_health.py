@@ -137,3 +137,12 @@ def test_some_parked_partitions_leave_a_service_ready_and_all_of_them_do_not() -
 
 def test_a_mirror_that_selects_nothing_yet_is_ready() -> None:
     assert ready() == ()
+
+
+def test_what_is_paused_speaks_against_no_readiness() -> None:
+    paused, served = kafka_state(0), kafka_state(1)
+    paused.is_paused = True  # its position was never read, and its source is away
+    served.position = 5
+    served.saw_source(0, 5, 0.0, 0.0)
+    assert readiness(Phase.SERVING, [paused, served], [], sources=SOURCES, now_seconds=1.0).is_good
+    assert readiness(Phase.SERVING, [paused], [], sources=SOURCES, now_seconds=1.0).is_good

@@ -1,5 +1,7 @@
 """What a running service says of its partitions."""
 
+from collections.abc import Mapping
+
 from mirrorlake.errors import BrokerUnreachableError, RemoteTierError, TopicMissingError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState, StateName
@@ -38,7 +40,8 @@ def test_a_passing_failure_has_no_reason_and_a_parked_partition_has_its_own() ->
     assert (told(parked).state, told(parked).reason) == (StateName.PARKED, "missing")
 
 
-def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> None:
+def shown(live: LivePartition) -> Mapping[str, object]:
+    """The row of ``status`` for a partition that is six offsets behind."""
     (mirror,) = copying("east:9092", "west:9092", "orders").mirrors
     target = Target(
         mirror=mirror,
@@ -46,7 +49,20 @@ def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> No
         source_work=KafkaSourceWork(cluster=WEST),
         source=TopicPartition("orders", 0),
     )
+    return StatusRow(target=target, source_start=0, source_end=10, position=4, live=live).as_json()
+
+
+def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> None:
     live = LivePartition(state=StateName.RUNNING, lag_seconds=1.0, reason="remote-tier", error="waiting for …")
-    row = StatusRow(target=target, source_start=0, source_end=10, position=4, live=live).as_json()
+    row = shown(live)
     assert (row["state"], row["reason"], row["waiting"]) == ("running", "remote-tier", "waiting for …")
     assert "error" not in row
+
+
+def test_a_paused_partition_says_so_with_its_lag_and_status_shows_it() -> None:
+    state = kafka_state(0)
+    state.is_paused = True
+    found = told(state)
+    assert (found.state, found.lag_seconds, found.reason) == (StateName.PAUSED, 1.0, "")
+    row = shown(found)
+    assert (row["state"], row["service"], row["lag"], row["lag_seconds"]) == ("paused", "paused", 6, 1.0)

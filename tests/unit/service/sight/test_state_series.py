@@ -74,6 +74,20 @@ def test_how_many_stand_parked_is_shown_after_everything_was_looked_at() -> None
     assert shown.all()['mirrorlake_parked_partitions_by_reason{reason="missing"}'] == 1
 
 
+def test_what_is_paused_is_counted_by_mirror_and_its_lag_is_shown() -> None:
+    shown = Shown()
+    state = kafka_state(0)
+    shown.began(state)
+    shown.metrics.looked()
+    paused = 'mirrorlake_paused_partitions{mirror="m"}'
+    assert shown.all()[paused] == 0
+    state.is_paused = True
+    state.position = 4
+    state.saw_source(0, 10, 0.0, 0.0)
+    assert (shown.all()[paused], shown.parked()) == (1, 0)
+    assert shown.of_states()["lag_records 0"] == 6
+
+
 def test_what_waits_for_a_remote_tier_is_counted_and_not_parked() -> None:
     shown = Shown()
     state = kafka_state(0)

@@ -1,0 +1,1 @@
+"""From a configuration to a running service, and to its end."""

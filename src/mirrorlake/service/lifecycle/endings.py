@@ -1,0 +1,106 @@
+"""How a run ended: its exit code, and the last lines of its log that say why."""
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from mirrorlake.clock import utc_text
+from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.state_table import StateTable
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
+
+_log = structlog.get_logger("mirrorlake")
+
+EXIT_DONE, EXIT_FAILED, EXIT_PARKED, EXIT_SUPERSEDED = 0, 1, 3, 4
+
+NAMED_MAX = 10
+"""Partitions that one log line names."""
+
+
+def exit_code(
+    table: StateTable, *, once: bool, ended: bool, superseded: MirrorlakeError | None, waiting: Sequence[Target]
+) -> int:
+    """Returns the exit code of a run that has ended, and says why it is none of success.
+
+    Args:
+        table: how all partitions stand.
+        once: whether the run was bounded.
+        ended: whether every lane came to its end in time.
+        superseded: another process has taken over.
+        waiting: what could not even be asked for.
+    """
+    if superseded is not None:
+        _log.error("another process has taken over", error=str(superseded))
+        return EXIT_SUPERSEDED
+    if unflushed := table.unflushed:
+        _log.error(
+            "the graceful stop could not archive everything",
+            partitions=len(unflushed),
+            offsets=_offsets_left(unflushed),
+            left=_named([_left(state) for state in unflushed]),
+            hint="nothing is lost: the next start continues from there",
+        )
+        return EXIT_FAILED
+    failed = _given_up(table.states, waiting) if once else []
+    if failed:
+        _log.error(
+            "gave up before everything was copied",
+            partitions=len(failed),
+            left=_named(failed),
+            hint="the lines above say why; run it again, it continues there",
+        )
+    if failed or not ended:
+        return EXIT_FAILED
+    if parked := [_left(state) for state in table.states if state.is_parked]:
+        _log.error("ended while partitions are parked", partitions=len(parked), left=_named(parked))
+        return EXIT_PARKED
+    return EXIT_DONE
+
+
+def served_elsewhere(living: Mapping[str, Sequence[OwnerState]]) -> int:
+    """Says which mirrors another process is alive to serve; returns the exit code."""
+    for cluster, states in living.items():
+        for state in states:
+            _log.error(
+                "another process serves the mirror, and a bounded run does not take it over",
+                mirror=state.mirror,
+                cluster=cluster,
+                owner=state.owner,
+                owner_since=utc_text(state.taken_at_ms),
+                hint="end that process, or let it do the work; --take-over ends it",
+            )
+    return EXIT_SUPERSEDED
+
+
+def _given_up(states: Sequence[PartitionState], waiting: Sequence[Target]) -> list[str]:
+    """Returns what a bounded run leaves that it tried often enough, or could not even ask for."""
+    return [
+        *(_left(state) for state in states if state.gave_up),
+        *(f"{target.mirror.name}: {target.source.topic} ({target.destination.label})" for target in waiting),
+    ]
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else "")
+
+
+def _offsets_left(states: Sequence[PartitionState]) -> int | str:
+    """Returns how many offsets partitions still need, ``unknown`` where one of them could not be read."""
+    left = 0
+    for state in states:
+        if state.once_end is None or state.position is None:
+            return "unknown"
+        left += state.once_end - state.position
+    return left
+
+
+def _left(state: PartitionState) -> str:
+    """Returns a partition and the offsets that are left at its source, both inclusive; ? where not known."""
+    source = state.source.topic if state.source.partition == UNKNOWN_PARTITION else str(state.source)
+    first = "?" if state.position is None else state.position
+    end = state.source_end if state.once_end is None else state.once_end
+    if end is not None and end == state.position:
+        return f"{state.mirror}: {source} nothing ({state.destination})"
+    return f"{state.mirror}: {source} {first}…{'?' if end is None else end - 1} ({state.destination})"
