@@ -52,6 +52,7 @@ ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
         "security": {"wire"},
         "control": {"wire", "security", "records"},
     },
+    "sources": {"kafka": set()},
     "destinations": {
         "transactions": set(),
         "archive": set(),
@@ -157,6 +158,18 @@ def test_imports_between_rooms_go_downwards(package: str) -> None:
     ]
 
     assert upwards == []
+
+
+def test_one_module_knows_of_what_kind_a_source_is() -> None:
+    knows = {
+        str(module.relative_to(PACKAGE))
+        for module in modules()
+        for name, _ in imported_names(module)
+        if name.startswith("mirrorlake.sources.kafka.")
+        and module.relative_to(PACKAGE).parts[:2] != ("sources", "kafka")
+    }
+
+    assert knows == {"topics/sources.py"}
 
 
 FLAT_MODULES_MAX = 23

@@ -79,9 +79,11 @@ class Taker(Protocol):
 class PartitionReader(Protocol):
     """Reads one partition for one taker, for the length of a lease or less.
 
+    Delivered bytes are the taker's until it lets go of them: they stay where they are, and sinks write headers into
+    them.
+
     ``over`` is set once nothing more will be delivered. ``source_start`` and ``source_end`` are the log's start and the
-    end of what is decided, as last seen, None where not seen. ``refusal`` is what an unread taker waits for although
-    the source answers, None where nothing is.
+    end of what is decided, as last seen, None where not seen.
     """
 
     over: asyncio.Event
