@@ -13,7 +13,7 @@ import mirrorlake
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.interface import ProducerHandOff
-from mirrorlake.destinations.work import Orders
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import TransientError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings

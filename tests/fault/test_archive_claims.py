@@ -41,7 +41,7 @@ def test_a_claim_past_the_sources_end_holds_nobody_up_and_stops_its_partition_on
         works = []
         for where in places:
             work = archive_work(tmp_path, where, end=30)
-            works.append((where, [replace(work, settings=replace(work.settings, claim_looks=looks))]))
+            works.append((where, [replace(work, orders=replace(work.orders, claim_looks=looks))]))
         # The one whose claim it is comes first, and would hold the encoder.
         rows = run_lease(lease_plan(servers, works, end=30))
         return {number: rows[number, "lake"] for number in range(PARTITIONS)}

@@ -57,7 +57,7 @@ class Process:
     def copy(self, target: Target, known: frozenset[int], end: int) -> LeaseRow:
         work = state_of(target, writer="test").work
         assert isinstance(work, PreserveWork)
-        work = replace(work, settings=replace(work.settings, own_producer_ids=known))
+        work = replace(work, orders=replace(work.orders, own_producer_ids=known))
         plan = lease_plan(self.source, [(target.source, [work])], end=end)
         (row,) = run_lease(plan).values()
         return row

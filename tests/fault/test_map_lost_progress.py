@@ -212,7 +212,7 @@ def test_a_progress_topic_that_is_deleted_while_running_is_not_recreated(mirrore
     mirrored.delete(mirrored.topics.progress)
     append(mirrored.source, mirrored.topic, 0, simple_records(10, start=COUNT))
     for hand_off in (row.hand_off, None, None):
-        found = mirrored.copy(replace(work, settings=replace(work.settings, hand_off=hand_off)))
+        found = mirrored.copy(replace(work, orders=replace(work.orders, hand_off=hand_off)))
         assert found.error is not None
     assert isinstance(found.error, LostProgressError)
     assert mirrored.held() == COUNT

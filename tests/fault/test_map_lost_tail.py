@@ -219,6 +219,6 @@ def test_progress_behind_what_the_process_has_seen_committed_parks(
             await client.delete_topic(ProgressTopics(mirror=topic_name, shards=1).progress)
 
     asyncio.run(delete_progress())
-    (row,) = cut.copy(replace(work, settings=replace(work.settings, last_position=20)))
+    (row,) = cut.copy(replace(work, orders=replace(work.orders, last_position=20)))
     assert isinstance(row.error, LostProgressError)
     assert len(consume(destination_kafka.bootstrap_servers, topic_name, 0)) == 20

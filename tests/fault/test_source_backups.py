@@ -91,7 +91,7 @@ class Backup:
             cluster_id=self.cluster_id,
             topic_id=self.topic_ids[topic],
         )
-        work = replace(work, settings=replace(work.settings, needs_tail_check=not is_first))
+        work = replace(work, orders=replace(work.orders, needs_tail_check=not is_first))
         (row,) = run_lease(lease_plan(self.servers, [(where, [work])], end=end)).values()
         return row
 

@@ -43,7 +43,7 @@ def copy(
 
 def without_tail_check(work: PreserveWork) -> PreserveWork:
     """As the same process goes on with: epochs alone can tell then."""
-    return replace(work, settings=replace(work.settings, needs_tail_check=False))
+    return replace(work, orders=replace(work.orders, needs_tail_check=False))
 
 
 def test_a_lease_hands_on_how_far_it_read_in_which_epoch(

@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.interface import ENDLESS, Delivery, Progress
-from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
+from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.records.codec import decode_batches
 from mirrorlake.kinds.kind import Kind
@@ -109,16 +109,11 @@ class CountingWork(DestinationWork):
 
     is_live: ClassVar[bool] = True
 
-    destination: str
     file: Path
 
     @property
     def skips_truncated(self) -> bool:
         return True
-
-    def with_orders(self, orders: Orders) -> Self:
-        del orders
-        return self
 
     def make_sink(self, context: SinkContext) -> CountingSink:
         del context

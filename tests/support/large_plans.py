@@ -4,6 +4,7 @@ import random
 
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.interface import ProducerHandOff
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
@@ -39,10 +40,8 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
             destination=source,
             transactional_id=f"mirrorlake.all.{number % 64}",
             batch_bytes_max=1 << 20,
-            needs_tail_check=False,
-            last_position=position,
-            hand_off=left[number % 64],
         )
+        orders = Orders(needs_tail_check=False, last_position=position, hand_off=left[number % 64])
         works.append(
             PartitionWork(
                 mirror="all",
@@ -50,7 +49,7 @@ def large_plan(partitions: int, chance: random.Random, password: Secret) -> Leas
                 source=source,
                 topic_id=topic_ids[topic],
                 end_offset=None,
-                destinations=(PreserveWork(destination="west", cluster=west, settings=settings),),
+                destinations=(PreserveWork(destination="west", cluster=west, settings=settings, orders=orders),),
                 marks=(SourceMark(epoch=4, offset=position, leader_epoch=4),),
             )
         )

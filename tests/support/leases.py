@@ -1,7 +1,7 @@
 """Runs leases in this process, without Spark: the work is the same, only the scheduler is missing."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapSettings, MapStart, map_transactional_id
 from mirrorlake.destinations.map.work import MapWork
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.snapshots.work import SnapshotWork
@@ -36,14 +37,14 @@ def kafka_work(
     topic: str | None = None,
     mirror: str = "test",
     batch_bytes_max: int = 1_048_588,
-    needs_tail_check: bool = True,
     gap_fill: GapFill = GapFill.REFUSE,
-    **settings: Any,
+    **more: Any,
 ) -> PreserveWork:
     """A Kafka destination at the bootstrap servers ``destination``, topic like the source unless told.
 
-    ``settings`` are further ones of ``PreserveSettings``.
+    ``more`` are orders, and further settings of ``PreserveSettings``.
     """
+    orders = {field.name: more.pop(field.name) for field in fields(Orders) if field.name in more}
     return PreserveWork(
         destination="west",
         cluster=settings_of(destination, "west"),
@@ -52,10 +53,10 @@ def kafka_work(
             destination=TopicPartition(topic or source.topic, source.partition),
             transactional_id=f"mirrorlake.{mirror}.{source}",
             batch_bytes_max=batch_bytes_max,
-            needs_tail_check=needs_tail_check,
             gap_fill=gap_fill,
-            **settings,
+            **more,
         ),
+        orders=Orders(**orders),
     )
 
 
@@ -92,9 +93,9 @@ def map_work(
             start=start or MapStart(),
             skips_truncated=skips_truncated,
             restarts_recreated=restarts_recreated,
-            hand_off=hand_off,
             keeps_compression=keeps_compression,
         ),
+        orders=Orders(hand_off=hand_off),
     )
 
 
@@ -126,16 +127,15 @@ def archive_work(
             topic_id=topic_id,
             writer=writer,
             format=format_name,
-            read_end_offset=end,
-            flushes_rest=flushes_rest,
-            rest_trigger="explicit",
         ),
+        orders=Orders(needs_tail_check=False, read_end_offset=end, flushes_rest=flushes_rest, rest_trigger="explicit"),
     )
 
 
 def as_snapshots(work: ArchiveWork, rule: SnapshotRule) -> SnapshotWork:
     """The same archive, of snapshots by ``rule``."""
-    return SnapshotWork(destination=work.destination, store=work.store, settings=replace(work.settings, snapshots=rule))
+    settings = replace(work.settings, snapshots=rule)
+    return SnapshotWork(destination=work.destination, store=work.store, settings=settings, orders=work.orders)
 
 
 def lease_plan(

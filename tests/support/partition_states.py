@@ -22,7 +22,6 @@ def kafka_state(partition: int, *, mirror: str = "m") -> PartitionState:
         destination=source,
         transactional_id=f"mirrorlake.{mirror}.{partition}",
         batch_bytes_max=1 << 20,
-        needs_tail_check=True,
     )
     return PartitionState(
         mirror=mirror,

@@ -27,7 +27,6 @@ class KafkaWork(DestinationWork):
 
     is_live: ClassVar[bool] = True
 
-    destination: str
     cluster: ClusterSettings
     settings: KafkaSettings
 

@@ -35,7 +35,9 @@ class SourceLog(Protocol):
         ...
 
     async def offset_at(self, timestamp_ms: int) -> int | None:
-        """Returns the offset of the first record of that time or later, None where there is none.
+        """Returns the first offset where something of that time or later lies, None where there is none.
+
+        A marker of a transaction has a time too, that of its writing.
 
         Args:
             timestamp_ms: Unix milliseconds.

@@ -6,13 +6,13 @@ and makes the sink. Nobody asks which kind a work is.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import LeaseConnections
-from mirrorlake.destinations.interface import PartitionSink, ProducerHandOff
+from mirrorlake.destinations.interface import PartitionSink
+from mirrorlake.destinations.orders import NO_ORDERS, Orders
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.offsets import TopicPartition
 
@@ -23,34 +23,6 @@ class WrittenPartition:
 
     cluster: str
     partition: TopicPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """What only the next lease needs to know; each kind takes what concerns it.
-
-    ``last_position`` is where this process last saw the destination stand, None where it has not. ``needs_tail_check``
-    is False only where its last lease ended without anything unknown. ``hand_off`` is what that one left.
-
-    Of archives: ``known_tail`` is the newest segment as last seen, ``read_end_offset`` (exclusive) how far to read at
-    most, ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``;
-    ``claim_looks`` counts the leases in a row that found a claim past the source's end.
-
-    Of a `WrittenPartition`: the producer ids that are ours, the seconds after the lease's start before which no gap is
-    filled, and why this process does not own the mirror, empty where it does or has not tried yet.
-    """
-
-    last_position: int | None
-    needs_tail_check: bool
-    hand_off: ProducerHandOff | None
-    known_tail: Segment | None = None
-    read_end_offset: int = 0
-    flushes_rest: bool = False
-    rest_trigger: str = ""
-    claim_looks: int = 0
-    own_producer_ids: frozenset[int] = frozenset()
-    fill_wait_seconds: float = 0.0
-    not_owner_because: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +40,16 @@ class SinkContext:
     changed: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationWork(ABC):
     """One destination of one source partition: a frozen value that a plan carries to the lease.
 
-    ``destination`` is the destination's label, unique within its mirror.
+    ``destination`` is the destination's label, unique within its mirror. ``orders`` are one lease's; everything else
+    stays as the configuration and the clusters' metadata say it.
     """
 
-    __slots__ = ()
-
     destination: str
+    orders: Orders = NO_ORDERS
 
     is_live: ClassVar[bool]
     """True where what the source gains is copied at once, by every lease; False where it is cut when it is due."""
@@ -111,9 +84,9 @@ class DestinationWork(ABC):
         """Where only the owner of the mirror may fill gaps; None where there are none to fill."""
         return None
 
-    @abstractmethod
     def with_orders(self, orders: Orders) -> Self:
-        """Returns the work with what only the next lease needs to know. Pure."""
+        """Returns the work for one lease. Pure."""
+        return replace(self, orders=orders)
 
     @abstractmethod
     def make_sink(self, context: SinkContext) -> PartitionSink:

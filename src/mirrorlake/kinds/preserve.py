@@ -43,7 +43,6 @@ class PreserveKind(Kind):
                 destination=target.destination_partition,
                 transactional_id=target.transactional_id,
                 batch_bytes_max=target.batch_bytes_max,
-                needs_tail_check=True,
                 gap_fill=destination.gap_fill,
                 gap_fill_offsets_max=destination.gap_fill_offsets_max,
                 skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,

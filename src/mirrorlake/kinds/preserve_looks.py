@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.look import Seen, look
@@ -44,7 +43,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
 
     async def read(number: int) -> Look:
         (row, work), (ids, former) = works[number], writers[number]
-        settings = replace(work.settings, own_producer_ids=ids)
+        settings = work.settings
         async with limit:
             try:
                 is_new = await look(
@@ -56,6 +55,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
                     ),
                     source_log=row.target.source_work.log(row.target.source, clients),
                     destination_client=client,
+                    own_producer_ids=ids,
                     asks_whether_new=(row.source_start or 0) > (row.position or 0),
                 )
             except MirrorlakeError as error:

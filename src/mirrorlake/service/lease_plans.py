@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.destinations.work import Orders
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import Moment

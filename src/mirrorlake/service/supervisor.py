@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.work import Orders
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.mirror.due import Due

@@ -89,7 +89,7 @@ class SourceClient(Protocol):
     async def offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> Mapping[TopicPartition, int | MirrorlakeError | None]:
-        """Returns the offset of the first record of that time or later, None where there is none.
+        """Returns the first offset where something of that time or later lies, None where there is none.
 
         Args:
             partitions: about which.

@@ -42,7 +42,7 @@ class Taker(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Where reading ends (exclusive): nothing at or past it is to be covered by a delivery."""
+        """Where reading ends: no batch is delivered that begins there or behind it. One that holds it comes whole."""
         ...
 
     @property

@@ -93,7 +93,7 @@ class Process:
         target = self.targets[index]
         work = state_of(target, writer="test").work
         assert isinstance(work, PreserveWork)
-        work = replace(work, settings=replace(work.settings, own_producer_ids=self.ids(index)))
+        work = replace(work, orders=replace(work.orders, own_producer_ids=self.ids(index)))
         (row,) = run_lease(lease_plan(self.source, [(target.source, [work])], end=end)).values()
         return row
 

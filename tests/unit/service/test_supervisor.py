@@ -17,6 +17,7 @@ from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import Flush, ProducerHandOff
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.errors import (
@@ -62,7 +63,6 @@ def kafka_state(partition: int, *, shard: str | None = None) -> PartitionState:
         destination=source,
         transactional_id=f"mirrorlake.m.{partition}",
         batch_bytes_max=1 << 20,
-        needs_tail_check=True,
     )
     return PartitionState(
         mirror="m",
@@ -180,7 +180,7 @@ def test_the_tail_is_checked_at_first_and_after_an_error_but_not_between_clean_l
         lease, plan = found
         (work,) = plan.partitions[0].destinations
         assert isinstance(work, PreserveWork)
-        checks.append(work.settings.needs_tail_check)
+        checks.append(work.orders.needs_tail_check)
         bench.end(0, lease, row(state, 1, error))
         bench.clock.advance(60)
     assert checks == [True, False, True, False]
@@ -237,7 +237,7 @@ def test_an_archive_is_leased_only_when_something_is_due_and_by_whichever_lane_a
     assert found is not None
     (work,) = found[1].partitions[0].destinations
     assert isinstance(work, ArchiveWork)
-    assert (work.settings.read_end_offset, work.settings.flushes_rest, work.settings.rest_trigger) == (
+    assert (work.orders.read_end_offset, work.orders.flushes_rest, work.orders.rest_trigger) == (
         99,
         True,
         "max-time",
@@ -251,7 +251,7 @@ def test_enough_records_are_cut_at_the_bound_and_the_rest_waits() -> None:
     assert found is not None
     (work,) = found[1].partitions[0].destinations
     assert isinstance(work, ArchiveWork)
-    assert (work.settings.read_end_offset, work.settings.flushes_rest) == (150, False)
+    assert (work.orders.read_end_offset, work.orders.flushes_rest) == (150, False)
 
 
 def test_destinations_of_one_partition_share_a_work_item() -> None:
@@ -275,7 +275,7 @@ def test_a_bounded_run_ends_at_the_ends_seen_first_and_flushes_the_rest() -> Non
     assert plan.partitions[0].end_offset == 10
     archive_work = plan.partitions[0].destinations[1]
     assert isinstance(archive_work, ArchiveWork)
-    assert archive_work.settings.read_end_offset == 10
+    assert archive_work.orders.read_end_offset == 10
     assert not finished(bench)
     bench.end(0, lease, row(kafka, 10, end=25), row(archive, 10, end=25))
     assert finished(bench)
@@ -336,8 +336,8 @@ def test_a_stop_flushes_what_waits_and_leaves_what_comes_later() -> None:
     lease, plan = found
     (work,) = plan.partitions[0].destinations
     assert isinstance(work, ArchiveWork)
-    assert work.settings.read_end_offset == 10
-    assert work.settings.rest_trigger == "explicit"
+    assert work.orders.read_end_offset == 10
+    assert work.orders.rest_trigger == "explicit"
     bench.end(0, lease, replace(row(archive, 10), source_end=20))
     assert finished(bench)
 
@@ -512,11 +512,11 @@ def test_a_kafka_lease_is_told_its_own_producer_ids_and_when_gaps_may_be_filled(
     holding = Holding(own_producer_ids=frozenset({7, 1000}), fills_from_seconds=8.0)
     bench = Bench(kafka_state(0), holding=holding)
     (lease, plan) = found(bench, 0)
-    settings = settings_in(plan)
-    assert (settings.own_producer_ids, settings.fill_wait_seconds) == (frozenset({7, 1000}), 8.0)
+    orders = orders_in(plan)
+    assert (orders.own_producer_ids, orders.fill_wait_seconds) == (frozenset({7, 1000}), 8.0)
     bench.end(0, lease, row(bench.states[0], 5))
     bench.clock.advance(8.0)
-    assert settings_in(found(bench, 0)[1]).fill_wait_seconds == 0.0
+    assert orders_in(found(bench, 0)[1]).fill_wait_seconds == 0.0
 
 
 def test_the_hand_off_of_a_lease_reaches_the_next_whatever_its_source_did_and_nothing_where_it_said_nothing() -> None:
@@ -527,15 +527,15 @@ def test_the_hand_off_of_a_lease_reaches_the_next_whatever_its_source_did_and_no
     # A row whose append had no answer leaves nothing; one whose source failed, what it had.
     for ended in (left, None, left, left):
         lease, plan = found(bench, 0)
-        hand_off.append(settings_in(plan).hand_off)
+        hand_off.append(orders_in(plan).hand_off)
         error = None if ended is None else BrokerUnreachableError("the source is gone")
         bench.end(0, lease, replace(row(state, 1, error), hand_off=ended))
         bench.clock.advance(60)
     lease, plan = found(bench, 0)
-    hand_off.append(settings_in(plan).hand_off)
+    hand_off.append(orders_in(plan).hand_off)
     bench.end(0, lease)  # lost
     bench.clock.advance(60)
-    hand_off.append(settings_in(found(bench, 0)[1]).hand_off)
+    hand_off.append(orders_in(found(bench, 0)[1]).hand_off)
     assert hand_off == [None, left, None, left, left, None]
 
 
@@ -547,7 +547,7 @@ def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_a
     bench.clock.advance(2.0)
     assert (plan.begins_by.elapsed_seconds, plan.send_seconds) == (2.0, 5.5)
     # It may have begun at 2 s and sent until 7.5 s, by a clock that differs by 1 s; now it is 3 s.
-    assert settings_in(found(bench, 0)[1]).fill_wait_seconds == 5.5
+    assert orders_in(found(bench, 0)[1]).fill_wait_seconds == 5.5
 
 
 def test_a_snapshot_in_a_lost_lease_does_not_keep_gaps_of_others_from_being_filled() -> None:
@@ -569,11 +569,11 @@ def test_a_snapshot_in_a_lost_lease_does_not_keep_gaps_of_others_from_being_fill
 def test_no_gap_is_filled_by_who_does_not_own_the_mirror() -> None:
     bench = Bench(kafka_state(0), holding=Holding())
     _, plan = found(bench, 0)
-    assert settings_in(plan).fill_wait_seconds > plan.hard_seconds
-    assert settings_in(plan).not_owner_because == "", "not tried yet"
+    assert orders_in(plan).fill_wait_seconds > plan.hard_seconds
+    assert orders_in(plan).not_owner_because == "", "not tried yet"
 
     bench = Bench(kafka_state(0), holding=Holding(refusal=BrokerUnreachableError("nobody there", hint="look")))
-    assert settings_in(found(bench, 0)[1]).not_owner_because == "nobody there (look)"
+    assert orders_in(found(bench, 0)[1]).not_owner_because == "nobody there (look)"
 
 
 def test_what_is_to_be_replaced_begins_no_further_lease_and_ends_with_its_last_one() -> None:
@@ -625,10 +625,10 @@ def found(bench: Bench, lane: int) -> tuple[Lease, LeasePlan]:
     return lease
 
 
-def settings_in(plan: LeasePlan) -> PreserveSettings:
+def orders_in(plan: LeasePlan) -> Orders:
     work = plan.partitions[0].destinations[0]
     assert isinstance(work, PreserveWork)
-    return work.settings
+    return work.orders
 
 
 def segment(first: int, last: int, size_bytes: int = 10) -> Segment:
@@ -655,7 +655,7 @@ def tail_told(bench: Bench) -> tuple[Lease, Segment | None]:
     lease, plan = found
     (work,) = plan.partitions[0].destinations
     assert isinstance(work, ArchiveWork)
-    return lease, work.settings.known_tail
+    return lease, work.orders.known_tail
 
 
 def test_a_lease_is_told_the_last_segment_that_is_known_and_an_equal_one_of_another_writer_is_not() -> None:
@@ -684,7 +684,7 @@ def test_a_lease_is_told_how_often_a_claim_was_found_past_the_sources_end_and_a_
         lease, plan = found
         (work,) = plan.partitions[0].destinations
         assert isinstance(work, ArchiveWork)
-        told.append(work.settings.claim_looks)
+        told.append(work.orders.claim_looks)
         bench.end(0, lease, row(state, None, ClaimAheadError("it may be there in a moment"), end=30))
         assert not finished(bench)
         bench.clock.advance(back_off_seconds(CLAIM_LOOKS_MAX))
@@ -731,8 +731,8 @@ def test_a_daily_time_makes_a_lease_cut_what_was_there_then() -> None:
     assert found is not None
     (work,) = found[1].partitions[0].destinations
     assert isinstance(work, ArchiveWork)
-    settings = work.settings
-    assert (settings.read_end_offset, settings.flushes_rest, settings.rest_trigger) == (31, True, "daily")
+    orders = work.orders
+    assert (orders.read_end_offset, orders.flushes_rest, orders.rest_trigger) == (31, True, "daily")
 
 
 def test_what_sources_are_asked_for_comes_together_by_time_and_goes_to_whom_it_concerns() -> None:

@@ -83,7 +83,7 @@ def given(lease: Lease) -> dict[int, ProducerHandOff | None]:
     for work in plan.partitions:
         (destination,) = work.destinations
         assert isinstance(destination, MapWork)
-        found[work.source.partition] = destination.settings.hand_off
+        found[work.source.partition] = destination.orders.hand_off
     return found
 
 

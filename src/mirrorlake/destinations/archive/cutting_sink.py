@@ -10,12 +10,13 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from mirrorlake.archive.claims import RangeClaim
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.adoption import claim_ahead
 from mirrorlake.destinations.interface import Delivery, Flush, Progress
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.offsets import TopicPartition
 
@@ -23,25 +24,6 @@ T = TypeVar("T")
 
 Published = tuple[Flush, SegmentFooter]
 """What comes of a publication: what to tell of it, and what the file says about itself."""
-
-
-class Adopting(Protocol):
-    """What a sink's settings say of the claims it finds: see ``ArchiveSettings``."""
-
-    @property
-    def source(self) -> TopicPartition:
-        """The source partition."""
-        ...
-
-    @property
-    def read_end_offset(self) -> int:
-        """How far to read; the source had an end there or later."""
-        ...
-
-    @property
-    def claim_looks(self) -> int:
-        """How many leases in a row have found a claim past the source's end."""
-        ...
 
 
 class CuttingSink(ABC):
@@ -165,7 +147,7 @@ class CuttingSink(ABC):
             self._executor.submit(self._drop)
 
     async def _adopt(
-        self, claim: RangeClaim, settings: Adopting, read_source_end: Callable[[], Awaitable[int]]
+        self, claim: RangeClaim, source: TopicPartition, orders: Orders, read_source_end: Callable[[], Awaitable[int]]
     ) -> None:
         """Takes the end of another writer's claim for that of the next file, once the source has records up to it.
 
@@ -173,11 +155,11 @@ class CuttingSink(ABC):
             ClaimAheadError, ChainBrokenError: it has not; see `claim_ahead`.
             MirrorlakeError: the source could not be asked.
         """
-        if claim.end_offset > settings.read_end_offset:
+        if claim.end_offset > orders.read_end_offset:
             # Asked after the claim was read, so that no later end is taken for an earlier one.
             source_end = await read_source_end()
             if claim.end_offset > source_end:
-                raise claim_ahead(claim, source=settings.source, source_end=source_end, looks=settings.claim_looks)
+                raise claim_ahead(claim, source=source, source_end=source_end, looks=orders.claim_looks)
         self._claim, self._claimed_end = claim, claim.end_offset
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

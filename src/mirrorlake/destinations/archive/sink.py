@@ -28,6 +28,7 @@ from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import MirrorlakeError
@@ -49,12 +50,6 @@ class ArchiveSettings:
     ``source_is_compacted`` says that the source topic may lose records to its cleaner.
 
     ``mirror_v3_end`` is where the part of the archive ends that mirror-v3 wrote, where nobody has gone on since.
-
-    The last six are this lease's orders: ``known_tail`` is the last segment as somebody saw or wrote it before, which
-    must still be there; ``read_end_offset`` (exclusive) is how far to read, at most;
-    ``flushes_rest`` whether what is left below it becomes a segment too, for the reason ``rest_trigger``;
-    ``claim_looks`` how many leases in a row have found a claim past the source's end; ``needs_tail_check`` whether the
-    newest records are compared with the source's before anything is written behind them.
     """
 
     source: TopicPartition
@@ -71,12 +66,6 @@ class ArchiveSettings:
     snapshots_kept: int | None = None
     source_is_compacted: bool = False
     mirror_v3_end: int | None = None
-    known_tail: Segment | None = None
-    read_end_offset: int = 0
-    flushes_rest: bool = False
-    rest_trigger: str = ""
-    claim_looks: int = 0
-    needs_tail_check: bool = False
 
     @property
     def origin(self) -> Origin:
@@ -88,12 +77,12 @@ class ArchiveSettings:
             partition=self.source.partition,
         )
 
-    def knows(self, chain: Chain) -> bool:
+    def knows(self, chain: Chain, known_tail: Segment | None) -> bool:
         """Tells whether the newest segment of a chain, if there is one, was looked at before the lease.
 
         Behind one of mirror-v3, which does not say whose records it holds, a mirror goes on where its start did.
         """
-        return chain.tail in (None, self.known_tail) or chain.position == self.mirror_v3_end
+        return chain.tail in (None, known_tail) or chain.position == self.mirror_v3_end
 
 
 class ArchiveSink(CuttingSink):
@@ -101,6 +90,7 @@ class ArchiveSink(CuttingSink):
 
     Args:
         settings: what and how.
+        orders: of this lease.
         archived: the partition's archive.
         read_end: lists its end and returns it checked; called in a thread that looks at stores.
         read_newest: reads what its newest segment says of itself; called in the same.
@@ -119,6 +109,7 @@ class ArchiveSink(CuttingSink):
     def __init__(
         self,
         settings: ArchiveSettings,
+        orders: Orders,
         *,
         archived: ArchivedPartition,
         read_end: Callable[[], Chain],
@@ -134,12 +125,13 @@ class ArchiveSink(CuttingSink):
     ) -> None:
         super().__init__(executor=executor, may_begin=may_begin, changed=changed)
         self._settings = settings
+        self._orders = orders
         self._archived = archived
         self._read_end = read_end
         self._read_newest = read_newest
         self._read_source_end = read_source_end
         self._check_tail = check_tail
-        self._needs_tail_check = settings.needs_tail_check
+        self._needs_tail_check = orders.needs_tail_check
         self._store_threads = store_threads
         self._clock = clock
         self._crash_point = crash_point
@@ -171,7 +163,7 @@ class ArchiveSink(CuttingSink):
         self._drop()
         if claim is not None:
             check_claim_size(claim)
-            await self._adopt(claim, self._settings, self._read_source_end)
+            await self._adopt(claim, self._settings.source, self._orders, self._read_source_end)
         self.failure = None
         if not self.progress.claims:
             self.progress.start_offset = chain.position
@@ -181,18 +173,20 @@ class ArchiveSink(CuttingSink):
     @property
     def wanted_end(self) -> int:
         """The end of what is due, or of another writer's claim."""
-        return max(self._settings.read_end_offset, self._claimed_end or 0)
+        return max(self._orders.read_end_offset, self._claimed_end or 0)
 
     def _read_tail(self) -> tuple[Chain, RangeClaim | None]:
         chain = self._read_end()
-        if chain.tail is not None and not self._settings.knows(chain):
+        if chain.tail is not None and not self._settings.knows(chain, self._orders.known_tail):
             self._check_newest(chain.tail)
         claim = self._archived.pending_claim(chain, origin=self._settings.origin)
         return chain, claim
 
     def _check_newest(self, tail: Segment) -> None:
         said, settings = self._read_newest(tail), self._settings
-        check_newest(self._archived, tail, said, origin=settings.origin, is_snapshot=False, known=settings.known_tail)
+        check_newest(
+            self._archived, tail, said, origin=settings.origin, is_snapshot=False, known=self._orders.known_tail
+        )
 
     async def starts_at(self, log_start: int) -> bool:
         """Deals with a source's log that begins above the position; the offsets between become a gap of the segment.
@@ -272,7 +266,7 @@ class ArchiveSink(CuttingSink):
 
     def _publish_gap(self) -> None:
         end = self._claimed_end
-        if end is None and self._settings.flushes_rest:
+        if end is None and self._orders.flushes_rest:
             end = self._truncated_end  # at or past what was due
         if end is not None:
             self._truncated_end = min(self._truncated_end, end)
@@ -283,8 +277,8 @@ class ArchiveSink(CuttingSink):
         end, trigger = None, ""
         if self._claimed_end is not None:
             end, trigger = self._claimed_end, Trigger.ADOPTED.value
-        elif self._settings.flushes_rest:
-            end, trigger = self._settings.read_end_offset, self._settings.rest_trigger
+        elif self._orders.flushes_rest:
+            end, trigger = self._orders.read_end_offset, self._orders.rest_trigger
         if self._claimed_end is not None:
             # The claim alone says where this segment ends, whatever our own bounds are; see `_settled`.
             return CutRule(

@@ -1,8 +1,8 @@
 """One archive destination of one source partition that is due."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from mirrorlake.archive.chain import Chain
 from mirrorlake.archive.folder import PartitionFolder
@@ -11,7 +11,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
-from mirrorlake.destinations.work import DestinationWork, Orders, SinkContext
+from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 
@@ -22,7 +22,6 @@ class ArchiveWork(DestinationWork):
 
     is_live: ClassVar[bool] = False
 
-    destination: str
     store: StoreSettings
     settings: ArchiveSettings
 
@@ -30,19 +29,6 @@ class ArchiveWork(DestinationWork):
     def skips_truncated(self) -> bool:
         """Whether the archive may go on at the source's log start where that has moved past the position."""
         return self.settings.skips_truncated
-
-    def with_orders(self, orders: Orders) -> Self:
-        """Returns the work with what only the next lease needs to know."""
-        settings = replace(
-            self.settings,
-            known_tail=orders.known_tail,
-            read_end_offset=orders.read_end_offset,
-            flushes_rest=orders.flushes_rest,
-            rest_trigger=orders.rest_trigger,
-            claim_looks=orders.claim_looks,
-            needs_tail_check=orders.needs_tail_check,
-        )
-        return replace(self, settings=settings)
 
     def make_sink(self, context: SinkContext) -> PartitionSink:
         """Returns the sink."""
@@ -55,6 +41,7 @@ class ArchiveWork(DestinationWork):
         )
         return ArchiveSink(
             settings,
+            self.orders,
             archived=folder,
             read_end=self.end_reader(folder, context),
             read_newest=lambda tail: connections.archive_tails.newest(folder, tail, key=(self.store, folder.prefix)),
@@ -77,8 +64,8 @@ class ArchiveWork(DestinationWork):
         """Returns what lists the end of the folder: from the segment known on, or from where this worker saw it end."""
 
         def read_end() -> Chain:
-            if self.settings.known_tail is not None:
-                return folder.read_end(self.settings.known_tail)
+            if self.orders.known_tail is not None:
+                return folder.read_end(self.orders.known_tail)
             return context.connections.archive_tails.read(folder, key=(self.store, folder.prefix))
 
         return read_end

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import StartKind, TopicPartition
@@ -43,14 +42,12 @@ class MapSettings:
     ``destination`` is where a partition without progress goes; one that has progress stays where it began.
     ``topics`` and ``shard`` say where its progress is. ``transactional_id`` is the shard's for this mode.
     ``source_cluster_id`` and ``source_topic_id`` are those its progress must name; empty where the source knows none.
-    ``batch_bytes_max`` is the destination topic's ``max.message.bytes``. ``hand_off`` is what the shard's last lease
-    left, None unless that one ended cleanly.
+    ``batch_bytes_max`` is the destination topic's ``max.message.bytes``.
 
     ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
     ``restarts_recreated`` allows to begin anew where the source topic was recreated; what was copied of the one
     before stays where it is. ``copies_lost_again`` allows to copy once more what the destination has lost.
     ``own_producer_ids`` are those the mirror's mapped shards wrote under, as far as they are remembered.
-    ``last_position`` is the last one this process has seen committed, None where it has seen none.
     ``keeps_log_append_time`` False where the destination's brokers stamp their own time, or, with ``stamps_times``, the
     copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
     ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
@@ -70,12 +67,10 @@ class MapSettings:
     restarts_recreated: bool = False
     copies_lost_again: bool = False
     own_producer_ids: frozenset[int] = frozenset()
-    last_position: int | None = None
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     keeps_compression: bool = False
     source_is_compacted: bool = False
-    hand_off: ProducerHandOff | None = None
 
     @property
     def transform(self) -> Transform:

@@ -15,6 +15,7 @@ from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.route import Route
 from mirrorlake.errors import (
@@ -41,6 +42,7 @@ class MapSink(EndlessSink):
 
     Args:
         settings: what goes where.
+        orders: of this lease.
         shard: the transactions.
         client: of the destination cluster.
         find_start: asks the source where a partition without progress begins.
@@ -52,6 +54,7 @@ class MapSink(EndlessSink):
     def __init__(
         self,
         settings: MapSettings,
+        orders: Orders,
         *,
         shard: ShardTransaction,
         client: ClusterClient,
@@ -62,6 +65,7 @@ class MapSink(EndlessSink):
     ) -> None:
         super().__init__(changed=changed)
         self._settings = settings
+        self._orders = orders
         self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=True, transform=settings.transform)
         self._shard = shard
         self._client = client
@@ -112,19 +116,19 @@ class MapSink(EndlessSink):
             return self._make_participant(progress, found.topic_id, start, former)
 
         key = ProgressKey(destination_topic=topic, source=self._settings.source)
-        known = await self._shard.progress_of(key, self._settings.hand_off)
+        known = await self._shard.progress_of(key, self._orders.hand_off)
         self._check_not_older(known)
         if known is None or self._begins_anew(known):
             start = await self._find_start()
         participant = await self._shard.join(
             key,
             make_participant=make_participant,
-            hand_off=self._settings.hand_off,
+            hand_off=self._orders.hand_off,
             own_producer_ids=self._settings.own_producer_ids,
             copies_lost_again=self._settings.copies_lost_again,
         )
         self._participant = participant
-        if self._settings.hand_off is None and known is not None and known.position == participant.taken_end:
+        if self._orders.hand_off is None and known is not None and known.position == participant.taken_end:
             await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None
@@ -326,7 +330,7 @@ class MapSink(EndlessSink):
             LostProgressError: it is, so it was lost.
         """
         settings = self._settings
-        seen, found = settings.last_position, progress.position if progress is not None else None
+        seen, found = self._orders.last_position, progress.position if progress is not None else None
         if seen is None or settings.copies_lost_again or (found is not None and found >= seen):
             return
         if progress is not None and self._begins_anew(progress):

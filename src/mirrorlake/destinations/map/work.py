@@ -1,7 +1,7 @@
 """One Kafka destination of one source partition, offsets mapped."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from mirrorlake.destinations.kafka_work import KafkaWork
 from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
@@ -9,7 +9,7 @@ from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.sink import MapSink
 from mirrorlake.destinations.map.start import find_start
-from mirrorlake.destinations.work import Orders, SinkContext
+from mirrorlake.destinations.work import SinkContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +23,13 @@ class MapWork(KafkaWork):
 
     settings: MapSettings
 
-    def with_orders(self, orders: Orders) -> Self:
-        """Returns the work with what only the next lease needs to know."""
-        settings = replace(self.settings, hand_off=orders.hand_off, last_position=orders.last_position)
-        return replace(self, settings=settings)
-
     def make_sink(self, context: SinkContext) -> MapSink:
         """Returns the sink; partitions of a shard share its transactions."""
         settings, connections = self.settings, context.connections
         client = connections.client(self.cluster)
         return MapSink(
             settings,
+            self.orders,
             shard=connections.shared(
                 ("shard", self.cluster.name, settings.transactional_id), lambda: self._shard(context)
             ),

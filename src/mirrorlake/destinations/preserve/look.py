@@ -18,19 +18,14 @@ _NOBODY = ProducerIdentity(producer_id=-1, producer_epoch=-1)
 """Stands for a transactional id that nobody has used yet, or that we may not ask about."""
 
 
-def own_ids(settings: PreserveSettings, claim: PartitionClaim) -> frozenset[int]:
-    """Returns every producer id under which the shard may have written to the partition. Pure."""
-    return settings.own_producer_ids | {claim.producer_id}
-
-
-def check_writers(settings: PreserveSettings, claim: PartitionClaim) -> None:
+def check_writers(settings: PreserveSettings, claim: PartitionClaim, own_producer_ids: frozenset[int]) -> None:
     """Checks that the partition's leader remembers no producer but ours. Pure.
 
     Raises:
         DestinationForeignError: somebody else writes there, or wrote there not long ago.
         BrokerNotReadyError: a transaction is open there.
     """
-    unknown = [each for each in claim.other_producer_ids if each not in settings.own_producer_ids]
+    unknown = [each for each in claim.other_producer_ids if each not in own_producer_ids]
     if unknown:
         raise DestinationForeignError(
             f"destination {settings.destination} has another writer: producer id {unknown[0]}, "
@@ -76,6 +71,7 @@ async def look(
     *,
     source_log: SourceLog,
     destination_client: ClusterClient,
+    own_producer_ids: frozenset[int],
     asks_whether_new: bool,
 ) -> bool:
     """Does what a lease does before its first effect, and reads only: writers, then the tails, then the beginning.
@@ -100,10 +96,9 @@ async def look(
         raise shard
     claim = claim_from(_identity(shard), state, leader=-1)
     known = {each.producer_id for each in (shard, *seen.former) if isinstance(each, TransactionState)}
-    settings = replace(settings, own_producer_ids=settings.own_producer_ids | known)
-    own = settings.own_producer_ids
+    own = own_producer_ids | known
     if own or not isinstance(shard, PermissionDeniedError):
-        check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)))
+        check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)), own)
     position = min([claim.end_offset, *_open_from(state, own)])
     check = tail_check_of(settings, source_log, destination_client=destination_client)
     await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)

@@ -64,11 +64,11 @@ def _other_clock(offset: int, settings: PreserveSettings) -> MirrorlakeError:
     )
 
 
-def not_owner(offsets: OffsetRange, settings: PreserveSettings) -> NotOwnerError:
+def not_owner(offsets: OffsetRange, settings: PreserveSettings, because: str) -> NotOwnerError:
     """Returns that this process may not fill offsets without a record."""
     return NotOwnerError(
         f"source {settings.source} has no records at offsets {offsets}, and only the owner of the mirror may fill them "
-        f"in {settings.destination}; this process could not become it: {settings.not_owner_because}",
+        f"in {settings.destination}; this process could not become it: {because}",
         hint="remove the cause; copying continues by itself within seconds",
         position=offsets.start_offset,
     )

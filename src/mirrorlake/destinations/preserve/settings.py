@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
 
@@ -24,16 +23,8 @@ class PreserveSettings:
     """One partition of one mirror, and where it goes.
 
     ``source`` and ``destination`` have the same partition number. ``batch_bytes_max`` is the destination topic's
-    ``max.message.bytes``. ``needs_tail_check`` is False only where the same process's last lease of this shard
-    ended without anything unknown, at ``last_position``, and ``hand_off`` is what that one left. A log that ends
-    elsewhere now is checked all the same.
-
-    ``gap_fill`` says how offsets without a record are closed. ``own_producer_ids`` are those the shard wrote under
-    before its transactional id was given another one. The topics' ``cleanup.policy`` says with
-    ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
-    ``fill_wait_seconds`` is how long after the lease's start the first gap may be filled: the owner before may have
-    read the source when the gap was not there yet, and is past its deadline then. ``not_owner_because`` is why this
-    process could not take the mirror over, empty where it has, or has not tried yet: no gap is filled without that.
+    ``max.message.bytes``. ``gap_fill`` says how offsets without a record are closed. The topics' ``cleanup.policy``
+    says with ``source_is_compacted`` and ``destination_is_compacted`` where records may vanish at any time.
 
     ``skips_truncated`` allows ``[position, log start)`` to be filled where the source's log start has moved above a
     position past 0; below the first record of a new copy it always may. ``gap_fill_offsets_max`` is how many offsets
@@ -49,17 +40,11 @@ class PreserveSettings:
     destination: TopicPartition
     transactional_id: str
     batch_bytes_max: int
-    needs_tail_check: bool
-    last_position: int | None = None
-    hand_off: ProducerHandOff | None = None
     gap_fill: GapFill = GapFill.REFUSE
     gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX
     skips_truncated: bool = False
-    own_producer_ids: frozenset[int] = frozenset()
     source_is_compacted: bool = False
     destination_is_compacted: bool = False
-    fill_wait_seconds: float = 0.0
-    not_owner_because: str = ""
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     keeps_compression: bool = False

@@ -24,9 +24,10 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.preserve.log_start import LogStart
-from mirrorlake.destinations.preserve.look import check_writers, own_ids
+from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import Route
@@ -64,6 +65,7 @@ class PreserveSink(EndlessSink):
 
     Args:
         settings: what goes where.
+        orders: of this lease.
         claims: reads claims at the destination cluster.
         channel_to: gives the produce channel to a broker of the destination cluster.
         check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
@@ -78,6 +80,7 @@ class PreserveSink(EndlessSink):
     def __init__(
         self,
         settings: PreserveSettings,
+        orders: Orders,
         *,
         claims: ClaimReader,
         channel_to: Callable[[int], Awaitable[AppendChannel]],
@@ -93,6 +96,7 @@ class PreserveSink(EndlessSink):
         self.topic = settings.destination.topic
         self.partition = settings.destination.partition
         self._settings = settings
+        self._orders = orders
         self._claims = claims
         self._channel_to = channel_to
         self._check_tail = check_tail
@@ -102,7 +106,7 @@ class PreserveSink(EndlessSink):
         self._fill_from = fill_from_seconds
         self._crash_point = crash_point
         self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=False, transform=settings.transform)
-        self._needs_tail_check = settings.needs_tail_check
+        self._needs_tail_check = orders.needs_tail_check
         self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
         self._queue: deque[Append | _Fill] = deque()
@@ -118,7 +122,7 @@ class PreserveSink(EndlessSink):
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        hand_off = settings.hand_off
+        hand_off = orders.hand_off
         filler.join(self.progress, hand_off.identity if hand_off is not None else None)
 
     @property
@@ -145,12 +149,12 @@ class PreserveSink(EndlessSink):
             await self._filler.clean(self._settings.destination)
             self._needs_tail_check = True
             claim = await self._read_claim()
-        check_writers(self._settings, claim)
-        self._own_ids = own_ids(self._settings, claim)
+        check_writers(self._settings, claim, self._orders.own_producer_ids)
+        self._own_ids = self._orders.own_producer_ids | {claim.producer_id}
         if self._needs_tail_check or self._has_moved(claim):
             self._crash_point(Step.CHECK_TAIL)
             # Who is not the owner does not know under which ids the owners before have written.
-            known = None if self._settings.not_owner_because else self._own_ids
+            known = None if self._orders.not_owner_because else self._own_ids
             await self._check_tail(claim.end_offset, known)
             # Only now: where the tail is not ours nothing is.
             self._fillers_end = await self._log_start.fillers_end(claim.end_offset, self._own_ids)
@@ -169,7 +173,7 @@ class PreserveSink(EndlessSink):
 
         A late batch of its own may have come in after the broker forgot the producer, or an unknown producer wrote.
         """
-        last = self._settings.last_position
+        last = self._orders.last_position
         return not self.progress.claims and last is not None and claim.end_offset != last
 
     async def _read_claim(self) -> PartitionClaim:
@@ -365,8 +369,8 @@ class PreserveSink(EndlessSink):
         Raises:
             NotOwnerError: this process could not take the mirror over.
         """
-        if self._settings.not_owner_because:
-            raise not_owner(fill.gap.offsets, self._settings)
+        if self._orders.not_owner_because:
+            raise not_owner(fill.gap.offsets, self._settings, self._orders.not_owner_because)
         if self._fill_from >= self._filler.until_seconds:
             return False
         await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))

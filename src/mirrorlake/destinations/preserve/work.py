@@ -1,7 +1,6 @@
 """One Kafka destination of one source partition, offsets preserved."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from mirrorlake.destinations.kafka_work import KafkaWork
 from mirrorlake.destinations.preserve.log_start import LogStart
@@ -10,7 +9,7 @@ from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.sink import PreserveSink
 from mirrorlake.destinations.transactions.claim import ClaimReader
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
-from mirrorlake.destinations.work import Orders, SinkContext, WrittenPartition
+from mirrorlake.destinations.work import SinkContext, WrittenPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,25 +23,13 @@ class PreserveWork(KafkaWork):
         """The destination partition: a gap in it is filled by its owner alone."""
         return WrittenPartition(cluster=self.cluster.name, partition=self.settings.destination)
 
-    def with_orders(self, orders: Orders) -> Self:
-        """Returns the work with what only the next lease needs to know."""
-        settings = replace(
-            self.settings,
-            needs_tail_check=orders.needs_tail_check,
-            last_position=orders.last_position,
-            hand_off=orders.hand_off,
-            own_producer_ids=orders.own_producer_ids,
-            fill_wait_seconds=orders.fill_wait_seconds,
-            not_owner_because=orders.not_owner_because,
-        )
-        return replace(self, settings=settings)
-
     def make_sink(self, context: SinkContext) -> PreserveSink:
         """Returns the sink; partitions of a cluster share what reads claims, those of a shard what fills gaps."""
-        settings, connections = self.settings, context.connections
+        settings, orders, connections = self.settings, self.orders, context.connections
         client = connections.client(self.cluster)
         return PreserveSink(
             settings,
+            orders,
             claims=connections.shared(("claims", self.cluster.name), lambda: ClaimReader(client)),
             channel_to=lambda broker: connections.channel(self.cluster, broker),
             check_tail=tail_check_of(settings, context.source_log, destination_client=client).check,
@@ -51,13 +38,13 @@ class PreserveWork(KafkaWork):
             ),
             log_start=LogStart(client, settings.destination),
             clock=context.clock,
-            fill_from_seconds=connections.started_seconds + settings.fill_wait_seconds,
+            fill_from_seconds=connections.started_seconds + orders.fill_wait_seconds,
             changed=context.changed,
             crash_point=connections.crash_point,
         )
 
     def _filler(self, context: SinkContext) -> GapFiller:
-        connections, hand_off = context.connections, self.settings.hand_off
+        connections, hand_off = context.connections, self.orders.hand_off
         return GapFiller(
             connections.client(self.cluster),
             self.settings.transactional_id,

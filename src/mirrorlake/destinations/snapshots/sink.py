@@ -34,6 +34,7 @@ from mirrorlake.destinations.archive.segment_encoding import decoded
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
 from mirrorlake.destinations.snapshots.view import Base, OpenSnapshot
 from mirrorlake.errors import PositionMovedError
@@ -53,6 +54,7 @@ class SnapshotSink(CuttingSink):
 
     Args:
         settings: what and how; with a ``SnapshotRule``.
+        orders: of this lease.
         folder: the partition's snapshots.
         read_end: lists the newest and returns it checked; called in the executor's thread.
         read_source_end: asks the source for its last stable offset.
@@ -71,6 +73,7 @@ class SnapshotSink(CuttingSink):
     def __init__(
         self,
         settings: ArchiveSettings,
+        orders: Orders,
         *,
         folder: SnapshotPartition,
         read_end: Callable[[], Chain],
@@ -83,6 +86,7 @@ class SnapshotSink(CuttingSink):
     ) -> None:
         super().__init__(executor=executor, may_begin=may_begin, changed=changed)
         self._settings = settings
+        self._orders = orders
         self._folder = folder
         self._read_end = read_end
         self._read_source_end = read_source_end
@@ -116,7 +120,7 @@ class SnapshotSink(CuttingSink):
         self.progress.position = position
         self._claimed_end = None
         if claim is not None:
-            await self._adopt(claim, self._settings, self._read_source_end)
+            await self._adopt(claim, self._settings.source, self._orders, self._read_source_end)
         may_miss = self._unknown_after == position or self._may_miss_tombstones()
         is_late = self._newest is not None and may_miss
         self._needs_every_offset = is_late and self._is_exact and self._lost_after != position
@@ -174,7 +178,7 @@ class SnapshotSink(CuttingSink):
     @property
     def wanted_end(self) -> int:
         """The end of what is due, or of another writer's claim."""
-        return max(self._settings.read_end_offset, self._claimed_end or 0)
+        return max(self._orders.read_end_offset, self._claimed_end or 0)
 
     # --- in the thread ------------------------------------------------------------------------------------
 
@@ -189,10 +193,12 @@ class SnapshotSink(CuttingSink):
 
     def _check_origin(self, chain: Chain, newest: Segment, footer: SegmentFooter | None) -> None:
         settings = self._settings
-        if footer is None and settings.knows(chain):
+        if footer is None and settings.knows(chain, self._orders.known_tail):
             return
         said = Newest(origin=Origin.of(footer) if footer is not None else None, is_snapshot=True)
-        check_newest(self._folder, newest, said, origin=settings.origin, is_snapshot=True, known=settings.known_tail)
+        check_newest(
+            self._folder, newest, said, origin=settings.origin, is_snapshot=True, known=self._orders.known_tail
+        )
 
     def _take(self, delivery: Delivery) -> None:
         self._check_leader(delivery)
@@ -290,17 +296,17 @@ class SnapshotSink(CuttingSink):
         return goes_on
 
     def _cut_rule(self) -> CutRule:
-        settings = self._settings
+        settings, orders = self._settings, self._orders
         if self._claimed_end is not None:
             return _at(self._claimed_end, Trigger.ADOPTED.value)
         if self._is_rebuilding:
             # One snapshot, however much it is: reading the log from its start for each would never end.
-            return _at(settings.read_end_offset, Trigger.REBUILT.value)
+            return _at(orders.read_end_offset, Trigger.REBUILT.value)
         return CutRule(
             records_max=settings.records_max,
             bytes_max=min(settings.bytes_max, SEGMENT_RAW_BYTES_MAX),
-            end_offset=settings.read_end_offset if settings.flushes_rest else None,
-            end_trigger=settings.rest_trigger,
+            end_offset=orders.read_end_offset if orders.flushes_rest else None,
+            end_trigger=orders.rest_trigger,
         )
 
     def _begin(self) -> OpenSnapshot:
@@ -335,7 +341,7 @@ class SnapshotSink(CuttingSink):
             self._next_offset = end
         if self._next_offset < self.wanted_end and self._next_offset != self._claimed_end:
             return
-        if self._snapshot is not None and (self._claimed_end is not None or self._settings.flushes_rest):
+        if self._snapshot is not None and (self._claimed_end is not None or self._orders.flushes_rest):
             self._publish(self._snapshot, Cut(stop_row=0, end_offset=end, trigger=self._cut_rule().end_trigger))
         self._is_done = True
 

@@ -31,6 +31,7 @@ class SnapshotWork(ArchiveWork):
         )
         return SnapshotSink(
             settings,
+            self.orders,
             folder=folder,
             read_end=self.end_reader(folder, context),
             read_source_end=context.source_log.end,

@@ -35,10 +35,10 @@ def bench(tmp_path: Path, executor: ThreadPoolExecutor) -> Bench:
 def test_a_claim_past_the_sources_end_is_looked_at_again_and_then_stops_the_partition(bench: Bench) -> None:
     bench.claim(1_000_000_000)
     for looks in range(CLAIM_LOOKS_MAX):
-        bench.sink._settings = replace(bench.settings, claim_looks=looks)
+        bench.sink._orders = replace(bench.orders, claim_looks=looks)
         with pytest.raises(ClaimAheadError):
             asyncio.run(bench.sink.open())
-    bench.sink._settings = replace(bench.settings, claim_looks=CLAIM_LOOKS_MAX)
+    bench.sink._orders = replace(bench.orders, claim_looks=CLAIM_LOOKS_MAX)
     with pytest.raises(ChainBrokenError) as found:
         asyncio.run(bench.sink.open())
     assert f"orders/0/{CLAIM_0}, the claim of other, reaches offset 1000000000" in str(found.value)

@@ -21,6 +21,7 @@ from mirrorlake.archive.publish import Step
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.records.batches import Path as BatchPath
@@ -83,16 +84,15 @@ class Bench:
             topic_id="topic",
             writer="test",
             skips_truncated=skips,
-            read_end_offset=30,
-            flushes_rest=True,
-            rest_trigger="explicit",
         )
+        self.orders = Orders(needs_tail_check=False, read_end_offset=30, flushes_rest=True, rest_trigger="explicit")
         self.store_threads = StoreThreads()
         self.source_end = 30
         self.tails_checked: list[str] = []
         self.source_looks = 0
         self.sink = ArchiveSink(
             self.settings,
+            self.orders,
             archived=self.archived,
             read_end=self.archived.read_chain,
             read_newest=partial(read_newest, self.archived),

@@ -38,7 +38,14 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def of(sink: ArchiveSink | SnapshotSink, origin: Origin, **orders: object) -> ArchiveSettings:
+def of(
+    sink: ArchiveSink | SnapshotSink,
+    origin: Origin,
+    *,
+    destination_name: str = "orders",
+    mirror_v3_end: int | None = None,
+    **orders: object,
+) -> ArchiveSettings:
     """Makes a sink one of another source; returns its settings."""
     sink._settings = replace(
         sink._settings,
@@ -46,8 +53,10 @@ def of(sink: ArchiveSink | SnapshotSink, origin: Origin, **orders: object) -> Ar
         cluster_id=origin.cluster_id,
         topic_id=origin.topic_id or "",
         writer=origin.cluster_id,
-        **orders,  # type: ignore[arg-type]
+        destination_name=destination_name,
+        mirror_v3_end=mirror_v3_end,
     )
+    sink._orders = replace(sink._orders, **orders)  # type: ignore[arg-type]
     return sink._settings
 
 

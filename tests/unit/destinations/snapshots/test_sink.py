@@ -15,6 +15,7 @@ from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
+from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.snapshots.sink import SnapshotSink
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, RecordRefusedError
 from mirrorlake.kafka.records.batches import Path as BatchPath
@@ -114,13 +115,12 @@ class Bench:
             skips_truncated=self.skips,
             snapshots=self.rule,
             mirror_v3_end=self.mirror_v3_end,
-            read_end_offset=self.log.end,
-            flushes_rest=True,
-            rest_trigger="explicit",
         )
+        orders = Orders(read_end_offset=self.log.end, flushes_rest=True, rest_trigger="explicit")
         folder = snapshots(self.root, "users")
         sink = SnapshotSink(
             settings,
+            orders,
             folder=folder,
             read_end=folder.read_chain,
             read_source_end=self._read_source_end,
