@@ -70,10 +70,10 @@ def test_a_cluster_without_protection_is_refused_with_every_setting_it_lacks() -
     lines = messages(engine("master: 'spark://h:7077'"))
     assert [line.partition(" (")[0] for line in lines] == [
         "engine.lanes: is required with a `master` that is not this machine",
-        "engine.spark-conf: a cluster needs `spark.authenticate.secret: {file: /path}`: what master, workers and this "
-        "process share",
-        "engine.spark-conf: a cluster needs `spark.authenticate: true`: else whoever reaches its ports runs what they "
-        "like",
+        "engine.spark-conf: a cluster needs `spark.authenticate.secret: {file: /path}`: a secret that master, workers "
+        "and this process share",
+        "engine.spark-conf: a cluster needs `spark.authenticate: true`: else everybody who reaches its ports can run "
+        "code",
         "engine.spark-conf: a cluster needs `spark.io.encryption.enabled: true`: what executors put on their disks is "
         "readable else",
         "engine.spark-conf: a cluster needs `spark.network.crypto.enabled: true` or `spark.ssl.rpc.enabled: true`: "
