@@ -24,7 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
 from mirrorlake.java import find_java
-from mirrorlake.pipeline.session import SessionSettings, jvm_flags
+from mirrorlake.pipeline.settings import SessionSettings, jvm_flags
 from support.copies import wait_until
 
 _EXECUTOR = "CoarseGrainedExecutorBackend"

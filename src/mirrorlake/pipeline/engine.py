@@ -9,7 +9,7 @@ from mirrorlake.config.spark_settings import is_local
 from mirrorlake.pipeline.cluster.needs import Needs, needs_of
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.recalls import Recalls
-from mirrorlake.pipeline.session import SessionSettings
+from mirrorlake.pipeline.settings import SessionSettings
 
 
 class Engine(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from mirrorlake.pipeline.lease_job import LeaseRow, rows_of
 from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.run_folder import RunFolder
-from mirrorlake.pipeline.session import SessionSettings
+from mirrorlake.pipeline.settings import SessionSettings
 
 
 class InProcessEngine:

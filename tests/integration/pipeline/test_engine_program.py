@@ -12,7 +12,7 @@ import pytest
 
 from integration.pipeline.engine_process import EngineProgram, StartProgram, wait_until
 from mirrorlake.java import find_java
-from mirrorlake.pipeline.session import SessionSettings, archive_for
+from mirrorlake.pipeline.settings import SessionSettings, archive_for
 
 pytestmark = pytest.mark.spark
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -184,7 +184,8 @@ def test_a_session_that_cannot_start_says_why_and_leaves_nothing(
 ) -> None:
     script = (
         "from mirrorlake.errors import JavaUnusableError\n"
-        "from mirrorlake.pipeline.session import SessionSettings, build_session\n"
+        "from mirrorlake.pipeline.session import build_session\n"
+        "from mirrorlake.pipeline.settings import SessionSettings\n"
         f"build_session(SessionSettings({settings}), more_jvm_flags=({flags}{',' if flags else ''}))\n"
     )
     ended = subprocess.run(

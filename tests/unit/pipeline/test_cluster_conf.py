@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.pipeline.cluster.conf import DEFAULTS, address_towards, cluster_conf, python_of
-from mirrorlake.pipeline.session import SessionSettings, spark_conf
+from mirrorlake.pipeline.settings import SessionSettings, spark_conf
 
 FOLDER = Path("/tmp/mirrorlake-0-abc")
 MASTER = "spark://127.0.0.1:7077"

@@ -1,7 +1,7 @@
 import shlex
 from pathlib import Path
 
-from mirrorlake.pipeline.session import SessionSettings, spark_conf
+from mirrorlake.pipeline.settings import SessionSettings, spark_conf
 
 FOLDER = Path("/tmp/mirrorlake-0-abc")
 

@@ -1,5 +1,6 @@
 """Runs on an executor, as a lease does: says what it lacks, and what its clock shows."""
 
+import contextlib
 import os
 import pickle
 import platform
@@ -7,6 +8,8 @@ import socket
 import sys
 import time
 from pathlib import Path
+
+import psutil
 
 import mirrorlake
 from mirrorlake.pipeline.cluster.needs import Needs, RootSeen
@@ -21,6 +24,7 @@ def check(plan: bytes) -> list[dict[str, object]]:
     return [
         {
             "kind": "checked",
+            "executor": executor_id(),
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "executable": sys.executable,
@@ -32,7 +36,15 @@ def check(plan: bytes) -> list[dict[str, object]]:
 
 def clock(_plan: bytes) -> list[dict[str, object]]:
     """Returns one row: what the wall clock of this host shows."""
-    return [{"kind": "clock", "now_seconds": time.time()}]
+    return [{"kind": "clock", "executor": executor_id(), "now_seconds": time.time()}]
+
+
+def executor_id() -> str:
+    """Returns the id of the executor above this worker, empty where that cannot be told."""
+    with contextlib.suppress(psutil.Error, IndexError, ValueError):
+        command = psutil.Process().parents()[1].cmdline()  # the first is the daemon that the worker forked from
+        return command[command.index("--executor-id") + 1]
+    return ""
 
 
 def wrong_here(needs: Needs) -> list[str]:

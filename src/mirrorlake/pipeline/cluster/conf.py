@@ -20,6 +20,10 @@ DEFAULTS: Mapping[str, str] = {
     # A host that fell silent costs its lanes a minute, not two; a lease is over long before.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
+    # A dozen lines for each lease, for ever: a standalone worker keeps them in its folder.
+    "spark.executor.logs.rolling.strategy": "size",
+    "spark.executor.logs.rolling.maxSize": str(16 * 1024**2),
+    "spark.executor.logs.rolling.maxRetainedFiles": "4",
     # A host on which every task dies gets none for a while. The second attempt of a lease, which does nothing but say
     # so, may still run where the first died: there may be one executor only.
     "spark.excludeOnFailure.enabled": "true",

@@ -29,12 +29,17 @@ _POLL_SECONDS = 0.2
 _CLOCK_ROUNDS = 3
 _AT_ONCE_MAX = 16
 _TASKS_MAX = 10
+_TRIES = 3
 _JOB_GROUP = "spark.jobGroup.id"
 _log = structlog.get_logger(__name__)
 
 
 class ExecutorUnusableError(MirrorlakeError):
     """There are no executors, or one of them lacks what leases need."""
+
+
+class ExecutorBusyError(ExecutorUnusableError):
+    """An executor had no free slot to be looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +153,8 @@ def check_executor(spark: Any, executor: Executor, needs: Needs, *, python: str)
     """Looks at one executor; as `check_executors`."""
     try:
         row = _ask(spark, executor, check.WORK, pickle.dumps(needs))
+    except ExecutorBusyError:
+        raise
     except MirrorlakeError as error:
         raise ExecutorUnusableError(
             f"the executor on {executor.address} cannot run leases with {python}: {error.message}"
@@ -210,6 +217,9 @@ class ExecutorWatch(RepeatedInThread):
     def _look_at(self, executor: Executor) -> None:
         try:
             found = check_executor(self._spark, executor, self._needs, python=self._python)
+        except ExecutorBusyError:
+            del self._known[executor.id]  # looked at in the next round
+            return
         except ExecutorUnusableError as error:
             if self._is_over.is_set() or all(each.id != executor.id for each in _living_or_none(self._spark)):
                 return  # it went while it was asked
@@ -255,8 +265,17 @@ def _ask(spark: Any, executor: Executor, work: str, plan: bytes) -> LeaseRow:
 
     Raises:
         ExecutorUnusableError: the work failed there.
+        ExecutorBusyError: it had no free slot.
         OutcomeUnknownError, EngineDiedError: as `run_lease`.
     """
+    for _ in range(_TRIES):
+        row = _ask_once(spark, executor, work, plan)
+        if row["executor"] in ("", executor.id):
+            return row
+    raise ExecutorBusyError(f"the executor on {executor.address} has no free slot")
+
+
+def _ask_once(spark: Any, executor: Executor, work: str, plan: bytes) -> LeaseRow:
     place = f"executor_{executor.address}_{executor.id}"
     spark.sparkContext.setLocalProperty(_JOB_GROUP, place)
     (row,) = run_lease(
