@@ -260,10 +260,10 @@ def test_an_executor_a_worker_and_the_driver_are_killed_and_the_copies_come_out_
 
 def test_a_start_without_executors_is_bounded_and_a_signal_ends_it_at_any_time(scene: Scene) -> None:
     too_large = {**scene.place.cluster.spark_conf(), "spark.executor.memory": "64g"}
-    scene.write(**{"spark-conf": too_large, "start-timeout": "3s"})
+    scene.write(**{"spark-conf": too_large, "start-timeout": "15s"})
     with scene.run("--once") as bounded:
         assert bounded.exit_code() == 1
-        assert f"no executors from {scene.place.cluster.master} after 3 s" in bounded.said()
+        assert f"no executors from {scene.place.cluster.master} after 15 s" in bounded.said()
         assert "spark.executor.memory" in bounded.said()
         bounded.assert_nothing_left()
 
