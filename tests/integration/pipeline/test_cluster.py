@@ -28,7 +28,7 @@ from mirrorlake.pipeline.cluster.needs import Needs, RootSeen
 from mirrorlake.pipeline.session import EngineSession, build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.secret import Secret
-from mirrorlake.service.run import EXIT_SUPERSEDED
+from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED
 from support.copies import (
     archive_position,
     assert_equal_in_archive,

@@ -12,7 +12,8 @@ from mirrorlake.errors import ConfigurationError
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.recalls import Recalls
-from mirrorlake.pipeline.session import SessionSettings, build_session
+from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.owners.owners import Owners
