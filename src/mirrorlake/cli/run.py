@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | None" = None) -> int:
-    """Mirrors until asked to stop; returns the exit code (see ``service.run.run``).
+    """Mirrors until asked to stop; returns the exit code (see `mirrorlake.service.run.run`).
 
     A bounded run shows a progress bar on stderr where that is a terminal. Leases run on ``engine``, by default Spark's.
     """

@@ -70,7 +70,7 @@ VARIABLES: Mapping[str, tuple[str, str, str]] = {
         "the user's cache folder",
         "Where compiled kernels, class archives and fetched jars are kept.",
     ),
-    "MIRRORLAKE_METRICS": ("`host:port` or `off`", "", "Goes before `service.sight.metrics`, in both forms."),
+    "MIRRORLAKE_METRICS": ("`host:port` or `off`", "", "Goes before `service.metrics`, in both forms."),
     "MIRRORLAKE_HEARTBEAT": ("duration or `off`", "", "Goes before `service.heartbeat`, in both forms."),
     "MIRROR_V3_METRICS_PORT": ("port, 0 for off", "9090", "Metrics of the mirror-v3 form."),
     "MIRROR_V3_HEARTBEAT_SECS": ("whole seconds, 0 for off", "30", "Heartbeat of the mirror-v3 form."),

@@ -91,7 +91,7 @@ def _rounded(seconds: float | None) -> float | None:
 def ask_service(address: ListenAddress | None) -> LiveService:
     """Asks the service that listens at an address for its partitions; blocks for seconds at most, raises nothing."""
     if address is None:
-        return LiveService(silent_because="`service.sight.metrics` is off")
+        return LiveService(silent_because="`service.metrics` is off")
     host = _ANYWHERE.get(address.host, address.host)
     where = f"{host}:{address.port}"
     connection = http.client.HTTPConnection(host, address.port, timeout=ASK_SECONDS_MAX)
