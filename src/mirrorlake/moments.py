@@ -8,6 +8,10 @@ from typing import Self
 
 from mirrorlake.clock import Clock
 
+CLOCK_DIFFERENCE_SECONDS_MAX = 1.0
+"""By which the wall clocks of a driver and its workers may differ: an executor whose clock differs more is refused, and
+whoever waits for the end of a lease waits so much longer."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIME_NAMESPACE = Path("/proc/self/ns/time")
 

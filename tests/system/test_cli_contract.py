@@ -249,8 +249,7 @@ def test_a_table_that_is_piped_has_one_line_per_row_and_cuts_nothing(setup: Setu
         lines = ended.out.splitlines()
         if verb == "status":
             assert (
-                lines.pop()
-                == "note partitions that a running service has parked are unknown: `service.metrics` is off"
+                lines.pop() == "note partitions that a running service has parked are unknown: `service.metrics` is off"
             )
         assert (ended.code, ended.err, len(lines)) == (1, "", 1 + 5 + 1), ended.out
         assert lines[0].split()[:4] == ["NAME", "TOPIC", "PARTITION", "DESTINATION"]

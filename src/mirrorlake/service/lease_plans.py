@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
-from mirrorlake.moments import Moment
+from mirrorlake.moments import CLOCK_DIFFERENCE_SECONDS_MAX, Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.choosing import Chosen
 from mirrorlake.service.owners.holding import Holding
@@ -24,9 +24,6 @@ ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 BEGIN_SECONDS_MAX = 2.0
 """From the driver to the worker, which does nothing with a lease that took longer: a task may wait in Spark's queue
 for an executor, and in a JVM that stands still, for as long as it likes."""
-
-CLOCK_DIFFERENCE_SECONDS_MAX = 1.0
-"""By which the clocks of two machines may differ; a driver and its workers are two, on a cluster."""
 
 CATCH_UP_FACTOR = 4.0
 """A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config.native_form import EngineForm, ServiceForm
+from mirrorlake.config.section import Section
 from support.python_sources import parsed
 
 ROOT = Path(__file__).parents[3]
@@ -15,7 +16,7 @@ FILES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "src").rglob("*.py")),
 ]
-SECTIONS = {"engine": EngineForm, "service": ServiceForm}
+SECTIONS: dict[str, type[Section]] = {"engine": EngineForm, "service": ServiceForm}
 SETTINGS = {
     f"{name}.{field.alias or key}" for name, form in SECTIONS.items() for key, field in form.model_fields.items()
 }

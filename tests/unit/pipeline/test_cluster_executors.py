@@ -18,7 +18,6 @@ from mirrorlake.pipeline.cluster.executors import (
     check_executor,
 )
 from mirrorlake.pipeline.cluster.needs import Needs
-from mirrorlake.service.lease_plans import CLOCK_DIFFERENCE_SECONDS_MAX
 
 
 def executor(number: int, slots: int = 2) -> Executor:
@@ -72,10 +71,6 @@ def test_the_offset_of_a_clock_comes_from_the_quickest_answer() -> None:
     ours, theirs = iter([0.0, 10.0, 20.0, 21.0, 30.0, 40.0]), iter([13.0, 28.5, 43.0])
     offset, error_seconds = executors._clock_offset(lambda: next(theirs), lambda: next(ours))
     assert (offset, error_seconds) == (8.0, 0.5)
-
-
-def test_clocks_may_differ_by_what_plans_allow_for() -> None:
-    assert executors.CLOCK_DIFFERENCE_SECONDS_MAX == CLOCK_DIFFERENCE_SECONDS_MAX
 
 
 @pytest.mark.parametrize(

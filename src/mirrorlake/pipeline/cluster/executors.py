@@ -10,13 +10,11 @@ from typing import Any
 import structlog
 
 from mirrorlake.errors import MirrorlakeError, StartStoppedError
+from mirrorlake.moments import CLOCK_DIFFERENCE_SECONDS_MAX
 from mirrorlake.pipeline.cluster import check
 from mirrorlake.pipeline.cluster.needs import Needs
 from mirrorlake.pipeline.lease_job import CRASHED, RETRIED, LeaseRow, java_cause, run_lease
 from mirrorlake.repeated import RepeatedInThread
-
-CLOCK_DIFFERENCE_SECONDS_MAX = 1.0
-"""By which the clock of an executor may differ from the driver's: plans say by the clock when they are over."""
 
 CHECK_SECONDS_MAX = 60.0
 """For a worker to look at its host; loading what leases need comes before that and is not counted."""
