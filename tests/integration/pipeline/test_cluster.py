@@ -1,15 +1,12 @@
 """The same program on a standalone cluster of two workers, each with namespaces of its own where that can be had."""
 
-import contextlib
 import json
 import logging
-import random
 import re
 import signal
 import socket
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -367,60 +364,4 @@ def test_a_second_driver_is_refused_or_takes_over_as_on_one_machine(scene: Scene
             successor.signal(signal.SIGTERM)
             assert successor.exit_code() == 0, successor.said()
             successor.assert_nothing_left()
-    scene.assert_equal()
-
-
-def one_fault(cluster: SparkCluster, chance: random.Random) -> str:
-    """Does something to a worker from which the service must recover by itself; returns what."""
-    worker = chance.choice(cluster.running())
-    kinds = ["python", "executor", "worker", "frozen", *(["cut"] if cluster.is_isolated else [])]
-    kind = chance.choice(kinds)
-    with contextlib.suppress(psutil.NoSuchProcess, IndexError):
-        match kind:
-            case "python":
-                chance.choice(worker.python_workers()).kill()
-            case "executor":
-                chance.choice(worker.executors()).kill()
-            case "worker":
-                worker.kill()
-                cluster.add_worker()
-            case "frozen":
-                processes = [*worker.executors(), *worker.python_workers()]
-                for process in processes:
-                    process.suspend()
-                time.sleep(chance.uniform(1.0, 100.0))
-                for process in processes:
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        process.resume()
-            case "cut":
-                # Its leases go on behind the cut, and are zombies when it is mended.
-                cluster.cut(worker)
-                time.sleep(chance.uniform(1.0, 100.0))
-                cluster.mend(worker)
-    return kind
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(3))
-def test_whatever_becomes_of_workers_no_record_is_there_twice_or_lost(scene: Scene, seed: int) -> None:
-    chance = random.Random(seed)
-    done = []
-    with scene.load():
-        with scene.run() as service:
-            for _ in range(8):
-                scene.await_progress(service)
-                done.append(one_fault(scene.place.cluster, chance))
-                print(f"seed {seed}: {done[-1]}")
-            scene.await_progress(service)
-            service.kill()
-            service.assert_nothing_left()
-        service = scene.run()
-        with service:
-            scene.await_progress(service)
-            service.signal(signal.SIGTERM)
-            assert service.exit_code() == 0, service.said()
-            service.assert_nothing_left()
-    with scene.run("--once") as last:
-        assert last.exit_code() == 0, last.said()
-        assert "partition parked" not in last.said()
     scene.assert_equal()
