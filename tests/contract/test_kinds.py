@@ -71,6 +71,7 @@ def target_of(kind: Kind, targets: list[Target]) -> Target:
 
 def test_every_destination_that_can_be_configured_is_of_exactly_one_kind(targets: list[Target]) -> None:
     assert [kind_of(target.destination) for target in targets] == list(KINDS)
+    assert [[kind for kind in KINDS if kind.takes(target.destination)] for target in targets] == [[k] for k in KINDS]
 
 
 @EVERY_KIND

@@ -2,10 +2,12 @@
 
 import io
 import threading
+import time
 
 import pytest
 
 from mirrorlake.errors import ConfigurationError
+from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectInfo, ObjectMissingError, ObjectStore
 
 
@@ -44,6 +46,25 @@ def test_a_staged_object_is_seen_only_once_published(store: ObjectStore) -> None
     staged.publish("orders/0/final")
     assert names(store, "orders/0") == ["final"]
     assert store.read("orders/0/final") == b"one two"
+
+
+def test_what_is_staged_can_be_read_before_it_is_published(store: ObjectStore) -> None:
+    staged = store.stage("orders/0", "part")
+    staged.file.write(b"first ")
+    staged.file.write(b"second")
+    with staged.reread() as file:
+        assert file.read() == b"first second"
+        file.seek(6)
+        assert file.read() == b"second"
+    staged.publish("orders/0/a")
+    assert store.read("orders/0/a") == b"first second"
+
+
+def test_a_listing_says_when_an_object_was_written_where_the_store_knows_it(store: ObjectStore) -> None:
+    store.create("orders/0/a", b"a")
+    (info,) = store.list("orders/0")
+    if not isinstance(store, MemoryStore):
+        assert info.modified_seconds == pytest.approx(time.time(), abs=60)
 
 
 def test_publishing_over_an_object_loses_and_changes_nothing(store: ObjectStore) -> None:

@@ -7,18 +7,22 @@ Pure: listings go in, values or errors come out.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from mirrorlake.archive.names import (
     RESERVED_MARK,
     ClaimName,
     SegmentName,
+    dangling_name,
+    foreign_name,
+    other_format,
     padded,
     parse_claim_name,
     parse_floor_name,
     parse_segment_name,
+    special_name,
 )
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.object_store import ObjectInfo
@@ -29,8 +33,6 @@ STAGED_MARK = ".tmp."
 Refuse = Callable[[ChainBrokenError], None]
 """Told of what is wrong with a chain. Where it returns, the walk goes on with what comes next."""
 
-_EXAMPLE = SegmentName(from_offset=0, to_offset=99, extension="parquet")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
@@ -38,6 +40,9 @@ class Segment:
 
     name: SegmentName
     size_bytes: int
+    # A listing's word on when: the same segment has another time where an archive was copied.
+    modified_seconds: float | None = field(default=None, compare=False)
+    """When it was published, in Unix seconds by the store's clock; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,23 +130,13 @@ def check_tail(known: Segment, objects: Iterable[ObjectInfo], *, extension: str,
     segments = uncovered(_parsed(kept.without(objects), extension=extension, where=where))
     first = next(segments, None)
     if first is None:
-        raise ChainBrokenError(
-            f"{where}: {known.name} is gone, and it was the last segment",
-            hint="put it back; or, if it was removed on purpose, restart to continue from the segment before it",
-            missing=str(known.name),
-        )
+        raise _gone_or_altered(known, [], where)
     if first.name.from_offset >= known.name.end_offset:
         raise PositionMovedError(f"{where}: {known.name} is gone, and {first.name} has followed it")
     if first.name != known.name and _covers(first, known):
         raise PositionMovedError(f"{where}: {first.name} covers {known.name}")
     if first != known:
-        raise ChainBrokenError(
-            f"{where}: {known.name} ({known.size_bytes} bytes) was the last segment, and now "
-            f"{first.name} ({first.size_bytes} bytes) is in its place",
-            hint="segments never change: put the one that was written back",
-            expected=str(known.name),
-            found=str(first.name),
-        )
+        raise _gone_or_altered(known, [first], where)
     tail, count = known, 1
     for segment in segments:
         if segment.name.from_offset != tail.name.end_offset:
@@ -217,16 +212,26 @@ def leading_segments(objects: Iterable[ObjectInfo], *, extension: str, where: st
     return _parsed(plain, extension=extension, where=where)
 
 
-def end_at_or_above(objects: Iterable[ObjectInfo], from_offset: int, *, where: str) -> int | None:
-    """Returns the highest end offset among segments that end above ``from_offset``, or None.
+def end_above(objects: Iterable[ObjectInfo], from_offset: int, *, behind: Segment | None, where: str) -> int | None:
+    """Returns the highest end offset among segments that end above ``from_offset``, or None where a new one may begin.
 
     Looks at segments of every extension: whoever wrote them has the position moved.
 
+    Args:
+        objects: the folder's objects after `tail_start_after` of ``behind``, in the order of a listing.
+        from_offset: where the new one would begin.
+        behind: the segment it would follow; None for the first of an archive.
+        where: the folder, for messages.
+
     Raises:
-        ChainBrokenError: a name that is none of ours.
+        ChainBrokenError: a name that is none of ours; or ``behind`` is gone or altered, and nothing has followed it.
     """
-    ends = (segment.name.end_offset for segment in _parsed(objects, extension=None, where=where))
-    return max((end for end in ends if end > from_offset), default=None)
+    segments = list(_parsed(objects, extension=None, where=where))
+    if ends := [segment.name.end_offset for segment in segments if segment.name.end_offset > from_offset]:
+        return max(ends)
+    if behind is not None and behind not in segments:
+        raise _gone_or_altered(behind, [segment for segment in segments if segment.name == behind.name], where)
+    return None
 
 
 class _Bookkeeping:
@@ -255,49 +260,15 @@ def _parsed(
             continue
         name = parse_segment_name(info.name)
         if info.is_dangling:
-            refuse(_dangling(info.name, where))
+            refuse(dangling_name(info.name, where))
         elif info.is_special:
-            refuse(_special(info.name, where))
+            refuse(special_name(info.name, where))
         elif name is None:
-            refuse(_foreign(info.name, where))
+            refuse(foreign_name(info.name, where))
         elif extension is not None and name.extension != extension:
-            refuse(_other_format(name, extension, where))
+            refuse(other_format(name, extension, where))
         else:
-            yield Segment(name=name, size_bytes=info.size_bytes)
-
-
-def _foreign(name: str, where: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{where}: {name!r} is not a name mirrorlake writes (its segments are named like {_EXAMPLE})",
-        hint="move it out of the folder",
-        name=name,
-    )
-
-
-def _dangling(name: str, where: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{where}: {name} is a link that leads nowhere",
-        hint="mount the file system it leads to, or put the file back; then restart",
-        name=name,
-    )
-
-
-def _special(name: str, where: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{where}: {name} is no file, but a pipe, a socket or a device",
-        hint="move it out of the folder",
-        name=name,
-    )
-
-
-def _other_format(name: SegmentName, extension: str, where: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{where}: {name} is {name.extension}, and this mirror writes {extension}",
-        hint=f"set `format: {name.extension}`, or choose another destination name for {extension}",
-        name=str(name),
-        expected=extension,
-        found=name.extension,
-    )
+            yield Segment(name=name, size_bytes=info.size_bytes, modified_seconds=info.modified_seconds)
 
 
 class _Noted:
@@ -345,6 +316,22 @@ def _without_newest(newest: Segment | None, floor: int, where: str) -> ChainBrok
     )
 
 
+def _gone_or_altered(known: Segment, in_its_place: Sequence[Segment], where: str) -> ChainBrokenError:
+    for found in in_its_place:
+        return ChainBrokenError(
+            f"{where}: {known.name} ({known.size_bytes} bytes) was the last segment, and now "
+            f"{found.name} ({found.size_bytes} bytes) is in its place",
+            hint="segments never change: put the one that was written back",
+            expected=str(known.name),
+            found=str(found.name),
+        )
+    return ChainBrokenError(
+        f"{where}: {known.name} is gone, and it was the last segment",
+        hint="put it back; or, if it was removed on purpose, restart to continue from the segment before it",
+        missing=str(known.name),
+    )
+
+
 def _broken(previous: Segment | None, segment: Segment, expected: int, where: str) -> ChainBrokenError:
     if previous is None:
         return ChainBrokenError(
@@ -368,11 +355,13 @@ def segments_of(
     objects: Iterable[ObjectInfo],
     claims: list[ClaimName],
     *,
-    extension: str,
+    extension: str | None,
     where: str,
     refuse: Refuse = stop_at_first,
 ) -> Iterator[Segment]:
     """Yields the segments of a folder, whatever follows what; claims are put into ``claims`` on the way.
+
+    ``extension`` None takes those of every format.
 
     Raises:
         ChainBrokenError: another extension, or a name that is none of ours; unless ``refuse`` does otherwise.

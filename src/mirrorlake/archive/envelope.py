@@ -52,12 +52,16 @@ class SnapshotState:
     have been removed at the source before ``delete.retention.ms`` had passed since then. ``is_exact`` says that every
     record below the end that matters to the view was read before it could be removed: with all records from the end
     on, it makes the right view. ``leader_epoch`` is set where ``complete_since_ms`` is true of the source's leader of
-    that epoch alone, and None where it is of every replica, as each is cleaned for itself.
+    that epoch alone, and None where it is of every replica, as each is cleaned for itself. ``holds_tombstones`` says
+    that a key whose latest record is a tombstone is there with it, and not left out. ``erased`` is how many records
+    erasers have taken out of this very view: above 0 only in one that counts in the place of another.
     """
 
     complete_since_ms: int
     is_exact: bool = False
     leader_epoch: int | None = None
+    holds_tombstones: bool = False
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,11 @@ def encode_footer(footer: SegmentFooter) -> bytes:
 
 
 def _snapshot_fields(snapshot: SnapshotState) -> dict[str, object]:
-    return {name: value for name, value in asdict(snapshot).items() if value is not None}
+    fields = {name: value for name, value in asdict(snapshot).items() if value is not None}
+    for name in ("holds_tombstones", "erased"):
+        if not fields[name]:
+            del fields[name]
+    return fields
 
 
 def _file_fields(file: FileSum) -> dict[str, object]:
@@ -216,6 +224,8 @@ def _snapshot(value: object) -> SnapshotState:
         complete_since_ms=_number(fields["complete_since_ms"]),
         is_exact=fields.get("is_exact", False) is True,
         leader_epoch=_number_or_none(fields.get("leader_epoch")),
+        holds_tombstones=fields.get("holds_tombstones", False) is True,
+        erased=_number(fields.get("erased", 0)),
     )
 
 

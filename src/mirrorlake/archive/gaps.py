@@ -131,19 +131,24 @@ class GapFinder:
 def _without(runs: Sequence[OffsetRange], known: Sequence[Gap], *, is_complete: bool) -> list[Gap]:
     """Returns the runs as absent gaps, less what is known."""
     absent: list[Gap] = []
-    covered = 0
+    covered = first = 0
     for run in runs:
         start = run.start_offset
-        for gap in known:
-            low = max(start, gap.offsets.start_offset)
-            high = min(run.end_offset, gap.offsets.end_offset)
+        # Both are in order, and many may have been erased: none that ends below this run is looked at again.
+        while first < len(known) and known[first].offsets.end_offset <= start:
+            first += 1
+        at = first
+        while at < len(known) and known[at].offsets.start_offset < run.end_offset:
+            low = max(start, known[at].offsets.start_offset)
+            high = min(run.end_offset, known[at].offsets.end_offset)
             if low < high:
                 covered += high - low
                 absent += _absent(start, low)
                 start = high
+            at += 1
         absent += _absent(start, run.end_offset)
     if is_complete and covered != sum(len(gap.offsets) for gap in known):
-        raise ValueError(f"records lie in offsets that are called gaps: {[str(gap.offsets) for gap in known]}")
+        raise ValueError(f"records lie in offsets that are called gaps: {[str(gap.offsets) for gap in known[:10]]}")
     return absent
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
-from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.formats.name_check import misplaced, without_last_record
+from mirrorlake.archive.formats.registry import open_segment, open_under_any_name
 from mirrorlake.archive.looks import same_complaint
+from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.names import (
+    HOLD_PREFIX,
     NESTED_MAX,
     RESERVED_MARK,
     ClaimName,
@@ -24,6 +27,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import FORMATS_OF_MIRROR_V3, FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshot_content
+from mirrorlake.archive.topic_record import strays_in
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.stores.object_store import ObjectStore
 
@@ -35,13 +39,20 @@ FILE_SYSTEMS_OWN = "lost+found"
 
 @dataclass(slots=True)
 class NamesReport:
-    """What the names of a partition say. ``position`` is the last segment's end; offsets are 0 where there is none."""
+    """What the names of a partition say. ``position`` is the last segment's end; offsets are 0 where there is none.
+
+    ``covered`` counts files that wait for their deletion: those that a larger one holds, or that were retired, and
+    snapshots in whose place another one counts.
+    ``floor`` is the offset below which all was retired.
+    """
 
     segments: int = 0
     start_offset: int = 0
     position: int = 0
     size_bytes: int = 0
     claims: int = 0
+    covered: int = 0
+    floor: int = 0
     problems: list[MirrorlakeError] = field(default_factory=list)
 
     def take(self, segment: Segment) -> None:
@@ -54,7 +65,10 @@ class NamesReport:
 
 
 def archived_folders(
-    store: ObjectStore, *, pass_over: Callable[[str, MirrorlakeError], None]
+    store: ObjectStore,
+    *,
+    pass_over: Callable[[str, MirrorlakeError], None],
+    strays: Callable[[str, ChainBrokenError], None] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Yields the name and number of every partition folder of a store, in the order of names and then numbers.
 
@@ -64,7 +78,7 @@ def archived_folders(
         store: where to look.
         pass_over: told of each folder that cannot be looked into, and why: ``ConfigurationError`` where its name is
             none that mirrorlake writes.
-
+        strays: told of each topic's folder, and of a folder in it that is no partition's and holds files of an archive.
 
     Raises:
         MirrorlakeError: the root could not be read.
@@ -73,11 +87,15 @@ def archived_folders(
         if name != FILE_SYSTEMS_OWN:
             # What begins with `_` may be a topic's, or our own: neither has others below it.
             deeper = 0 if name.startswith("_") else NESTED_MAX - 1
-            yield from _partition_folders(store, name, deeper, pass_over)
+            yield from _partition_folders(store, name, deeper, pass_over, strays)
 
 
 def _partition_folders(
-    store: ObjectStore, name: str, deeper: int, pass_over: Callable[[str, MirrorlakeError], None]
+    store: ObjectStore,
+    name: str,
+    deeper: int,
+    pass_over: Callable[[str, MirrorlakeError], None],
+    strays: Callable[[str, ChainBrokenError], None] | None,
 ) -> Iterator[tuple[str, int]]:
     try:
         folders = {folder: parse_partition_folder(folder) for folder in store.folders(name)}
@@ -86,9 +104,17 @@ def _partition_folders(
         return
     for number in sorted(number for number in folders.values() if number is not None):
         yield name, number
-    for folder in sorted(folder for folder, number in folders.items() if number is None):
+    others = sorted(folder for folder, number in folders.items() if number is None)
+    # Else a folder above those of topics, whose listing may be long.
+    if strays is not None and (len(others) < len(folders) or any(folder.isdecimal() for folder in others)):
+        try:
+            for stray in strays_in(store, name, others):
+                strays(name, stray)
+        except MirrorlakeError as error:
+            pass_over(name, error)
+    for folder in others:
         if deeper and not folder.startswith("_"):
-            yield from _partition_folders(store, f"{name}/{folder}", deeper - 1, pass_over)
+            yield from _partition_folders(store, f"{name}/{folder}", deeper - 1, pass_over, strays)
 
 
 def extension_found(store: ObjectStore, prefix: str) -> str | None:
@@ -115,7 +141,7 @@ def are_snapshots(store: ObjectStore, prefix: str) -> bool:
     if first is None:
         return False
     try:
-        with open_segment(store, f"{prefix}/{first.name}") as reader:
+        with open_under_any_name(store, f"{prefix}/{first.name}") as reader:
             return reader.footer is not None and reader.footer.snapshot is not None
     except ChainBrokenError:
         return False
@@ -134,8 +160,26 @@ def inspect_names(archived: Folder) -> NamesReport:
     if not report.problems:
         report.problems += _missing_at_the_end(archived, claims, report.position)
     report.claims = len(claims)
+    if not report.problems and isinstance(archived, ArchivedPartition):
+        look = look_at(archived)
+        report.covered, report.floor = len(look.covered) + len(look.retired), look.floor
+    elif not report.problems and isinstance(archived, SnapshotPartition):
+        report.covered = len(archived.replaced())
     report.problems += _folders_in(archived)
+    report.problems += _holds_in(archived)
     return report
+
+
+def _holds_in(archived: Folder) -> Iterator[ChainBrokenError]:
+    """Yields an error for each name that begins as a hold's does: here it keeps nothing, whatever one believes."""
+    for info in archived.store.list(archived.prefix, start_after=HOLD_PREFIX[:-1]):
+        if info.name.startswith(HOLD_PREFIX):
+            yield ChainBrokenError(
+                f"{archived.prefix}: {info.name!r} begins as a hold does, and holds nothing: holds lie in the topic's "
+                "folder",
+                hint="give the hold with `mirrorlake archive hold add`, and delete this",
+                name=info.name,
+            )
 
 
 def _folders_in(archived: Folder) -> Iterator[ChainBrokenError]:
@@ -254,9 +298,6 @@ def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
                 reader.check_content()  # its batches have checksums of their own
             _check_bare(archived, segment, reader)
             return None
-        if footer.offsets != segment.name.offsets:
-            covers = f"says of itself that it covers {footer.offsets}"
-            raise _misplaced(key, covers, f"it covers {segment.name.offsets}")
         _check_place(archived, segment, footer)
         counted = footer.records + sum(footer.gap_offsets.values())
         if counted != len(footer.offsets):
@@ -275,37 +316,23 @@ def _check_bare(archived: Folder, segment: Segment, reader: SegmentReader) -> No
     for columns in reader.records(within=None):
         low, last = int(columns.offsets[0]), int(columns.offsets[-1])
         if low < segment.name.from_offset or last > segment.name.to_offset:
-            raise _misplaced(key, f"holds offsets {low} to {last}", f"it covers {segment.name.offsets}")
+            raise misplaced(key, f"holds offsets {low} to {last}", f"it covers {segment.name.offsets}")
     for topic, partition in sorted(reader.sources(), key=repr):
         if partition != archived.partition:
-            raise _misplaced(key, f"holds records of {topic}-{partition}", f"it holds partition {archived.partition}")
+            raise misplaced(key, f"holds records of {topic}-{partition}", f"it holds partition {archived.partition}")
     if segment.name.extension in FORMATS_OF_MIRROR_V3 and last != segment.name.to_offset:
-        lacks = "description" if segment.name.extension in FORMATS_WITH_SIDECAR else "footer of mirrorlake's"
-        raise ChainBrokenError(
-            f"{key} has no {lacks}, and no record of offset {segment.name.to_offset}, "
-            "with which a file of mirror-v3 ends",
-            hint="put it back from a copy, or archive the range again",
-            key=key,
-        )
+        raise without_last_record(key, segment.name)
 
 
 def _check_place(archived: Folder, segment: Segment, footer: SegmentFooter) -> None:
     if footer.envelope.partition != archived.partition:
         holds = f"holds partition {footer.envelope.partition}"
-        raise _misplaced(key_of(archived, segment), holds, f"it holds partition {archived.partition}")
+        raise misplaced(key_of(archived, segment), holds, f"it holds partition {archived.partition}")
 
 
 def key_of(archived: Folder, segment: Segment) -> str:
     """Returns the key of a segment in its store."""
     return f"{archived.prefix}/{segment.name}"
-
-
-def _misplaced(key: str, what: str, by_name: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{key} {what}, its place says that {by_name}",
-        hint="the file was renamed or swapped: put the right one back",
-        key=key,
-    )
 
 
 def _pass_over(error: ChainBrokenError) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError, PositionMovedError
+from mirrorlake.stores.object_store import ObjectMissingError
 
 T = TypeVar("T")
 
@@ -43,6 +44,13 @@ def settled(look: Callable[[], T], *, where: str) -> T:
 def same_complaint(before: MirrorlakeError | None, now: MirrorlakeError) -> bool:
     """Tells whether two looks in a row have found the same wrong."""
     return before is not None and (type(before), before.message) == (type(now), now.message)
+
+
+def why_moved(error: PositionMovedError) -> str:
+    """Returns why nothing was done to segments that others have changed meanwhile, in words for people."""
+    if isinstance(error, ObjectMissingError):
+        return f"{error.message}: it was merged, rewritten or retired meanwhile: run again"
+    return error.message
 
 
 def moved(where: str) -> PositionMovedError:

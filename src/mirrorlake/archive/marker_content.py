@@ -68,3 +68,10 @@ def object_of(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
         raise TypeError(f"not an object: {value!r}")
     return value
+
+
+def list_of(value: object) -> list[object]:
+    """Returns the elements of a list; TypeError for anything else."""
+    if not isinstance(value, list):
+        raise TypeError(f"not a list: {value!r}")
+    return value

@@ -1,18 +1,20 @@
-"""Whose records the newest segment of an archive holds: to be looked at before anything is written behind it.
+"""What the newest segment of an archive holds, and whose: to be looked at before anything is written behind it.
 
 A name says where a segment ends, not whose it is. A position taken from names alone would let two sources share one
 folder: the first 100 offsets of one, the next 200 of the other, and a whole chain. So whoever goes on behind a segment
-has looked at it; as every segment was written so, all of them are of the source of the first.
+has looked at it; as every segment was written so, all of them are of the source of the first. Nor does a name say
+where a segment really ends: one that was renamed would be followed by offsets twice, or by a hole nobody sees.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder
-from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.formats.named_segment import read_named_footer
 from mirrorlake.archive.origin import Origin, check_origin
-from mirrorlake.archive.sidecar import check_described
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.errors import ChainBrokenError
 
 
@@ -29,18 +31,21 @@ ReadNewest = Callable[[Segment], Newest]
 
 
 def read_newest(folder: PartitionFolder, tail: Segment) -> Newest:
-    """Returns what a segment says of itself.
-
-    Raises:
-        ChainBrokenError: it is damaged, or of a format that says it beside the segment, where it has been lost.
-        MirrorlakeError: the store could not be read.
-    """
-    with open_segment(folder.store, f"{folder.prefix}/{tail.name}") as reader:
-        footer = reader.footer
+    """Returns what a segment says of itself, see `newest_footer`."""
+    footer = newest_footer(folder, tail)
     if footer is None:
-        check_described(f"{folder.prefix}/{tail.name}")
         return Newest(origin=None)
     return Newest(origin=Origin.of(footer), is_snapshot=footer.snapshot is not None)
+
+
+def newest_footer(folder: PartitionFolder, tail: Segment) -> SegmentFooter | None:
+    """Returns what a segment says of itself, once its name is what it holds; None where mirror-v3 wrote it.
+
+    Raises:
+        MirrorlakeError: see `read_named_footer`.
+    """
+    is_snapshot = isinstance(folder, SnapshotPartition)
+    return read_named_footer(folder.store, folder.prefix, tail, partition=folder.partition, is_snapshot=is_snapshot)
 
 
 def check_newest(

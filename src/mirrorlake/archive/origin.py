@@ -1,6 +1,6 @@
 """Whose records a segment, or a claim, is about: one source partition, and no other may go on behind it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from mirrorlake.archive.envelope import SegmentFooter
@@ -47,6 +47,11 @@ class Origin:
         ids_agree = not (self.topic_id and other.topic_id) or self.topic_id == other.topic_id
         places_agree = (self.topic, self.partition) == (other.topic, other.partition)
         return ids_agree and places_agree and self.is_in_cluster_of(other)
+
+    def completed_by(self, other: Self) -> Self:
+        """Returns this with what only ``other``, which agrees with it, knows: two agree with one that knows nothing."""
+        cluster_id, topic_id = self.cluster_id or other.cluster_id, self.topic_id or other.topic_id
+        return replace(self, cluster_id=cluster_id, topic_id=topic_id)
 
 
 def check_origin(found: Origin, expected: Origin, *, what: str, remedy: str = "") -> None:

@@ -1,7 +1,7 @@
 """One archived partition in its store: its chain, the end of it, its claims, and the next segment."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from mirrorlake.archive.chain import (
@@ -57,7 +57,27 @@ class ArchivedPartition:
         """
         return self._read_chain(self.store.list(self.prefix))
 
-    def _read_chain(self, listing: Iterable[ObjectInfo]) -> Chain:
+    def read_segments(self) -> tuple[Chain, list[Segment]]:
+        """Lists the whole folder, and returns its checked chain with the segments it is made of, in order.
+
+        What was checked and what is returned are of one listing. Holds all of it; `segments` holds one at a time.
+
+        Raises:
+            ChainBrokenError, PositionMovedError: see `read_chain`.
+        """
+        listed: list[ObjectInfo] = []
+
+        def listing() -> list[ObjectInfo]:
+            listed[:] = self.store.list(self.prefix)
+            return listed
+
+        chain = self._read_chain(listing(), listing)
+        walk = walk_chain(listed, extension=self.extension, where=self.prefix, floor=chain.floor)
+        return chain, list(walk)
+
+    def _read_chain(
+        self, listing: Iterable[ObjectInfo], again: Callable[[], Iterable[ObjectInfo]] | None = None
+    ) -> Chain:
         floor = 0
         before: ChainBrokenError | None = None
         for _ in range(LOOKS_MAX):
@@ -68,7 +88,7 @@ class ArchivedPartition:
                 if floor == known and same_complaint(before, error):
                     raise
                 before = error
-            listing = self.store.list(self.prefix)
+            listing = again() if again is not None else self.store.list(self.prefix)
         raise moved(self.prefix)
 
     def find_end(self) -> Chain:

@@ -5,7 +5,8 @@ interleaving and crash:
 
 1. create the claim of ``from`` if absent, with the planned ``to``; where one exists, its ``to`` is adopted, if it is
    for a segment of the same source and format;
-2. list: where any segment ends at or above ``from``, stand down;
+2. list: where any segment ends above ``from``, stand down; where the one that ends at ``from`` is gone, so
+   that this one would leave a hole, refuse;
 3. create the segment ``from``-``to`` if absent; where it exists, an equal one was published;
 4. delete the claim.
 
@@ -22,17 +23,29 @@ it, because objects never change: the claim is then made under the next revision
 it before a segment exists, so nobody can make it again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from mirrorlake.archive.chain import end_at_or_above
+from mirrorlake.archive.chain import Segment, end_above, tail_start_after
 from mirrorlake.archive.claims import RangeClaim, check_claim, decode_claim, encode_claim
+from mirrorlake.archive.looks import settled
 from mirrorlake.archive.names import CLAIM_REVISION_MAX, ClaimName, SegmentName, padded
 from mirrorlake.archive.origin import Origin
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore, StagedObject
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectInfo, ObjectMissingError, ObjectStore, StagedObject
+
+
+class EndAbove(Protocol):
+    """Returns the highest end offset above an offset, None where the next segment may begin; see `end_above`."""
+
+    def __call__(
+        self, objects: Iterable[ObjectInfo], from_offset: int, /, *, behind: Segment | None, where: str
+    ) -> int | None:
+        """Returns it."""
+
 
 ConfirmEqual = Callable[[str], None]
 """Called with the key of a segment that was there already. Returns if it covers the same range of the same
@@ -101,6 +114,7 @@ class SegmentPublication:
         extension: the format's.
         origin: whose records the segment will hold.
         writer: names this writer in its claims.
+        end_above: tells from a listing where the position is; snapshots' differs.
         crash_point: called before every step; for tests.
     """
 
@@ -113,6 +127,7 @@ class SegmentPublication:
         extension: str,
         origin: Origin,
         writer: str,
+        end_above: EndAbove = end_above,
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self.from_offset = from_offset
@@ -123,6 +138,7 @@ class SegmentPublication:
         self._extension = extension
         self._origin = origin
         self._writer = writer
+        self._end_above = end_above
         self._crash_point = crash_point
         self._claim_keys: list[str] = []
         self._is_claim_mine = False
@@ -131,17 +147,23 @@ class SegmentPublication:
         """Returns a place to write the segment before its end is known."""
         return self._store.stage(self._prefix, padded(self.from_offset))
 
-    def claim(self, planned_to_offset: int, *, raw_bytes: int) -> Claimed | Adopted | StandDown:
+    def claim(
+        self, planned_to_offset: int, *, raw_bytes: int, behind: Segment | None = None
+    ) -> Claimed | Adopted | StandDown:
         """Settles where the segment ends (steps 1 and 2).
 
         Args:
             planned_to_offset: last offset of the segment if nobody has claimed another, inclusive.
             raw_bytes: record bytes of the planned range, at most ``SEGMENT_RAW_BYTES_MAX``.
+            behind: the segment that ends at ``from_offset``, as last seen; None for the first of an archive, and
+                where it is not known.
 
         Raises:
-            ChainBrokenError: the claim is damaged or for another format, or too many claims are unreadable.
+            ChainBrokenError: the claim is damaged or for another format, or too many claims are unreadable; or the
+                segment before is gone or altered: two listings, one after the other, do not have it.
             OtherSourceError, TopicRecreatedError: the claim is for a segment of another source.
-            PositionMovedError: the claim vanished and no segment explains it; try again.
+            PositionMovedError: the claim vanished and no segment explains it; or another snapshot counts in the place
+                of ``behind``; try again.
             TransientError, PermanentError: the store's; a claim of ours may stay behind, which is harmless.
         """
         assert self.state is State.OPEN, f"claim after {self.state}"
@@ -156,7 +178,7 @@ class SegmentPublication:
         )
         claim = self._settle_claim(own)
         self._crash_point(Step.LIST_TAIL)
-        if (position := self._position_above()) is not None:
+        if (position := self._position_above(behind)) is not None:
             return self._stand_down(position)
         if claim is None:
             raise PositionMovedError(f"{self._prefix}: the claim of offset {self.from_offset} came and went")
@@ -170,19 +192,20 @@ class SegmentPublication:
             return Claimed(to_offset=claim.to_offset)
         return Adopted(to_offset=claim.to_offset, raw_bytes=claim.raw_bytes, writer=claim.writer)
 
-    def claim_exactly(self, to_offset: int, *, raw_bytes: int, whose: str) -> None:
+    def claim_exactly(self, to_offset: int, *, raw_bytes: int, whose: str, behind: Segment | None = None) -> None:
         """Settles that the segment ends at ``to_offset``, inclusive: for a writer that cannot cut elsewhere any more.
 
         Args:
             to_offset: last offset of what was written.
             raw_bytes: see ``claim``.
             whose: whose position it is, for messages.
+            behind: see ``claim``.
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
             ChainBrokenError, TransientError, PermanentError: see ``claim``.
         """
-        settled = self.claim(to_offset, raw_bytes=raw_bytes)
+        settled = self.claim(to_offset, raw_bytes=raw_bytes, behind=behind)
         if isinstance(settled, StandDown):
             raise PositionMovedError(
                 f"another writer has moved the {whose} position from {self.from_offset} to {settled.position}"
@@ -251,11 +274,16 @@ class SegmentPublication:
             key=self._claim_keys[0],
         )
 
-    def _position_above(self) -> int | None:
+    def _position_above(self, behind: Segment | None) -> int | None:
         # One narrow listing: segments that begin lower end lower, as the chain was checked; and merging and
         # retention leave the newest segment alone, so that it is always in here.
-        objects = self._store.list(self._prefix, start_after=padded(self.from_offset))
-        return end_at_or_above(objects, self.from_offset, where=self._prefix)
+        start_after = tail_start_after(behind) or padded(self.from_offset)
+
+        def look() -> int | None:
+            objects = self._store.list(self._prefix, start_after=start_after)
+            return self._end_above(objects, self.from_offset, behind=behind, where=self._prefix)
+
+        return settled(look, where=self._prefix)
 
     def _stand_down(self, position: int) -> StandDown:
         if self._is_claim_mine:

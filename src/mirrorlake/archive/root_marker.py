@@ -7,6 +7,7 @@ import uuid
 from dataclasses import asdict, dataclass
 
 from mirrorlake.archive.marker_content import damaged, decode_marker, encode_marker, text_of, time_of
+from mirrorlake.errors import StoreUnusableError
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
 
 ROOT_MARKER = "_mirrorlake.json"
@@ -60,3 +61,27 @@ def ensure_root_marker(store: ObjectStore, *, writer: str, now_seconds: float) -
             return there
         raise
     return marker
+
+
+def check_root(store: ObjectStore, archive_id: str, *, where: str) -> None:
+    """Checks that a root still is that of the archive that was there before.
+
+    Args:
+        store: the root.
+        archive_id: of the archive that was seen there.
+        where: the marker's place, for the message.
+
+    Raises:
+        StoreUnusableError: its marker is gone, or another archive's.
+        MirrorlakeError: see `read_root_marker`.
+    """
+    found = read_root_marker(store)
+    if found is not None and found.archive_id == archive_id:
+        return
+    now = f"is of archive {found.archive_id}" if found else "is gone"
+    raise StoreUnusableError(
+        f"{where} {now}, and archive {archive_id} was there before: another file system may be mounted there, or none",
+        hint="mount the one that was there, then restart",
+        expected=archive_id,
+        found=found.archive_id if found else "",
+    )

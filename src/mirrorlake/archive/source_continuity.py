@@ -4,16 +4,26 @@ A segment whose format has no footer looks like one of mirror-v3 where its descr
 the first segment that mirrorlake writes behind mirror-v3's says so, so before any other one stands a described one.
 """
 
+from collections.abc import Sequence
+
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, check_described, undescribed
 from mirrorlake.errors import ChainBrokenError
+from mirrorlake.offsets import OffsetRange
 
 
 class SourceContinuity:
-    """Takes the segments of a partition in the order of their chain, and says what is wrong between them."""
+    """Takes the segments of a partition in the order of their chain, and says what is wrong between them.
 
-    def __init__(self) -> None:
+    Args:
+        recorded: whose records its folder holds, as the topic's records say, of this partition: more than one where
+            mirrors of several topics share the folder; none where nothing is recorded.
+    """
+
+    def __init__(self, recorded: Sequence[Origin] = ()) -> None:
+        self._recorded = recorded
         self._first: Origin | None = None
         self._bare_keys: list[str] = []
 
@@ -27,12 +37,25 @@ class SourceContinuity:
             self._take_bare(key)
             return []
         origin = Origin.of(footer)
-        first = self._first = self._first or origin
-        flaws = [] if origin.agrees_with(first) else [_other_origin(key, origin, first)]
+        flaws = self._against_others(key, origin)
+        if not flaws:
+            self._first = origin if self._first is None else self._first.completed_by(origin)
+        self._bare_keys = [key for key in self._bare_keys if not _is_inside(key, footer.offsets)]
         if self._bare_keys and not footer.envelope.follows_mirror_v3 and footer.seal is not None:
             flaws.append(undescribed(self._bare_keys[0], self._bare_keys[-1]))
         self._bare_keys = []
         return flaws
+
+    def check_beside(self, key: str, footer: SegmentFooter | None) -> list[ChainBrokenError]:
+        """Takes a segment that is no part of the chain, as a larger one covers it; once the chain was taken."""
+        return [] if footer is None else self._against_others(key, Origin.of(footer))
+
+    def _against_others(self, key: str, origin: Origin) -> list[ChainBrokenError]:
+        if self._first is not None and not origin.agrees_with(self._first):
+            return [_other_origin(key, origin, self._first)]
+        if self._recorded and not any(origin.agrees_with(each) for each in self._recorded):
+            return [_not_recorded(key, origin, self._recorded[-1])]
+        return []
 
     def pass_over(self) -> None:
         """Takes a segment that could not be read, which says nothing of those before it."""
@@ -46,6 +69,20 @@ class SourceContinuity:
         if key.rpartition(".")[2] in FORMATS_WITH_SIDECAR:
             # Only the last one is surely not mirror-v3's; between may be as many as the archive is long.
             self._bare_keys = [*self._bare_keys[:1], key]
+
+
+def _is_inside(key: str, offsets: OffsetRange) -> bool:
+    """Tells whether a segment taken before is part of the next one: it was merged while the chain was read."""
+    name = parse_segment_name(key.rpartition("/")[2])
+    return name is not None and offsets.start_offset <= name.from_offset and name.end_offset <= offsets.end_offset
+
+
+def _not_recorded(key: str, found: Origin, expected: Origin) -> ChainBrokenError:
+    return ChainBrokenError(
+        f"{key} holds records of {found}, and the topic's record (_topic.json) says that the folder is of {expected}",
+        hint="the file was swapped: put the right one back",
+        key=key,
+    )
 
 
 def _other_origin(key: str, found: Origin, expected: Origin) -> ChainBrokenError:

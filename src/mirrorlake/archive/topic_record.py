@@ -4,13 +4,16 @@
 by a new object, ``_topic.1.json`` and so on, and the highest counts. ``_mirrorlake/topics/{name}`` says that the folder
 ``{name}`` has such objects, should the folder be gone.
 
-Nobody takes a position from them (law 1). Objects never change, so two processes that write at once both read what won,
-and add to it.
+What lies beside partitions and holds files of an archive is nobody's: readers with a glob take it for the topic's, and
+find offsets twice; ours take it for nothing. So it is named, never passed over.
+
+Nobody takes a position from records (law 1). Objects never change, so two processes that write at once both read what
+won, and add to it.
 """
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from mirrorlake.archive.marker_content import (
@@ -22,9 +25,9 @@ from mirrorlake.archive.marker_content import (
     text_of,
     time_of,
 )
-from mirrorlake.archive.names import NESTED_MAX, RESERVED_MARK, parse_partition_folder, partition_prefix
+from mirrorlake.archive.names import EXTENSIONS, NESTED_MAX, RESERVED_MARK, parse_partition_folder, partition_prefix
 from mirrorlake.archive.origin import Origin, check_origin
-from mirrorlake.errors import ChainBrokenError, PositionMovedError
+from mirrorlake.errors import ChainBrokenError, PositionMovedError, UnsupportedError
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
 
 TOPICS_FOLDER = "_mirrorlake/topics"
@@ -33,6 +36,7 @@ TOPICS_FOLDER = "_mirrorlake/topics"
 ATTEMPTS_MAX = 10
 """How often others may be first with the next object of a topic, before whoever writes gives up for now."""
 
+_NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _TOPIC_STEM = "_topic"
 _TOPIC_OBJECT = re.compile(r"_topic(?:\.([1-9][0-9]{0,17}))?\.json", re.ASCII)
 
@@ -85,6 +89,33 @@ def recorded_topics(store: ObjectStore) -> set[str]:
     return set(_names_below(store, TOPICS_FOLDER, NESTED_MAX))
 
 
+def is_recorded(store: ObjectStore, name: str) -> bool:
+    """Tells whether the folder ``name`` has a record, or had one and is gone.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    try:
+        store.read(f"{TOPICS_FOLDER}/{name}")
+    except ObjectMissingError:
+        return False
+    return True
+
+
+def recorded_with_suffix(store: ObjectStore, name: str) -> Iterator[str]:
+    """Yields the names of folders that have a record, or had one, and are ``name`` with a dot and more behind it.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    parent, _, last = f"{TOPICS_FOLDER}/{name}".rpartition("/")
+    for info in store.list(parent, start_after=last):
+        if info.name.startswith(f"{last}."):
+            yield info.key.removeprefix(f"{TOPICS_FOLDER}/")
+        elif info.name > f"{last}.":
+            return
+
+
 def _names_below(store: ObjectStore, folder: str, deeper: int) -> Iterator[str]:
     for info in store.list(folder):
         yield info.key.removeprefix(f"{TOPICS_FOLDER}/")
@@ -103,6 +134,32 @@ def read_topic_record(store: ObjectStore, name: str) -> TopicRecord | None:
     """
     number = _newest_number(store, name)
     return None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+
+
+def recorded_origins(store: ObjectStore, name: str, partition: int) -> list[Origin]:
+    """Returns whose records were ever recorded to lie in the folder ``name``, the last ones last; empty without record.
+
+    There are several where mirrors of several topics write a partition each into one folder. A record that cannot be
+    read is passed over: of the newest one `read_topic_record` says so.
+
+    Args:
+        store: of the archive.
+        name: the topic's folder.
+        partition: of which the origins are wanted.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    origins: list[Origin] = []
+    for number in sorted(_numbers(store, name)):
+        try:
+            record = _read_topic(store, f"{name}/{_topic_name(number)}")
+        except (ChainBrokenError, UnsupportedError):
+            continue
+        origin = Origin(cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id, partition=partition)
+        if origin not in origins:
+            origins.append(origin)
+    return origins
 
 
 def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_seconds: float) -> TopicRecord:
@@ -154,7 +211,7 @@ def check_is_new(store: ObjectStore, name: str, origin: Origin) -> None:
     """
     record = read_topic_record(store, name)
     if record is None:
-        if _is_registered(store, name) and not _has_partitions(store, name):
+        if is_recorded(store, name) and not _has_partitions(store, name):
             raise lost_topic(name)
         return
     if reached := record.reached.get(origin.partition):
@@ -195,18 +252,52 @@ def lost_partition(store: ObjectStore, name: str, partition: int, *, reached: in
     )
 
 
+def partitions_in(store: ObjectStore, name: str) -> frozenset[int]:
+    """Returns the partitions that have a folder in the topic's folder ``name``.
+
+    Raises:
+        ChainBrokenError: another folder of a number, as `00`, holds files of an archive: of which partition, and
+            whether they count, nobody can tell.
+        MirrorlakeError: the store could not be read.
+    """
+    folders = tuple(store.folders(name))
+    for error in strays_in(store, name, (folder for folder in folders if _NUMBER.fullmatch(folder))):
+        raise error
+    return frozenset(number for folder in folders if (number := parse_partition_folder(folder)) is not None)
+
+
+def strays_in(store: ObjectStore, name: str, folders: Iterable[str]) -> Iterator[ChainBrokenError]:
+    """Yields an error for each of some folders in a topic's that holds files of an archive and is no partition's.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    for folder in folders:
+        is_ours = folder.startswith(RESERVED_MARK) or parse_partition_folder(folder) is not None
+        if not is_ours and _holds_segments(store, f"{name}/{folder}"):
+            yield _stray(name, folder)
+
+
+def _holds_segments(store: ObjectStore, prefix: str) -> bool:
+    names = (info.name for info in store.list(prefix))
+    return any(each.rpartition(".")[2] in EXTENSIONS and each[0] not in (RESERVED_MARK, ".") for each in names)
+
+
+def _stray(name: str, folder: str) -> ChainBrokenError:
+    number = parse_partition_folder(str(int(folder))) if _NUMBER.fullmatch(folder) else None
+    named = "" if number is None else f" (partition {number} lies in {name}/{number})"
+    return ChainBrokenError(
+        f"{name}/{folder} holds files of an archive, and is no partition's folder{named}: who reads {name}/*/* takes "
+        "them for the topic's",
+        hint=f"move it out of {name}" + (f"; or, where {name}/{number} is gone, give it that name" if named else ""),
+        name=folder,
+    )
+
+
 def _register(store: ObjectStore, name: str) -> None:
-    if not _is_registered(store, name):
+    if not is_recorded(store, name):
         with contextlib.suppress(ObjectExistsError):
             store.create(f"{TOPICS_FOLDER}/{name}", encode_marker({}))
-
-
-def _is_registered(store: ObjectStore, name: str) -> bool:
-    try:
-        store.read(f"{TOPICS_FOLDER}/{name}")
-    except ObjectMissingError:
-        return False
-    return True
 
 
 def _has_partitions(store: ObjectStore, name: str) -> bool:
@@ -214,9 +305,13 @@ def _has_partitions(store: ObjectStore, name: str) -> bool:
 
 
 def _newest_number(store: ObjectStore, name: str) -> int | None:
+    return max(_numbers(store, name), default=None)
+
+
+def _numbers(store: ObjectStore, name: str) -> Iterator[int]:
     # Partitions sort before, so this is short however long the archive is.
     names = (info.name for info in store.list(name, start_after=_TOPIC_STEM))
-    return max((int(match[1] or 0) for each in names if (match := _TOPIC_OBJECT.fullmatch(each))), default=None)
+    return (int(match[1] or 0) for each in names if (match := _TOPIC_OBJECT.fullmatch(each)))
 
 
 def _topic_name(number: int) -> str:

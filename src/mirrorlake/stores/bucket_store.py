@@ -26,7 +26,7 @@ from mirrorlake.stores.object_store import (
     check_key_part,
     check_prefix,
 )
-from mirrorlake.stores.settings import AzureSettings, BucketSettings
+from mirrorlake.stores.settings import AzureSettings, BucketSettings, S3Settings
 from mirrorlake.stores.staged_upload import Content, StagedUpload
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ class BucketStore:
                     if name.encode() <= max(last, start_after.encode()):
                         raise self._unusable("lists objects out of the order of their names")
                     last = name.encode()
-                    yield ObjectInfo(key=f"{prefix}/{name}" if prefix else name, size_bytes=meta["size"])
+                    yield ObjectInfo(
+                        key=f"{prefix}/{name}" if prefix else name,
+                        size_bytes=meta["size"],
+                        modified_seconds=meta["last_modified"].timestamp(),
+                    )
                 if skipped and len(page) == PAGE_OBJECTS:
                     break
             else:
@@ -146,6 +150,20 @@ class BucketStore:
         """Finds nothing: what is staged is not in the bucket, and dies with its writer."""
         check_prefix(prefix)
         return 0
+
+    def keeps_versions(self, key: str) -> bool:
+        """Tells whether the bucket keeps old versions of objects, as far as the answer about one object says it.
+
+        S3 names the version of an object where versioning is on, or was; of other stores nothing is concluded.
+
+        Raises:
+            ObjectMissingError: there is none.
+        """
+        if not isinstance(self._settings, S3Settings):
+            return False
+        with bucket_errors_as_ours(self._settings.where(check_key(key))):
+            version = obstore.head(self._clients.reader, self._root + key).get("version")
+        return version not in (None, "", "null")
 
     def _put(self, key: str, content: Content) -> None:
         """Creates the object, deciding every unclear outcome by what stands at the key.

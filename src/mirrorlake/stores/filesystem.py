@@ -87,10 +87,11 @@ class FilesystemStore:
         for entry in self._scan(prefix, after=os.fsencode(start_after)):
             if STAGED_MARK in entry.name or entry.name.startswith(NFS_MARK) or _is_folder(entry):
                 continue
-            size_bytes, is_dangling, is_special = 0, False, False
+            size_bytes, is_dangling, is_special, modified = 0, False, False, None
             try:
                 found = entry.stat(follow_symlinks=True)
                 size_bytes, is_special = found.st_size, not stat.S_ISREG(found.st_mode)
+                modified = found.st_mtime
             except FileNotFoundError:
                 if not entry.is_symlink():
                     continue  # deleted since the folder was read: as if listed a moment later
@@ -98,7 +99,11 @@ class FilesystemStore:
             except OSError as error:
                 raise store_error(error, self._path(prefix) / entry.name) from error
             yield ObjectInfo(
-                key=lead + entry.name, size_bytes=size_bytes, is_dangling=is_dangling, is_special=is_special
+                key=lead + entry.name,
+                size_bytes=size_bytes,
+                is_dangling=is_dangling,
+                is_special=is_special,
+                modified_seconds=modified,
             )
 
     def folders(self, prefix: str) -> Iterator[str]:

@@ -93,6 +93,11 @@ class MemoryStagedObject:
         assert self._file is not None, "staged object used after publish or discard"
         return self._file
 
+    def reread(self) -> BinaryIO:
+        """Returns what was written; see `StagedObject.reread`."""
+        assert self._file is not None, "staged object used after publish or discard"
+        return io.BytesIO(self._file.getvalue())
+
     def publish(self, key: str) -> None:
         """Makes the bytes the object ``key``; see `StagedObject.publish`."""
         assert self._file is not None, "staged object published twice"

@@ -6,7 +6,7 @@ one, so a name, once read, means one content for ever.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from mirrorlake.errors import ConfigurationError, PositionMovedError
@@ -28,13 +28,16 @@ class ObjectInfo:
     """One object of a listing.
 
     Of a file system ``is_dangling`` is True for a link that leads nowhere, ``is_special`` for a pipe, socket or device:
-    nobody can read what they hold.
+    nobody can read what they hold. ``modified_seconds`` is when it was written, in Unix seconds by the store's clock;
+    None where the store does not say.
     """
 
     key: str
     size_bytes: int
     is_dangling: bool = False
     is_special: bool = False
+    # What a listing says of the object beside its name and size: two that hold the same are equal.
+    modified_seconds: float | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -48,6 +51,10 @@ class StagedObject(Protocol):
     @property
     def file(self) -> BinaryIO:
         """Takes the content, in order; its methods raise the store's errors as errors of this package."""
+        ...
+
+    def reread(self) -> BinaryIO:
+        """Returns what was written so far as a seekable file, for the caller to close before ``publish``."""
         ...
 
     def publish(self, key: str) -> None:

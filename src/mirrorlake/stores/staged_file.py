@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 from mirrorlake.stores.crash_points import CrashPoint
 from mirrorlake.stores.descriptor_file import DescriptorFile
 from mirrorlake.stores.object_store import ObjectExistsError, check_key
-from mirrorlake.stores.os_errors import os_errors_as_ours, store_error
+from mirrorlake.stores.os_errors import open_file, os_errors_as_ours, store_error
 
 _COPY_BYTES = 4 << 20
 
@@ -41,6 +41,11 @@ class StagedFile:
         """Takes the content; unbuffered, so write in large pieces."""
         assert self._file is not None, "staged object used after publish or discard"
         return cast("BinaryIO", self._file)
+
+    def reread(self) -> BinaryIO:
+        """Returns what was written; see `StagedObject.reread`."""
+        assert self._file is not None, "staged object used after publish or discard"
+        return open_file(self._path)
 
     def publish(self, key: str) -> None:
         """Makes the content durable and links it to its name; see `StagedObject.publish`.

@@ -38,6 +38,15 @@ class StagedUpload:
         assert self._file is not None, "staged object used after publish or discard"
         return cast("BinaryIO", self._file)
 
+    def reread(self) -> BinaryIO:
+        """Returns what was written; see `StagedObject.reread`."""
+        assert self._file is not None, "staged object used after publish or discard"
+        with os_errors_as_ours(Path(tempfile.gettempdir())):
+            # The position is the writer's too, who writes nothing more.
+            written = os.fdopen(os.dup(self._file.fileno()), "rb")
+            written.seek(0)
+        return written
+
     def publish(self, key: str) -> None:
         """Makes the content the object ``key``; see `StagedObject.publish`."""
         assert self._file is not None, "staged object published twice"

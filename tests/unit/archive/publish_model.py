@@ -127,6 +127,9 @@ class ReplayStaged:
     def file(self) -> BinaryIO:
         return self._staged.file
 
+    def reread(self) -> BinaryIO:
+        return self._staged.reread()
+
     def publish(self, key: str) -> None:
         self._staged.file.seek(0)
         self._store.ask("publish", key, self._staged.file.read())

@@ -10,7 +10,7 @@ from mirrorlake.archive.chain import (
     Segment,
     check_chain,
     check_tail,
-    end_at_or_above,
+    end_above,
     floor_of,
     tail_start_after,
     uncovered,
@@ -181,7 +181,33 @@ def test_what_does_not_belong_after_the_tail_is_found(foreign: str) -> None:
 def test_a_segment_ending_at_or_above_an_offset_is_seen_whatever_its_format(
     names: tuple[str, ...], end: int | None
 ) -> None:
-    assert end_at_or_above(listing(*names), 10, where="orders/0") == end
+    assert end_above(listing(*names), 10, behind=None, where="orders/0") == end
+
+
+@pytest.mark.parametrize(
+    ("names", "size_bytes", "word"),
+    [
+        ([], 100, "is gone"),
+        ([name_of(5, 8)], 100, "is gone"),
+        ([name_of(5, 9, "log")], 100, "is gone"),
+        ([name_of(5, 9)], 99, "in its place"),
+    ],
+)
+def test_nothing_begins_behind_a_segment_that_is_not_there_as_it_was(
+    names: list[str], size_bytes: int, word: str
+) -> None:
+    with pytest.raises(ChainBrokenError, match=word) as refused:
+        end_above(listing(*names, size_bytes=size_bytes), 10, behind=segment(5, 9), where="orders/0")
+    assert name_of(5, 9) in str(refused.value)
+
+
+def test_a_segment_begins_behind_one_that_is_there_as_it_was() -> None:
+    assert end_above(listing(name_of(5, 9)), 10, behind=segment(5, 9), where="orders/0") is None
+
+
+def test_what_followed_counts_more_than_what_is_gone() -> None:
+    """Somebody went on behind it, and merged it away since."""
+    assert end_above(listing(name_of(10, 19)), 10, behind=segment(5, 9), where="orders/0") == 20
 
 
 def chain_and_names(*ranges: tuple[int, int], floor: int = 0) -> tuple[Chain, list[str]]:

@@ -68,6 +68,12 @@ def test_a_snapshot_that_does_not_say_whether_it_is_exact_is_not() -> None:
     assert silent.snapshot == SnapshotState(complete_since_ms=7, is_exact=False)
 
 
+def test_a_snapshot_says_that_it_holds_tombstones_only_where_it_does() -> None:
+    snapshot = replace(FOOTER, snapshot=SnapshotState(complete_since_ms=0, holds_tombstones=True))
+    assert json.loads(encode_footer(snapshot))["snapshot"]["holds_tombstones"] is True
+    assert decode_footer(encode_footer(snapshot), where="x") == snapshot
+
+
 def test_a_later_format_is_refused_by_its_number() -> None:
     with pytest.raises(UnsupportedError, match=r"x: segment format 2, .* reads up to 1") as refused:
         decode_footer(json.dumps({"format_version": 2}).encode(), where="x")

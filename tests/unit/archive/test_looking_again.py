@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from mirrorlake.archive.looks import LOOKS_MAX
+from mirrorlake.archive.looks import LOOKS_MAX, why_moved
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.memory import MemoryStore
-from mirrorlake.stores.object_store import ObjectInfo
+from mirrorlake.stores.object_store import ObjectInfo, ObjectMissingError
 
 PREFIX = "orders/0"
 
@@ -95,3 +95,9 @@ def test_a_walk_whose_listing_missed_a_segment_goes_on_behind_what_it_gave_out()
     found, _ = archived([A, B, C], [A, C], [A, B, C])
     chain = found.read_chain()
     assert [str(segment.name) for segment in found.segments(chain)] == [A, B, C]
+
+
+def test_an_object_that_others_took_meanwhile_is_told_with_what_to_do() -> None:
+    gone = why_moved(ObjectMissingError("no object orders/0/a.parquet"))
+    assert gone == "no object orders/0/a.parquet: it was merged, rewritten or retired meanwhile: run again"
+    assert why_moved(PositionMovedError("it was merged meanwhile")) == "it was merged meanwhile"

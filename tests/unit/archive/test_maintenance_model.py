@@ -139,10 +139,14 @@ def test_without_the_newest_segment_a_retired_chain_is_refused() -> None:
         assert_sound(run(leases(1, source_end=3), (partial(retire, takes_newest=True),)), source_end=3)
 
 
-def test_a_merge_that_takes_the_newest_segment_lets_a_late_writer_overlap_it() -> None:
+@pytest.mark.parametrize(("looks_behind", "complaint"), [(False, "overlaps"), (True, "it was the last segment")])
+def test_a_merge_that_takes_the_newest_segment_lets_a_late_writer_overlap_it_or_stops_it(
+    looks_behind: bool, complaint: str
+) -> None:
     """Whoever read the position before it looks for what was published since, and finds no name that says so."""
-    with pytest.raises(ChainBrokenError, match="overlaps"):
-        run(leases(1, source_end=3), leases(2, source_end=4), (partial(merge, takes_newest=True),), start=begun(0))
+    writers = [leases(length, source_end=end, looks_behind=looks_behind) for length, end in ((1, 3), (2, 4))]
+    with pytest.raises(ChainBrokenError, match=complaint):
+        run(*writers, (partial(merge, takes_newest=True),), start=begun(0))
 
 
 def test_without_a_floor_a_retired_beginning_is_a_broken_chain() -> None:

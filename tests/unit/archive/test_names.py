@@ -4,8 +4,10 @@ from hypothesis import strategies as st
 
 from mirrorlake.archive.names import (
     ClaimName,
+    MergeName,
     SegmentName,
     parse_claim_name,
+    parse_merge_name,
     parse_partition_folder,
     parse_segment_name,
     partition_prefix,
@@ -26,6 +28,28 @@ def test_a_segment_name_holds_both_inclusive_offsets_in_twenty_digits() -> None:
 def test_a_segment_name_is_read_back_as_it_was_written(a: int, b: int, extension: str) -> None:
     name = SegmentName(from_offset=min(a, b), to_offset=max(a, b), extension=extension)
     assert parse_segment_name(str(name)) == name
+
+
+@given(
+    st.integers(0, INT63_MAX - 1),
+    st.integers(0, INT63_MAX - 1),
+    st.text("0123456789abcxyz", min_size=1, max_size=32),
+    st.booleans(),
+)
+def test_the_name_of_a_merge_is_read_back_as_it_was_written_and_is_no_segments(
+    a: int, b: int, token: str, erases: bool
+) -> None:
+    name = MergeName(from_offset=min(a, b), to_offset=max(a, b), token=token, erases=erases)
+    assert parse_merge_name(str(name)) == name
+    assert parse_segment_name(str(name)) is None
+    assert parse_claim_name(str(name)) is None
+    assert str(name).startswith("_erase-" if erases else "_merge-")
+
+
+@pytest.mark.parametrize(("start", "end", "token"), [(2, 1, "a"), (-1, 1, "a"), (0, INT63_MAX, "a"), (0, 1, "A.b")])
+def test_what_is_no_merge_has_no_name(start: int, end: int, token: str) -> None:
+    with pytest.raises(ValueError, match="not"):
+        MergeName(from_offset=start, to_offset=end, token=token)
 
 
 @given(st.lists(st.tuples(st.integers(0, INT63_MAX - 1), st.integers(0, 9)), min_size=2, max_size=2))

@@ -1,11 +1,15 @@
+from collections.abc import Iterator
+
 import pytest
 
+from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.claims import RangeClaim, encode_claim
-from mirrorlake.archive.names import ClaimName
+from mirrorlake.archive.names import ClaimName, SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, Claimed, SegmentPublication, StandDown, State, Step
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.memory import MemoryStore
+from mirrorlake.stores.object_store import ObjectInfo
 from unit.archive.sample_records import ORIGIN
 
 CLAIM_0 = "orders/0/_claim-00000000000000000000"
@@ -168,3 +172,31 @@ def test_the_tail_is_read_from_a_narrow_listing() -> None:
     del store.objects["orders/0/00000000000000000015-00000000000000000015.parquet"]
     with pytest.raises(ChainBrokenError, match="is gone"):
         archive.read_tail(known)
+
+
+BEFORE = Segment(name=SegmentName(from_offset=0, to_offset=4, extension="parquet"), size_bytes=3)
+
+
+@pytest.mark.parametrize("there", [{}, {SEGMENT_0_4: b"1234"}], ids=["gone", "altered"])
+def test_nothing_is_published_behind_a_segment_that_is_not_there_as_it_was(there: dict[str, bytes]) -> None:
+    store = MemoryStore(there)
+    with pytest.raises(ChainBrokenError, match="was the last segment"):
+        publication(store, 5).claim(9, raw_bytes=1, behind=BEFORE)
+    # Whoever has adopted the claim meanwhile ends where it says: it stays, as a crash would leave it.
+    assert set(store.objects) == {*there, "orders/0/_claim-00000000000000000005"}
+
+
+def test_one_listing_without_the_segment_before_is_not_believed() -> None:
+    """A folder is not read in one instant: two looks must agree."""
+
+    class Missed(MemoryStore):
+        looks = 0
+
+        def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+            self.looks += 1
+            listing = super().list(prefix, start_after=start_after)
+            return (info for info in listing if self.looks > 1 or info.name != str(BEFORE.name))
+
+    store = Missed({SEGMENT_0_4: b"123"})
+    assert publication(store, 5).claim(9, raw_bytes=1, behind=BEFORE) == Claimed(to_offset=9)
+    assert store.looks == 2

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import parse_claim_name, parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Adopted, SegmentPublication, StandDown
@@ -25,7 +26,9 @@ def archived(store: ReplayStore | MemoryStore) -> ArchivedPartition:
     return ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
 
 
-def one_lease(store: ReplayStore, *, length: int, adopts_early: bool, sweeps: bool, source_end: int) -> None:
+def one_lease(
+    store: ReplayStore, *, length: int, adopts_early: bool, sweeps: bool, source_end: int, looks_behind: bool
+) -> None:
     """What a lease does: position, stage, claim, cut where told, publish, release."""
     archive = archived(store)
     chain = archive.read_chain()
@@ -36,14 +39,15 @@ def one_lease(store: ReplayStore, *, length: int, adopts_early: bool, sweeps: bo
     planned = min(chain.position + length, source_end) - 1
     if adopts_early and (pending := archive.pending_claim(chain, origin=ORIGIN)):
         planned = pending.to_offset
-    publish_planned(archive.publication(chain.position, origin=ORIGIN, writer=f"writer {length}"), planned)
+    publication = archive.publication(chain.position, origin=ORIGIN, writer=f"writer {length}")
+    publish_planned(publication, planned, behind=chain.tail if looks_behind else None)
 
 
-def publish_planned(publication: SegmentPublication, planned: int) -> None:
+def publish_planned(publication: SegmentPublication, planned: int, *, behind: Segment | None = None) -> None:
     staged = publication.stage()
     staged.file.write(source_bytes(publication.from_offset, planned))
     try:
-        outcome = publication.claim(planned, raw_bytes=1)
+        outcome = publication.claim(planned, raw_bytes=1, behind=behind)
     except PositionMovedError:
         return
     if isinstance(outcome, StandDown):
@@ -58,10 +62,21 @@ def publish_planned(publication: SegmentPublication, planned: int) -> None:
 
 
 def leases(
-    *lengths: int, adopts_early: bool = False, sweeps: bool = True, source_end: int = SOURCE_END
+    *lengths: int,
+    adopts_early: bool = False,
+    sweeps: bool = True,
+    source_end: int = SOURCE_END,
+    looks_behind: bool = True,
 ) -> tuple[Program, ...]:
     return tuple(
-        partial(one_lease, length=length, adopts_early=adopts_early, sweeps=sweeps, source_end=source_end)
+        partial(
+            one_lease,
+            length=length,
+            adopts_early=adopts_early,
+            sweeps=sweeps,
+            source_end=source_end,
+            looks_behind=looks_behind,
+        )
         for length in lengths
     )
 
@@ -144,6 +159,6 @@ def test_without_claims_the_same_search_finds_overlaps(monkeypatch: pytest.Monke
 
 def test_without_the_listing_the_same_search_finds_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search can fail: with step 2 taken out, a late claim of a passed offset lands."""
-    monkeypatch.setattr(SegmentPublication, "_position_above", lambda self: None)
+    monkeypatch.setattr(SegmentPublication, "_position_above", lambda *_: None)
     with pytest.raises(ChainBrokenError, match="overlaps"):
         run(leases(2, 2, source_end=5), leases(3, source_end=5))

@@ -3,7 +3,9 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.source_continuity import SourceContinuity
+from mirrorlake.offsets import OffsetRange
 from unit.archive.sample_records import envelope
 
 SEALED = SegmentFooter(
@@ -92,3 +94,16 @@ def test_a_log_segment_without_a_description_has_lost_it_wherever_it_stands() ->
 def test_records_of_another_source_are_told() -> None:
     (flaw,) = flaws(SEALED, OF_ANOTHER_TOPIC, SEALED)
     assert flaw.startswith("t/0/1.ndjson holds records of payments-3 of cluster cluster (topic id topic-id), and")
+
+
+def test_what_was_merged_while_the_chain_was_read_is_not_taken_for_lost_descriptions() -> None:
+    """The files of mirror-v3 read before lie inside the next segment, which a merge has made of them."""
+    names = [str(SegmentName(from_offset=n, to_offset=n + 9, extension="ndjson")) for n in (0, 10)]
+    merged = replace(SEALED, envelope=replace(SEALED.envelope, start_offset=0), end_offset=30)
+    assert merged.offsets == OffsetRange(start_offset=0, end_offset=30)
+    continuity = SourceContinuity()
+    for name in names:
+        assert continuity.follow(f"t/0/{name}", BARE) == []
+    key = f"t/0/{SegmentName(from_offset=0, to_offset=29, extension='ndjson')}"
+    assert continuity.follow(key, merged) == []
+    assert continuity.end() == []

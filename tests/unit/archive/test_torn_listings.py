@@ -57,6 +57,13 @@ def read_all(store: ReplayStore) -> None:
         assert len(found) >= chain.position
 
 
+def read_at_once(store: ReplayStore) -> None:
+    with contextlib.suppress(TransientError):
+        chain, segments = folder(store).read_segments()
+        assert [segment.name.from_offset for segment in segments] == [*range(chain.position)]
+        assert (chain.segment_count, chain.tail) == (len(segments), segments[-1] if segments else None)
+
+
 def follow_tail(store: ReplayStore) -> None:
     archive = folder(store)
     with contextlib.suppress(TransientError):
@@ -75,7 +82,7 @@ def search(reader: Callable[[ReplayStore], None]) -> Search:
     return found
 
 
-@pytest.mark.parametrize("reader", [read_all, follow_tail, check])
+@pytest.mark.parametrize("reader", [read_all, read_at_once, follow_tail, check])
 def test_no_reader_refuses_a_chain_for_what_its_listing_missed(reader: Callable[[ReplayStore], None]) -> None:
     assert len(search(reader).states) > 500  # the search did search
 

@@ -1,10 +1,11 @@
 """What every format of segments offers to those who write one and those who read one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
 
@@ -42,6 +43,16 @@ class SegmentReader(Protocol):
         """
         ...
 
+    def edges(self) -> tuple[Edge, ...]:
+        """Returns the first and the last record as they lie in the file; nothing without records.
+
+        Reads no more than it must: neither keys nor values of Parquet, of NDJSON only these two lines.
+
+        Raises:
+            ChainBrokenError: damaged.
+        """
+        ...
+
     def sources(self) -> set[tuple[str, int]]:
         """Returns the topics and partitions that the records name; none in a format whose records name none.
 
@@ -50,8 +61,12 @@ class SegmentReader(Protocol):
         """
         ...
 
-    def check_content(self) -> None:
+    def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Reads everything and compares it with what the segment says about itself.
+
+        Args:
+            each: called with the records on the way, piece by piece; of a log, whose records are not decoded for it,
+                never.
 
         Raises:
             ChainBrokenError: damaged, or it differs.

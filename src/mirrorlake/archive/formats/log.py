@@ -11,7 +11,7 @@ from mirrorlake.archive.formats.summing_file import SummingFile
 from mirrorlake.archive.gaps import GapFinder
 from mirrorlake.offsets import Gap
 
-JOINED_BYTES_MAX = 1 << 20
+WRITE_BYTES_MAX = 1 << 20
 """Batches are written together up to this size: a call for each would cost more than copying small ones."""
 
 _ALONE_BYTES_MIN = 64 << 10
@@ -53,7 +53,7 @@ class LogSegmentWriter:
         self._gaps.follow_batches(starts, ends, counts)
         for each in batches:
             self._note(each)
-        for data in _joined(batches):
+        for data in _coalesced(batches):
             self._file.write(data)
 
     def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
@@ -94,13 +94,13 @@ class LogSegmentWriter:
             self._timestamp_ms_max = last if self._timestamp_ms_max is None else max(last, self._timestamp_ms_max)
 
 
-def _joined(batches: Sequence[LogBatch]) -> Iterator[bytes | memoryview]:
+def _coalesced(batches: Sequence[LogBatch]) -> Iterator[bytes | memoryview]:
     """Yields the bytes of the batches: small ones together, large ones as they are."""
     small: list[memoryview] = []
     small_bytes = 0
     for each in batches:
         is_large = each.size_bytes >= _ALONE_BYTES_MIN
-        if small and (is_large or small_bytes + each.size_bytes > JOINED_BYTES_MAX):
+        if small and (is_large or small_bytes + each.size_bytes > WRITE_BYTES_MAX):
             yield b"".join(small)
             small, small_bytes = [], 0
         if is_large:

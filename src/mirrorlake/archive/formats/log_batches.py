@@ -10,7 +10,7 @@ from mirrorlake.kafka.records.batch_header import (
     write_header,
 )
 from mirrorlake.kafka.records.codec import encode_batch
-from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, NO_TIMESTAMP
+from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, NO_TIMESTAMP, RecordColumns
 from mirrorlake.kafka.records.decode import decode_batches
 from mirrorlake.kafka.records.old_formats import as_v2
 
@@ -56,9 +56,7 @@ def log_batch(batch: Batch) -> LogBatch:
 def clipped(batch: LogBatch, *, start_offset: int, end_offset: int) -> LogBatch | None:
     """Returns the records of a batch from ``start_offset`` on and below ``end_offset``, as a batch of their own.
 
-    The only batches of a segment that are not the source's bytes: those that reach over an edge of its range. Same
-    compression, timestamps, offsets and leader epoch; nobody's sequence and transaction. A batch inside the range is
-    returned as it is, and None where no record is left.
+    A batch inside the range is returned as it is, and None where no record is left.
 
     Raises:
         CorruptBatchError: it cannot be read.
@@ -67,9 +65,20 @@ def clipped(batch: LogBatch, *, start_offset: int, end_offset: int) -> LogBatch 
     if start_offset <= batch.first_offset and batch.next_offset <= end_offset:
         return batch
     columns = decode_batches([batch.batch], start_offset=start_offset, end_offset=end_offset)
-    if not len(columns):
-        return None
-    header = batch.batch.header
+    return made_of(batch.batch, columns) if len(columns) else None
+
+
+def made_of(batch: Batch, columns: RecordColumns) -> LogBatch:
+    """Returns some records of a batch, one at least, as a batch of their own.
+
+    The only batches of a segment that are not the source's bytes: those that reach over an edge of its range, and those
+    of which records were erased. Same compression, timestamps, offsets and leader epoch; nobody's sequence and
+    transaction.
+
+    Raises:
+        RecordTooLargeError: compressed again, they are above 2^31 - 1 bytes.
+    """
+    header = batch.header
     made = encode_batch(columns, codec=header.codec, base_offset=int(columns.offsets[0]))
     is_stamped = int(columns.timestamp_types[0]) == LOG_APPEND_TIME
     fields = read_header(memoryview(made), 0, len(made) - PREFIX_BYTES)

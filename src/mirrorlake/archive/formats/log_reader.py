@@ -1,11 +1,12 @@
 """Reading segments written as a log."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.log_batches import log_batch
+from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.record_order import check_order
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
 from mirrorlake.archive.names import LAST_OFFSET_MAX
@@ -88,16 +89,38 @@ class LogSegmentReader:
             if within and batches and batches[-1].header.next_offset >= within.end_offset:
                 return
 
+    def decoded(self, batches: Sequence[Batch]) -> Iterator[RecordColumns]:
+        """Yields the records of some of its batches, which follow one another, in pieces of bounded size.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        position = self._start_offset
+        try:
+            for columns in decode_parts(batches, start_offset=0, end_offset=None, part_bytes_max=PART_BYTES_MAX):
+                position = check_order(columns, position, self._end_offset, where=self._where)
+                yield columns
+        except (CorruptBatchError, ValueError) as error:
+            raise self._damaged(error) from error
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Returns nothing: batches do not say whose they are, and who takes them for mirror-v3's is wrong."""
+        return ()
+
     def sources(self) -> set[tuple[str, int]]:
         """Returns nothing: batches do not say whose they are."""
         return set()
 
-    def check_content(self) -> None:
+    def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Compares the file with the sidecar, if any, and every batch with its own checksum; nothing is decompressed.
+
+        Args:
+            each: never called.
 
         Raises:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
         """
+        del each
         if self.footer is not None and (actual := sum_of(self._file)) != self.footer.file:
             raise self._broken(f"has {actual}, its description says {self.footer.file}")
         position, records = self._start_offset, 0

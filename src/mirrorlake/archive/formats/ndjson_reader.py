@@ -1,6 +1,7 @@
 """Reading segments written as NDJSON: by this version, by earlier ones, and by mirror-v3."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from os import SEEK_END
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -12,6 +13,7 @@ import pyarrow.json
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.json_kernels import read_base64
+from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.parquet_schema import records_of, timestamp_type_names
 from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.archive.formats.summing_file import READ_BYTES, sum_of
@@ -34,6 +36,9 @@ _SCHEMA = pa.schema(
 )
 _SOURCE_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 _LINE_END = b"\n"
+
+EDGE_READ_BYTES = 1 << 16
+"""Read at once in search of the first or last line; twice as much each time where that is longer."""
 
 
 class NdjsonSegmentReader:
@@ -68,12 +73,16 @@ class NdjsonSegmentReader:
     def records(self, *, within: OffsetRange | None = None) -> Iterator[RecordColumns]:
         """Yields the records in offset order, in pieces of some megabytes, or one line where it is longer.
 
+        What lies before ``within`` is passed over by halves, as lines lie in the order of their offsets: that takes
+        a few reads however long the file is.
+
         Raises:
             ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
         """
         position = self.footer.offsets.start_offset if self.footer else 0
         end = self.footer.end_offset if self.footer else None
-        for lines in self._whole_lines():
+        start_byte = 0 if within is None or within.start_offset <= position else self._byte_before(within.start_offset)
+        for lines in self._whole_lines(start_byte):
             columns = self._records_in(lines)
             if not len(columns):
                 continue
@@ -83,6 +92,89 @@ class NdjsonSegmentReader:
                 yield kept
             if within is not None and position >= within.end_offset:
                 return
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Returns the first and the last record; nothing without records.
+
+        Raises:
+            ChainBrokenError: one of the two cannot be read, or the file ends inside a line.
+        """
+        first, last = self._first_line(), self._last_line()
+        return () if first is None or last is None else (self._edge(first), self._edge(last))
+
+    def _first_line(self) -> bytes | None:
+        """Returns the first line that is not empty, with its end; None where there is none."""
+        self._file.seek(0)
+        begun = b""
+        while data := self._file.read(max(EDGE_READ_BYTES, len(begun))):
+            lines, found, begun = (begun + data).rpartition(_LINE_END)
+            for line in lines.split(_LINE_END) if found else ():
+                if line.strip():
+                    return line + _LINE_END
+        if begun:
+            raise self._broken("ends inside a line")
+        return None
+
+    def _last_line(self) -> bytes | None:
+        """Returns the last line that is not empty, with its end; None where there is none."""
+        start, end = self._file.seek(0, SEEK_END), b""
+        while start:
+            size = min(start, max(EDGE_READ_BYTES, len(end)))
+            start -= size
+            self._file.seek(start)
+            end = self._file.read(size) + end
+            if not end.endswith(_LINE_END):
+                raise self._broken("ends inside a line")
+            _, found, line = end.rstrip().rpartition(_LINE_END)
+            if line and (found or not start):
+                return line + _LINE_END
+        return None
+
+    def _byte_before(self, offset: int) -> int:
+        """Returns where a line begins at or before which no record lies that has this offset or a higher one.
+
+        Raises:
+            ChainBrokenError: a line cannot be read, or the file ends inside of one.
+        """
+        low, high = 0, self._file.seek(0, SEEK_END)
+        while high - low > READ_BYTES:
+            middle = (low + high) // 2
+            start, line = self._line_after(middle, high)
+            if line is None:
+                high = middle
+            elif int(self._records_in(line).offsets[0]) <= offset:
+                low = start
+            else:
+                high = middle
+        return low
+
+    def _line_after(self, middle: int, high: int) -> tuple[int, bytes | None]:
+        """Returns the first line with a record that begins behind a byte and before ``high``, and where it begins."""
+        self._file.seek(middle)
+        held, start = b"", middle
+        is_inside = True  # of a line, or so it may be
+        while start < high:
+            line, found, rest = held.partition(_LINE_END)
+            if not found:
+                data = self._file.read(max(EDGE_READ_BYTES, len(held)))
+                if not data:
+                    break
+                held += data
+                continue
+            if not is_inside and line.strip():
+                return start, line + _LINE_END
+            start, held, is_inside = start + len(line) + 1, rest, False
+        return high, None
+
+    def _edge(self, line: bytes) -> Edge:
+        columns = self._records_in(line)
+        try:
+            (row,) = _table_of(line, _SOURCE_SCHEMA).to_pylist()
+        except (pa.ArrowException, ValueError) as error:
+            raise self._broken(f"cannot be read as NDJSON: {error}") from error
+        if row["partition"] is None or len(columns) != 1:
+            raise self._broken("has a line without partition")
+        return Edge(partition=row["partition"], offset=int(columns.offsets[0]))
 
     def sources(self) -> set[tuple[str, int]]:
         """Returns the topics and partitions in the lines.
@@ -102,8 +194,11 @@ class NdjsonSegmentReader:
             found.update(zip(pairs["topic"].to_pylist(), pairs["partition"].to_pylist(), strict=True))
         return found
 
-    def check_content(self) -> None:
+    def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Reads everything and compares it with the sidecar: the file's bytes, then its records.
+
+        Args:
+            each: called with the records on the way.
 
         Raises:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
@@ -114,15 +209,17 @@ class NdjsonSegmentReader:
         for columns in self.records():
             checksum.update(columns)
             records += len(columns)
+            if each is not None:
+                each(columns)
         if self.footer and (records, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
             raise self._broken(
                 f"holds {records} records with checksum {checksum.hexdigest()}, its description says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
 
-    def _whole_lines(self) -> Iterator[bytes]:
-        """Yields the file in pieces that end with a line."""
-        self._file.seek(0)
+    def _whole_lines(self, start_byte: int = 0) -> Iterator[bytes]:
+        """Yields the file in pieces that end with a line, from where one begins."""
+        self._file.seek(start_byte)
         rest: list[bytes] = []
         while data := self._file.read(READ_BYTES):
             lines, found, begun = data.rpartition(_LINE_END)

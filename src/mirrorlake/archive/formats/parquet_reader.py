@@ -1,18 +1,21 @@
 """Reading segments written as Parquet: by this version, by earlier ones, and by mirror-v3."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
+from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
-from mirrorlake.archive.formats.record_order import check_order, within_range
+from mirrorlake.archive.formats.record_order import check_offsets, check_order, within_range
 from mirrorlake.archive.seal import flaw_of_file
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
@@ -86,6 +89,39 @@ class ParquetSegmentReader:
                 if len(kept):
                     yield kept
 
+    def edges(self) -> tuple[Edge, ...]:
+        """Returns the first and the last record as they lie in the file; nothing without records.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets and partitions that are no numbers.
+        """
+        groups = [group for group in range(self._file.num_row_groups) if self._file.metadata.row_group(group).num_rows]
+        if not groups:
+            return ()
+        try:
+            batches = self._file.iter_batches(
+                # mirror-v3 writes one row group per file, however large: only these two columns of it are read.
+                batch_size=ROWS_MAX,
+                row_groups=sorted({groups[0], groups[-1]}),
+                columns=["partition", "offset"],
+                use_threads=False,
+            )
+            first: dict[str, object] | None = None
+            last: dict[str, object] = {}
+            for batch in batches:
+                if batch.num_rows:
+                    first = first or batch.slice(0, 1).to_pylist()[0]
+                    last = batch.slice(batch.num_rows - 1).to_pylist()[0]
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+        return (self._edge(first), self._edge(last)) if first is not None else ()
+
+    def _edge(self, row: Mapping[str, object]) -> Edge:
+        partition, offset = row.get("partition"), row.get("offset")
+        if not isinstance(partition, int) or not isinstance(offset, int):
+            raise self._broken(f"is not a segment: it has partition {partition!r} and offset {offset!r} in a row")
+        return Edge(partition=partition, offset=offset)
+
     def stored(self) -> Iterator[RecordColumns]:
         """Yields the records as they lie in the file, in whatever order.
 
@@ -94,6 +130,50 @@ class ParquetSegmentReader:
         """
         for group in range(self._file.num_row_groups):
             yield from self._read_group(group)
+
+    def columns(
+        self,
+        names: Sequence[str],
+        *,
+        within: OffsetRange | None = None,
+        may_hold_times: Callable[[int | None, int | None], bool] | None = None,
+        is_view: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields some of the file's own columns, beside ``offset``: others are neither read nor decoded.
+
+        Args:
+            names: as the file has them.
+            within: leaves out records outside; row groups wholly outside are not read. Not for a view.
+            may_hold_times: told the lowest and highest ``timestamp_ms`` of a row group, None where they are not known;
+                a group of which it says no is not read.
+            is_view: whether this is a snapshot, whose records lie in another order; mirror-v3's do not say so.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the segment's range.
+        """
+        if self.footer is not None and self.footer.snapshot is not None and not is_view:
+            raise self._snapshot_in_archive()
+        assert not (is_view and within is not None)
+        position = self.footer.offsets.start_offset if self.footer else 0
+        end = self.footer.end_offset if self.footer else None
+        wanted = [*{"offset": None, **dict.fromkeys(names)}]
+        for group in range(self._file.num_row_groups):
+            if within is not None and not self._may_hold(group, within):
+                continue
+            if may_hold_times is not None and not may_hold_times(*self._bounds(group, "timestamp_ms")):
+                continue
+            for batch in self._batches(group, wanted):
+                if is_view or not batch.num_rows:
+                    yield batch
+                    continue
+                offsets = batch.column("offset").cast(pa.int64()).to_numpy()
+                position = check_offsets(offsets, position, end, where=self._where)
+                yield batch if within is None else batch.slice(*_rows_within(offsets, within))
+
+    @property
+    def row_count(self) -> int:
+        """How many records the file holds, by its own account."""
+        return int(self._file.metadata.num_rows)
 
     def sources(self) -> set[tuple[str, int]]:
         """Returns the topics and partitions in the rows.
@@ -112,8 +192,11 @@ class ParquetSegmentReader:
             raise self._damaged(error) from error
         return found
 
-    def check_content(self) -> None:
+    def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Reads everything and compares it with the footer: its records, and then every byte with its seal.
+
+        Args:
+            each: called with the records on the way.
 
         Raises:
             ChainBrokenError: damaged, or count, range, checksum, topic or partition differ from the footer's.
@@ -123,14 +206,16 @@ class ParquetSegmentReader:
         for columns in self.stored() if self.footer and self.footer.snapshot else self.records():
             checksum.update(columns)
             records += len(columns)
+            if each is not None:
+                each(columns)
         if self.footer and (records, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
             raise self._broken(
                 f"holds {records} records with checksum {checksum.hexdigest()}, its footer says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
-        self._check_seal()
+        self.check_seal()
 
-    def _check_seal(self) -> None:
+    def check_seal(self) -> None:
         """Compares the file with its seal; what earlier versions wrote has none."""
         if self.footer is None or self.footer.seal is None:
             return
@@ -156,7 +241,7 @@ class ParquetSegmentReader:
             raise self._damaged(error) from error
 
     def _read_footer(self) -> SegmentFooter | None:
-        missing = {name for name in SCHEMA.names if name not in self._file.schema_arrow.names}
+        missing = set(SCHEMA.names).difference(self._file.schema_arrow.names)  # which is made anew each time
         if missing - {"header_keys"}:
             raise self._broken(f"is not a segment: it has no columns {sorted(missing)}")
         metadata = self._file.metadata.metadata or {}
@@ -167,30 +252,41 @@ class ParquetSegmentReader:
         return None
 
     def _read_group(self, group: int) -> Iterator[RecordColumns]:
+        there = set(self._file.schema_arrow.names)
+        columns = [name for name in _COLUMNS if name in there]
+        for batch in self._batches(group, columns):
+            try:
+                yield records_of(batch)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise self._damaged(error) from error
+
+    def _batches(self, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         metadata = self._file.metadata.row_group(group)
         if not metadata.num_rows:
             return
         # mirror-v3 writes one row group per file, however large.
         row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
         rows = min(ROWS_MAX, max(1, 2 * ROW_GROUP_BYTES_MAX // row_bytes))
-        columns = [name for name in _COLUMNS if name in self._file.schema_arrow.names]
         try:
-            for batch in self._file.iter_batches(
-                batch_size=rows, row_groups=[group], columns=columns, use_threads=False
-            ):
-                yield records_of(batch)
+            yield from self._file.iter_batches(
+                batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False
+            )
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(error) from error
 
     def _may_hold(self, group: int, within: OffsetRange) -> bool:
-        statistics = self._file.metadata.row_group(group).column(self._offset_column).statistics
-        if statistics is None or not statistics.has_min_max:
+        low, high = self._bounds(group, "offset")
+        if low is None or high is None:
             return True
-        return bool(statistics.min < within.end_offset and statistics.max >= within.start_offset)
+        return low < within.end_offset and high >= within.start_offset
 
-    @property
-    def _offset_column(self) -> int:
-        return next(i for i in range(self._file.metadata.num_columns) if self._file.schema.column(i).path == "offset")
+    def _bounds(self, group: int, column: str) -> tuple[int | None, int | None]:
+        """Returns the lowest and highest number of a column in a row group; None where the file does not say."""
+        number = next(i for i in range(self._file.metadata.num_columns) if self._file.schema.column(i).path == column)
+        statistics = self._file.metadata.row_group(group).column(number).statistics
+        if statistics is None or not statistics.has_min_max:
+            return None, None
+        return int(statistics.min), int(statistics.max)
 
     def _snapshot_in_archive(self) -> ChainBrokenError:
         return ChainBrokenError(
@@ -209,3 +305,9 @@ class ParquetSegmentReader:
             f"{self._where} {what}",
             hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
         )
+
+
+def _rows_within(offsets: npt.NDArray[np.int64], within: OffsetRange) -> tuple[int, int]:
+    """Returns the first row whose offset is in a range, and how many are."""
+    start, stop = np.searchsorted(offsets, [within.start_offset, within.end_offset])
+    return int(start), int(stop) - int(start)

@@ -1,6 +1,7 @@
 """The order of records as readers of every format check it."""
 
 import numpy as np
+import numpy.typing as npt
 
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
@@ -19,8 +20,13 @@ def check_order(columns: RecordColumns, position: int, end_offset: int | None, *
     Raises:
         ChainBrokenError: they are out of order, or outside the range.
     """
-    steps = np.diff(columns.offsets, prepend=np.int64(position - 1))
-    last = int(columns.offsets[-1])
+    return check_offsets(columns.offsets, position, end_offset, where=where)
+
+
+def check_offsets(offsets: npt.NDArray[np.int64], position: int, end_offset: int | None, *, where: str) -> int:
+    """Returns the position after records at these offsets; see `check_order`."""
+    steps = np.diff(offsets, prepend=np.int64(position - 1))
+    last = int(offsets[-1])
     if steps.min() < 1 or (end_offset is not None and last >= end_offset):
         raise ChainBrokenError(
             f"{where} has records out of order, or outside its range",

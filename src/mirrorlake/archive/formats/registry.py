@@ -4,8 +4,10 @@ from typing import BinaryIO
 
 from mirrorlake.archive.envelope import SegmentEnvelope
 from mirrorlake.archive.formats.interface import RecordWriter, SegmentReader
+from mirrorlake.archive.formats.name_check import check_range_named
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
+from mirrorlake.archive.layouts.foreign_store import ForeignStore
 from mirrorlake.archive.sidecar import find_sidecar
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.page_compression import Compression
@@ -50,22 +52,54 @@ def record_writer(extension: str, file: BinaryIO, envelope: SegmentEnvelope, *, 
     return ParquetSegmentWriter(file, envelope, compression=Compression(compression))
 
 
-def open_segment(store: ObjectStore, key: str) -> SegmentReader:
-    """Opens a segment of a store, in the format its extension names.
+def open_segment(store: ObjectStore, key: str, *, opened: BinaryIO | None = None) -> SegmentReader:
+    """Opens a segment of a store, in the format its extension names, and compares its name with what it says it holds.
+
+    Args:
+        store: where it lies.
+        key: which.
+        opened: the same as a seekable file, where the caller has one already; it is the reader's from now on.
 
     Raises:
         ObjectMissingError: there is none.
-        ChainBrokenError: not a whole segment, or not one.
+        ChainBrokenError: not a whole segment, or not one; or it says that it holds another range than its name says.
         UnsupportedError: written by a later version.
     """
+    reader = open_under_any_name(store, key, opened=opened)
+    try:
+        check_range_named(key, reader.footer)
+    except BaseException:
+        reader.close()
+        raise
+    return reader
+
+
+def open_under_any_name(store: ObjectStore, key: str, *, opened: BinaryIO | None = None) -> SegmentReader:
+    """Opens a segment that may have another range's name, to learn what kind of file it is.
+
+    A description goes after its segment. Where none is found the segment is looked for once more: one that a merge has
+    deleted since it was opened has none any more, and must not be taken for one that never had any.
+
+    Args:
+        store: where it lies.
+        key: which.
+        opened: see `open_segment`.
+
+    Raises:
+        ObjectMissingError, ChainBrokenError, UnsupportedError: see `open_segment`.
+    """
+    if isinstance(store, ForeignStore):
+        return store.reader(key, opened)
     extension = key.rpartition(".")[2]
     if extension not in WRITTEN:
         raise ChainBrokenError(f"{key} is not the name of a segment this version reads", key=key)
-    file = store.open(key)
+    file = opened or store.open(key)
     if extension == PARQUET:
         return ParquetSegmentReader(file, where=key)
     try:
         footer = find_sidecar(store, key, file)
+        if footer is None:
+            store.open(key).close()
         if extension == LOG:
             from mirrorlake.archive.formats.log_reader import LogSegmentReader
 

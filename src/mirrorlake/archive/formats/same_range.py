@@ -1,7 +1,9 @@
 """Telling whether a segment that is there already is the one that belongs there."""
 
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.origin import Origin, check_origin
 from mirrorlake.archive.sidecar import check_described
 from mirrorlake.errors import ChainBrokenError
@@ -25,7 +27,9 @@ def confirm_same_range(store: ObjectStore, key: str, expected: SegmentFooter) ->
         if found is None:
             check_described(key)
             for _ in segment.records():
-                pass  # by mirror-v3: whole and readable is all that can be asked; its name holds the range
+                pass  # by mirror-v3: whole, readable, and ending where its name says is all that can be asked
+            if name := parse_segment_name(key.rpartition("/")[2]):
+                check_bare_edges(key, segment.edges(), name=name, partition=expected.envelope.partition)
             return False
         check_origin(Origin.of(found), Origin.of(expected), what=f"{key} was written")
         if _shape(found) != _shape(expected):

@@ -3,6 +3,7 @@
 What does not fit goes to disk as a sorted run, in a file without a name: a crash leaves nothing behind.
 """
 
+import io
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ CHUNK_BYTES = 1 << 20
 
 RUNS_MAX = 16
 """Runs of one level; as many are merged into one of the next, so that files and memory grow with the logarithm."""
+
+FRAGMENT_BYTES = 1 << 20
+"""What a run is cut into where it travels from one process to another, however large a record is."""
 
 _SCHEMA = pa.schema(
     [
@@ -73,6 +77,15 @@ class Changes:
         stored: list[Iterable[RecordColumns]] = [run for level in reversed(self._levels) for run in level]
         return [*stored, _parts(latest_per_key(RecordColumns.concat(self._pending)), CHUNK_BYTES)]
 
+    def take_run(self, fragments: Iterable[bytes]) -> None:
+        """Takes a run as `run_fragments` made it; its records are newer than all that were taken before.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the folder for temporary files is full or refuses.
+        """
+        assert not self._pending, "runs and records are not mixed"
+        self._keep(_StoredRun.of_fragments(fragments), level=0)
+
     @property
     def held_bytes(self) -> int:
         """What is in memory at the moment."""
@@ -95,16 +108,15 @@ class Changes:
         reduced = latest_per_key(RecordColumns.concat(self._pending))
         self._pending, self._pending_bytes = [reduced], weight(reduced)
         if self._pending_bytes > self._bytes_max // 2:
-            self._store(_parts(reduced, CHUNK_BYTES), level=0)
+            self._keep(_StoredRun([reduced]), level=0)
             self._pending, self._pending_bytes = [], 0
 
-    def _store(self, chunks: Iterable[RecordColumns], *, level: int) -> None:
+    def _keep(self, run: "_StoredRun", *, level: int) -> None:
         if level == len(self._levels):
             self._levels.append([])
-        self._levels[level].append(_StoredRun(chunks))
+        self._levels[level].append(run)
         if len(self._levels[level]) >= self._runs_max:
-            merged = (part for chunk in merge_runs(self._levels[level]) for part in _parts(chunk, CHUNK_BYTES))
-            self._store(merged, level=level + 1)
+            self._keep(_StoredRun(merge_runs(self._levels[level])), level=level + 1)
             for run in self._levels[level]:
                 run.close()
             self._levels[level] = []
@@ -113,18 +125,21 @@ class Changes:
 class _StoredRun:
     """A run in a file that goes away by itself."""
 
-    def __init__(self, chunks: Iterable[RecordColumns]) -> None:
+    def __init__(self, chunks: Iterable[RecordColumns] = (), *, fragments: Iterable[bytes] | None = None) -> None:
         with os_errors_as_ours(Path(tempfile.gettempdir())):
             self._file: IO[bytes] = tempfile.TemporaryFile(prefix="mirrorlake-run-")  # noqa: SIM115 - see `close`
             try:
-                options = pa.ipc.IpcWriteOptions(compression="lz4")
-                with pa.ipc.new_stream(self._file, _SCHEMA, options=options) as writer:
-                    for chunk in chunks:
-                        writer.write_batch(_to_batch(chunk))
+                for fragment in run_fragments(chunks) if fragments is None else fragments:
+                    self._file.write(fragment)
                 self._file.flush()
             except BaseException:
                 self._file.close()
                 raise
+
+    @classmethod
+    def of_fragments(cls, fragments: Iterable[bytes]) -> "_StoredRun":
+        """Returns the run that somebody else has cut into fragments."""
+        return cls(fragments=fragments)
 
     def __iter__(self) -> Iterator[RecordColumns]:
         with os_errors_as_ours(Path(tempfile.gettempdir())):
@@ -135,6 +150,31 @@ class _StoredRun:
 
     def close(self) -> None:
         self._file.close()
+
+
+def run_fragments(chunks: Iterable[RecordColumns]) -> Iterator[bytes]:
+    """Yields a run as bytes, in order, for `Changes.take_run` to put together: none above `FRAGMENT_BYTES`.
+
+    However large the chunks are that come, they are cut to `CHUNK_BYTES`, to within one record.
+    """
+    made = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(made, _SCHEMA, options=options) as writer:
+        for chunk in chunks:
+            for part in _parts(chunk, CHUNK_BYTES):
+                writer.write_batch(_to_batch(part))
+                if made.tell() >= FRAGMENT_BYTES:
+                    yield from _cut(made)
+    yield from _cut(made)
+
+
+def _cut(made: io.BytesIO) -> Iterator[bytes]:
+    """Yields what was written, and empties it."""
+    content = made.getvalue()
+    made.seek(0)
+    made.truncate()
+    for start in range(0, len(content), FRAGMENT_BYTES):
+        yield content[start : start + FRAGMENT_BYTES]
 
 
 def weight(records: RecordColumns) -> int:

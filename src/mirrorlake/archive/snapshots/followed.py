@@ -1,16 +1,19 @@
-"""Snapshots that newer ones have followed: which of them may go, and when.
+"""Snapshots that newer ones have followed, or an eraser has replaced: which of them may go, and when.
 
 Every snapshot is whole, so the newest says all; a plain reader of the folder who also meets older ones has every key
 more than once. An old one stays until the newest has been there for a while, for who is reading it, and until the
 newest was read back. Only what says of itself that it is a snapshot of the same source goes; what says nothing stays.
 """
 
+import uuid
 from datetime import datetime
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.maintenance.holds import announced, delete_dead_announcements, read_holds, topic_folder
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshot_content, read_snapshot_footer
+from mirrorlake.clock import SystemClock
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import ObjectMissingError
 
@@ -21,7 +24,7 @@ GRACE_SECONDS = 600.0
 def followed_snapshots(
     folder: SnapshotPartition, *, kept: int, origin: Origin, now_seconds: float
 ) -> tuple[Segment, ...]:
-    """Returns the snapshots that may be removed, the oldest first; reads footers only.
+    """Returns the snapshots that may be removed, the oldest first, none where anything is held; reads footers only.
 
     Args:
         folder: where they lie.
@@ -36,6 +39,10 @@ def followed_snapshots(
     assert kept >= 1, "the newest snapshot is the position"
     snapshots = folder.snapshots()
     older, newest = snapshots[:-kept], snapshots[-1:]
+    older += [each for each, counting in folder.replaced() if counting in older]
+    older.sort(key=lambda each: each.name)
+    if older and read_holds(folder.store, topic_folder(folder.prefix)).labels(folder.partition):
+        return ()
     if not older or not _is_settled(folder, newest[0], origin, now_seconds):
         return ()
     return tuple(snapshot for snapshot in older if _says_origin(folder, snapshot, origin))
@@ -44,17 +51,26 @@ def followed_snapshots(
 def remove_followed(folder: SnapshotPartition, *, kept: int, origin: Origin, now_seconds: float) -> tuple[Segment, ...]:
     """Removes what `followed_snapshots` returns, once the newest snapshot was read back whole; returns what went.
 
-    Safe beside writers: they need the newest alone. Idempotent.
+    What a run that died had announced goes too, also where nothing else does.
+
+    Safe beside writers, who need the newest alone, and beside who places a hold. Idempotent.
 
     Raises:
         ChainBrokenError: the newest is damaged, and nothing was removed; or see `followed_snapshots`.
         MirrorlakeError: the store could not be read, or refuses; some may have gone.
     """
+    delete_dead_announcements(folder.store, folder.prefix, now_seconds=now_seconds)
     removable = followed_snapshots(folder, kept=kept, origin=origin, now_seconds=now_seconds)
-    if removable:
-        check_snapshot_content(folder, folder.snapshots()[-1])
-    for snapshot in removable:
-        folder.store.delete(f"{folder.prefix}/{snapshot.name}")
+    if not removable:
+        return ()
+    check_snapshot_content(folder, folder.snapshots()[-1])
+    end = removable[-1].name.end_offset
+    elapsed_seconds, token = SystemClock().elapsed_seconds, uuid.uuid4().hex
+    with announced(folder.store, folder.prefix, end, token=token, elapsed_seconds=elapsed_seconds) as holds:
+        if holds.labels(folder.partition):
+            return ()
+        for snapshot in removable:
+            folder.store.delete(f"{folder.prefix}/{snapshot.name}")
     return removable
 
 

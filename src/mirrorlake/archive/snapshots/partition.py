@@ -8,7 +8,13 @@ from mirrorlake.archive.looks import settled
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import SegmentPublication
-from mirrorlake.archive.snapshots.chain import check_newest, check_snapshots, walk_snapshots
+from mirrorlake.archive.snapshots.chain import (
+    check_newest,
+    check_snapshots,
+    end_above_view,
+    replaced_snapshots,
+    walk_snapshots,
+)
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectStore
 
@@ -56,7 +62,7 @@ class SnapshotPartition:
         return self.read_chain()
 
     def snapshots(self) -> list[Segment]:
-        """Returns all snapshots, the oldest first.
+        """Returns all snapshots that count, the oldest first.
 
         Raises:
             ChainBrokenError: see `check_snapshots`.
@@ -67,8 +73,20 @@ class SnapshotPartition:
 
         return settled(look, where=self.prefix)
 
+    def replaced(self) -> tuple[tuple[Segment, Segment], ...]:
+        """Returns each snapshot that does not count any more, with the one that does in its place.
+
+        Raises:
+            ChainBrokenError: see `replaced_snapshots`.
+        """
+
+        def look() -> tuple[tuple[Segment, Segment], ...]:
+            return replaced_snapshots(self.store.list(self.prefix), extension=self.extension, where=self.prefix)
+
+        return settled(look, where=self.prefix)
+
     def survey(self, *, refuse: Refuse) -> Iterator[Segment]:
-        """Yields all snapshots, telling ``refuse`` of everything that is wrong with their names."""
+        """Yields all snapshots that count, telling ``refuse`` of everything that is wrong with their names."""
         objects = self.store.list(self.prefix)
         return walk_snapshots(objects, extension=self.extension, where=self.prefix, refuse=refuse)
 
@@ -114,4 +132,13 @@ class SnapshotPartition:
         self, from_offset: int, *, origin: Origin, writer: str, crash_point: CrashPoint = no_crash
     ) -> SegmentPublication:
         """Begins the snapshot that is named from ``from_offset``, the position last read."""
-        return self._archived.publication(from_offset, origin=origin, writer=writer, crash_point=crash_point)
+        return SegmentPublication(
+            self.store,
+            self.prefix,
+            from_offset=from_offset,
+            extension=self.extension,
+            origin=origin,
+            writer=writer,
+            end_above=end_above_view,
+            crash_point=crash_point,
+        )

@@ -6,6 +6,7 @@ import numpy as np
 
 from mirrorlake.archive.chain import Segment, segments_of
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.name_check import check_range_named
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.names import ClaimName
@@ -55,16 +56,20 @@ def read_view(
         below: leaves out records at or above this offset; None for none.
 
     Raises:
-        ChainBrokenError: damaged; or not sorted by key, a null key, a tombstone, or a record past its range.
+        ChainBrokenError: damaged, or of another range than its name says; or not sorted by key, a null key, a
+            tombstone where it does not say that it holds them, or a record past its range.
         ObjectMissingError: it is gone.
     """
     key = f"{prefix}/{snapshot.name}"
     after: bytes | None = None
     with ParquetSegmentReader(store.open(key), where=key) as reader:
+        check_range_named(key, reader.footer)
+        state = reader.footer.snapshot if reader.footer is not None else None
+        takes_tombstones = state is not None and state.holds_tombstones
         for columns in reader.stored():
             if not len(columns):
                 continue
-            _check(columns, after, snapshot, key)
+            _check(columns, after, snapshot, key, takes_tombstones=takes_tombstones)
             after = last_key(columns)
             yield columns if below is None else _below(columns, below)
 
@@ -116,11 +121,11 @@ def check_snapshot_content(folder: SnapshotPartition, snapshot: Segment) -> Segm
     return footer
 
 
-def _check(columns: RecordColumns, after: bytes | None, snapshot: Segment, key: str) -> None:
+def _check(columns: RecordColumns, after: bytes | None, snapshot: Segment, key: str, *, takes_tombstones: bool) -> None:
     flaw = ""
     if not is_run(columns, after=after):
         flaw = "its records are not in the order of their keys, or one has no key"
-    elif columns.values.null_count:
+    elif columns.values.null_count and not takes_tombstones:
         flaw = "it holds a tombstone"
     elif int(columns.offsets.max()) >= snapshot.name.end_offset:
         flaw = f"it holds offset {int(columns.offsets.max())}, which is past its end"

@@ -125,7 +125,7 @@ def test_batches_of_an_independent_encoder_come_back(codec: int) -> None:
 def test_small_and_large_batches_keep_their_order() -> None:
     sizes = [10, 100_000, 10, 20, 90_000, 90_000, 5] + [40_000] * 60
     batches = [batch(Record(10 + row, b"k", bytes([row]) * size)) for row, size in enumerate(sizes)]
-    assert sum(sizes[7:]) > 2 * log_format.JOINED_BYTES_MAX
+    assert sum(sizes[7:]) > 2 * log_format.WRITE_BYTES_MAX
     file = io.BytesIO()
     writer = LogSegmentWriter(file, envelope(start_offset=10))
     writer.write([log_batch(each) for each in batches])

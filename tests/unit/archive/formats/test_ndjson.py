@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
+from mirrorlake.archive.formats import ndjson_reader
 from mirrorlake.archive.formats.ndjson import PIECE_BYTES_MAX, NdjsonSegmentWriter
 from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
@@ -153,6 +154,59 @@ def test_a_segment_larger_than_a_piece_and_than_a_read_comes_back() -> None:
 def test_only_records_within_a_range_are_handed_out() -> None:
     data, _ = written(list(AWKWARD))
     assert [r.offset for r in read_back(data, OffsetRange(start_offset=12, end_offset=16))] == [12, 13, 15]
+
+
+class CountedFile(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.read_bytes += len(data)
+        return data
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 1, 90, 700, 5000]), st.booleans()), max_size=60),
+    st.integers(0, 200),
+    st.integers(1, 200),
+    st.sampled_from([64, 500, 4000]),
+)
+def test_any_range_of_any_lines_is_found_by_halves(
+    rows: list[tuple[int, int, bool]], start: int, length: int, read_bytes: int
+) -> None:
+    """Lines of any length, holes between their offsets, and empty lines, as others may write them."""
+    offset, data, offsets = 9, b"", list[int]()
+    for step, size, is_followed_by_nothing in rows:
+        offset += step
+        offsets.append(offset)
+        data += written([Record(offset, None, b"x" * size, (), 5, 0)], start_offset=offset, end_offset=offset + 1)[0]
+        data += b" \n\n" if is_followed_by_nothing else b""
+    within = OffsetRange(start_offset=start, end_offset=start + length)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ndjson_reader, "READ_BYTES", read_bytes)
+        patch.setattr(ndjson_reader, "EDGE_READ_BYTES", max(1, read_bytes // 8))
+        found = [record.offset for record in read_back(data, within)]
+    assert found == [each for each in offsets if start <= each < start + length]
+
+
+def test_the_end_of_a_long_file_is_found_without_reading_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ndjson_reader, "READ_BYTES", 1 << 10)
+    monkeypatch.setattr(ndjson_reader, "EDGE_READ_BYTES", 1 << 8)
+    data, footer = written([Record(offset, b"key", b"x" * 40, (), 5, 0) for offset in range(10, 5010)], end_offset=5010)
+    file = CountedFile(data)
+    with NdjsonSegmentReader(file, footer=footer, where="the file") as segment:
+        parts = list(segment.records(within=OffsetRange(start_offset=5000, end_offset=5010)))
+    assert RecordColumns.concat(parts).offsets.tolist() == list(range(5000, 5010))
+    assert file.read_bytes < len(data) // 20
+
+
+def test_a_line_that_is_no_record_is_refused_where_it_is_found_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ndjson_reader, "READ_BYTES", 100)
+    data = written([Record(offset, None, b"x", (), 5, 0) for offset in range(10, 21)])[0] + b"nothing\n" * 200
+    with pytest.raises(ChainBrokenError, match="cannot be read as NDJSON"):
+        read_back(data, OffsetRange(start_offset=20, end_offset=21))
 
 
 def test_a_segment_without_records_is_an_empty_file() -> None:

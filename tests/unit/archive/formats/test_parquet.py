@@ -381,5 +381,9 @@ def test_a_segment_of_another_range_or_source_is_not_confirmed() -> None:
 
 def test_a_segment_of_mirror_v3_is_confirmed_if_it_is_whole(tmp_path: Path) -> None:
     _, footer = written(list(AWKWARD))
-    store = MemoryStore({KEY: mirror_v3_file(tmp_path / "v3.parquet")})
+    whole = mirror_v3_file(tmp_path / "v3.parquet", offsets=[10, 11, 12, 13, 16, 20])
+    store = MemoryStore({KEY: whole})
     assert confirm_same_range(store, KEY, footer) is False
+    store = MemoryStore({KEY: mirror_v3_file(tmp_path / "v3.parquet")})
+    with pytest.raises(ChainBrokenError, match="no record of offset 20"):
+        confirm_same_range(store, KEY, footer)

@@ -1,5 +1,6 @@
 """Which snapshots may go: those that newer ones have followed long enough, once the newest was read back."""
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.archive.maintenance.holds import RETIRE_SECONDS_MAX
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.snapshots.followed import GRACE_SECONDS, followed_snapshots, remove_followed
 from mirrorlake.errors import ChainBrokenError
@@ -93,3 +95,39 @@ def test_a_view_is_whole_while_older_ones_go(bench: Bench) -> None:
     assert chain.tail is not None
     assert folder.read_end(chain.tail).position == 6
     assert len(view(bench.root, "users")) == 4
+
+
+@pytest.mark.parametrize("hold", ["_hold-case", "_hold-case.0", f"_hold-case.0.{0:020}-{1:020}", "_hold-case.odd"])
+def test_all_stay_while_anything_of_the_partition_is_held(bench: Bench, hold: str) -> None:
+    held = bench.root / "users" / hold
+    held.write_bytes(b"")
+    assert remove(bench) == ["0-1", "2-3", "4-5"]
+    held.unlink()
+    (bench.root / "users" / "_hold-case.1").write_bytes(b"")
+    assert remove(bench) == ["4-5"]
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_what_a_dead_run_announced_goes_also_where_nothing_else_does(bench: Bench, is_held: bool) -> None:
+    if is_held:
+        (bench.root / "users" / "_hold-case").write_bytes(b"")
+    folder, now = bench.root / "users" / "0", bench.clock.now_seconds()
+    for name, age in (("dead", RETIRE_SECONDS_MAX + 1), ("live", 0)):
+        announced = folder / f"_retire-{6:020}-{name}"
+        announced.write_bytes(b"")
+        os.utime(announced, (now - age, now - age))
+    assert remove_followed(snapshots(bench.root, "users"), kept=9, origin=ORIGIN, now_seconds=now) == ()
+    assert [file.name for file in folder.glob("_retire-*")] == [f"_retire-{6:020}-live"]
+
+
+def test_a_hold_that_comes_after_the_plan_is_seen_before_anything_goes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held_meanwhile(*_: object) -> None:
+        (bench.root / "users" / "_hold-case").write_bytes(b"")
+
+    monkeypatch.setattr("mirrorlake.archive.snapshots.followed.check_snapshot_content", held_meanwhile)
+    folder, now = snapshots(bench.root, "users"), bench.clock.now_seconds() + GRACE_SECONDS
+    assert remove_followed(folder, kept=1, origin=ORIGIN, now_seconds=now) == ()
+    assert ranges(bench) == ["0-1", "2-3", "4-5"]
+    assert not list((bench.root / "users" / "0").glob("_retire-*"))

@@ -1,12 +1,13 @@
 """Latest records of keys, against a dictionary: it does the same in three lines, with everything in memory."""
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.archive.snapshots.changes import Changes
+from mirrorlake.archive.snapshots.changes import FRAGMENT_BYTES, Changes, run_fragments
 from mirrorlake.archive.snapshots.latest import is_run, latest_per_key, merge_runs, without_tombstones
 from mirrorlake.kafka.records.columns import RecordColumns
 from unit.archive.sample_records import Record, columns_of, records_in
@@ -104,3 +105,27 @@ def test_a_run_has_growing_keys_none_of_them_null() -> None:
     assert not is_run(columns_of([one, one]), after=None)
     assert not is_run(columns_of([replace(one, key=b"\xff"), one]), after=None)
     assert is_run(columns_of([one, replace(one, key=b"\xff")]), after=None)
+
+
+@given(CHANGES, st.integers(1, 9))
+def test_runs_that_travelled_as_bytes_make_what_all_records_do(
+    changes: list[tuple[bytes, bytes | None]], size: int
+) -> None:
+    records = written(changes)
+    received = Changes(runs_max=2)
+    for start in range(0, len(records), size):
+        received.take_run(run_fragments([columns_of(latest(records[start : start + size]))]))
+    assert listed(merge_runs(received.runs())) == latest(records)
+    received.close()
+
+
+def test_a_run_travels_in_pieces_of_bounded_size_however_large_a_record_is() -> None:
+    large = bytes(random.Random(1).randbytes(3 * FRAGMENT_BYTES))
+    records = [Record(n, b"%d" % n, large if n == 2 else b"small", headers=(), timestamp_ms=n) for n in range(5)]
+    fragments = list(run_fragments([columns_of(records)]))
+    assert len(fragments) > 3
+    assert max(map(len, fragments)) <= FRAGMENT_BYTES
+    received = Changes()
+    received.take_run(fragments)
+    assert listed(merge_runs(received.runs())) == records
+    received.close()

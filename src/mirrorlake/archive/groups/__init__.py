@@ -1,0 +1,1 @@
+"""What consumer groups had committed, kept beside the records it is about."""
