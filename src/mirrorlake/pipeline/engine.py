@@ -1,23 +1,29 @@
 """What the rest of the program knows of an engine: leases go in, rows come out. Spark is one; tests have another."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.spark_settings import is_local
 from mirrorlake.pipeline.cluster.needs import Needs, needs_of
+from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import LeaseRow
-from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.pipeline.settings import SessionSettings
+from mirrorlake.pipeline.task_bounds import TASK_SECONDS
 
 
 class Engine(Protocol):
     """Runs leases, several at one time, from as many threads."""
 
     @property
-    def recalls(self) -> Recalls:
+    def lease_files(self) -> LeaseFiles:
         """Asks leases of this engine to end before their time."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """How many tasks it runs at one time; of a cluster those of the executors that are there now."""
         ...
 
     def is_alive(self) -> bool:
@@ -43,6 +49,25 @@ class Engine(Protocol):
 
         Raises:
             OutcomeUnknownError: the lease was given up; the work may have written something.
+            EngineDiedError: the engine is gone; the same holds.
+        """
+        ...
+
+    def run_shuffle(
+        self,
+        read: str,
+        merge: str,
+        orders: Sequence[bytes],
+        *,
+        plans: Sequence[bytes],
+        description: str,
+        read_seconds_max: float = TASK_SECONDS,
+        merge_seconds_max: float = TASK_SECONDS,
+    ) -> list[LeaseRow]:
+        """Runs ``read`` of each order, and ``merge`` of the blocks of all buckets (see ``shuffle_job.run_shuffle``).
+
+        Raises:
+            OutcomeUnknownError: the job was given up; its tasks may have written something.
             EngineDiedError: the engine is gone; the same holds.
         """
         ...

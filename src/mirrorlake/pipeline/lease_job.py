@@ -3,15 +3,18 @@
 import contextlib
 import faulthandler
 import importlib
+import itertools
 import os
 import pickle
 import signal
+import socket
 import traceback
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
+from mirrorlake.pipeline.cluster.identity import executor_id
 
 LeaseRow = dict[str, object]
 """One fact from a task. ``kind`` says which; ``worker_pid`` and ``attempt`` are added to each."""
@@ -20,11 +23,19 @@ CRASHED = "crashed"
 """Kind of a row for an exception that left the work: ``error_type``, ``message``, ``traceback``."""
 RETRIED = "retried"
 """Kind of the only row of a task that Spark started again: what the first attempt did is unknown."""
+LOST_ON = "lost_on"
+"""In a row of kind `RETRIED`: the executor of the first attempt, for messages; only where it is known."""
+UNCHECKED = "unchecked"
+"""Kind of the only row of a task that came to an executor nobody has looked at yet: ``host``. It did nothing."""
 
 _TRACEBACK_FRAMES_MAX = 8
 _MESSAGE_CHARACTERS_MAX = 2_000
 _NOT_SAID = ("at ", "... ", "An error occurred while calling")
+_AFTER_CAUSE = ("at ", "... ", "Caused by: ", "Driver stacktrace", "PYTHONPATH was")
 _STDERR = 2
+JOB_TAGS = "spark.job.tags"
+"""The property of a thread whose jobs bear these tags."""
+
 _COMPRESSION_LEVEL = 1  # Level 6 takes eight times as long for one part in twenty less.
 # The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
 _SECOND_ALARM_SECONDS = 2.0
@@ -35,7 +46,15 @@ class EngineDiedError(TransientError):
 
 
 def run_lease(
-    spark: Any, work: str, plan: bytes, *, description: str, seconds_max: float | None = None, place: str = ""
+    spark: Any,
+    work: str,
+    plan: bytes,
+    *,
+    description: str,
+    seconds_max: float | None = None,
+    place: str = "",
+    executors: Collection[str] | None = None,
+    tag: str = "",
 ) -> list[LeaseRow]:
     """Runs ``work(plan)`` in one Python worker and returns its rows.
 
@@ -53,6 +72,9 @@ def run_lease(
         seconds_max: the worker ends itself, hard, when the work has not returned after so many seconds; none
             means never. It is meant for work that hangs, not for work that is late: nothing is closed.
         place: where Spark should run it if it can, as its scheduler writes places; anywhere where left out.
+        executors: ids of those on which it may run; on another one it does nothing and returns one row of kind
+            :data:`UNCHECKED`. On any where left out, and where a worker cannot tell whose it is.
+        tag: of its job, by which another thread may end it; this thread's later jobs have it until they get another.
 
     Raises:
         OutcomeUnknownError: Spark gave the job up; the work may have written something.
@@ -67,7 +89,9 @@ def run_lease(
 
     try:
         spark.sparkContext.setJobDescription(description)
-        order = order_bytes(work, plan, seconds_max)
+        if tag:
+            spark.sparkContext.setLocalProperty(JOB_TAGS, tag)
+        order = order_bytes(work, plan, seconds_max, executors)
         found = _as_partition(spark.sparkContext, order, place).mapPartitions(serve).collect()
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
@@ -77,9 +101,10 @@ def run_lease(
     return [{**pickle.loads(row), "worker_pid": pid, "attempt": attempt} for row, pid, attempt in found]
 
 
-def order_bytes(work: str, plan: bytes, seconds_max: float | None) -> bytes:
+def order_bytes(work: str, plan: bytes, seconds_max: float | None, executors: Collection[str] | None = None) -> bytes:
     """Returns all that a task is told; of plans of many partitions, which are alike, an eighth is left."""
-    order = pickle.dumps((work, plan, seconds_max), protocol=pickle.HIGHEST_PROTOCOL)
+    allowed = None if executors is None else frozenset(executors)
+    order = pickle.dumps((work, plan, seconds_max, allowed), protocol=pickle.HIGHEST_PROTOCOL)
     return zlib.compress(order, level=_COMPRESSION_LEVEL)
 
 
@@ -108,20 +133,20 @@ def _placed(context: Any, order: bytes, place: str) -> Any:
     return context._jsc.sc().makeRDD(as_scala(rows).toSeq(), jvm.scala.reflect.ClassTag.Any()).toJavaRDD()
 
 
-def warm_up(spark: Any) -> None:
-    """Runs an empty lease, so that the next finds the daemon with its modules, the JVM with its classes."""
-    run_lease(spark, "builtins:list", b"", description="warm-up")
-
-
 def serve(orders: Iterator[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """Yields the work's rows, each pickled, with process id and attempt; runs in the Python worker. Raises nothing."""
     from pyspark import TaskContext
 
     (order,) = orders
-    work, plan, seconds_max = pickle.loads(zlib.decompress(order))
+    work, plan, seconds_max, executors = pickle.loads(zlib.decompress(order))
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
-    rows = [_pickled({"kind": RETRIED})] if attempt > 0 else rows_of(work, plan, seconds_max)
+    if attempt > 0:
+        rows = [_pickled({"kind": RETRIED})]
+    elif executors is not None and executor_id() not in {"", *executors}:
+        rows = [_pickled({"kind": UNCHECKED, "host": socket.gethostname()})]
+    else:
+        rows = rows_of(work, plan, seconds_max)
     for row in rows:
         yield row, os.getpid(), attempt
 
@@ -133,7 +158,7 @@ def rows_of(work: str, plan: bytes, seconds_max: float | None) -> list[bytes]:
     """
     rows: list[bytes] = []
     try:
-        with _watchdog(seconds_max):
+        with watchdog(seconds_max):
             for row in _produced(work, plan):
                 rows.append(_pickled(row))  # One by one: rows before an exception are kept.
     except BaseException as error:  # noqa: BLE001  Whatever it is: left to Spark, it would repeat the task.
@@ -163,7 +188,7 @@ def _crash(error: BaseException) -> LeaseRow:
 
 
 @contextlib.contextmanager
-def _watchdog(seconds_max: float | None) -> Iterator[None]:
+def watchdog(seconds_max: float | None) -> Iterator[None]:
     """Ends this process when the body takes longer: first with a traceback on stderr, then without."""
     if seconds_max is None:
         yield
@@ -182,11 +207,15 @@ def _watchdog(seconds_max: float | None) -> Iterator[None]:
 def java_cause(text: str) -> str:
     """Returns on one line what failed in the JVM, and the first cause of it, of what Py4J or Spark says.
 
-    Py4J's own first line names the call only, and Java's causes come after many lines of stack.
+    Py4J's own first line names the call only, and Java's causes come after many lines of stack. A line that ends with a
+    colon announces what failed, as a worker's last words: all up to the stack belongs to it.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line.removeprefix(": ") for line in lines if not line.startswith(_NOT_SAID)]
-    found = said[0] if said else (lines or ["it says nothing"])[0]
+    first = next((n for n, line in enumerate(lines) if not line.startswith(_NOT_SAID)), 0)
+    found = lines[first].removeprefix(": ") if lines else "it says nothing"
+    if found.endswith(":"):
+        announced = itertools.takewhile(lambda line: not line.startswith(_AFTER_CAUSE), lines[first + 1 :])
+        found = " ".join([found, *announced])
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if causes and causes[-1] not in found:
         found = f"{found}; caused by {causes[-1]}"

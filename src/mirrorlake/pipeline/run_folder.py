@@ -34,14 +34,22 @@ class RunFolder:
 
     Args:
         parents: where to put it, the first that is writable and short enough wins.
+        name: how the names of all folders of its sort begin; those that killed processes left are removed.
+        bytes_max: of its path; by default what leaves room for sockets.
     """
 
-    def __init__(self, parents: tuple[Path, ...] | None = None) -> None:
+    def __init__(
+        self,
+        parents: tuple[Path, ...] | None = None,
+        *,
+        name: str = "mirrorlake",
+        bytes_max: int = FOLDER_BYTES_MAX,
+    ) -> None:
         parents = parents or (Path(tempfile.gettempdir()), Path("/tmp"))
-        prefix = f"mirrorlake-{os.getuid()}-"
+        prefix = f"{name}-{os.getuid()}-"
         for parent in dict.fromkeys(parents):
             _sweep(parent, prefix)
-        self.path, self._lock = _make_locked_folder(parents, prefix)
+        self.path, self._lock = _make_locked_folder(parents, prefix, bytes_max)
 
     def close(self) -> None:
         """Removes the folder with everything in it. Idempotent."""
@@ -60,14 +68,14 @@ class RunFolder:
         self.close()
 
 
-def _make_locked_folder(parents: tuple[Path, ...], prefix: str) -> tuple[Path, int | None]:
+def _make_locked_folder(parents: tuple[Path, ...], prefix: str, bytes_max: int) -> tuple[Path, int | None]:
     """Returns a new folder and the descriptor that holds its lock.
 
     Between being made and being locked it may have been swept, where this process was stopped for a minute there:
     hence the look whether what is locked still is what the path names.
     """
     for _ in range(_TRIES_MAX):
-        path = _make_short_folder(parents, prefix)
+        path = _make_short_folder(parents, prefix, bytes_max)
         with contextlib.ExitStack() as on_failure, contextlib.suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             on_failure.callback(os.close, lock)
@@ -78,11 +86,11 @@ def _make_locked_folder(parents: tuple[Path, ...], prefix: str) -> tuple[Path, i
     raise OSError(f"folders named {prefix}… vanish as soon as they are made, in: {', '.join(map(str, parents))}")
 
 
-def _make_short_folder(parents: tuple[Path, ...], prefix: str) -> Path:
+def _make_short_folder(parents: tuple[Path, ...], prefix: str, bytes_max: int) -> Path:
     refused = []
     for parent in dict.fromkeys(parents):
         # mkdtemp adds eight characters.
-        if len(os.fsencode(parent)) + 1 + len(prefix) + 8 > FOLDER_BYTES_MAX:
+        if len(os.fsencode(parent)) + 1 + len(prefix) + 8 > bytes_max:
             refused.append(f"{parent}: path too long for sockets")
             continue
         try:

@@ -1,30 +1,46 @@
 """The Spark session under the engine: every setting it needs, the JVM's process, and an orderly end."""
 
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any
 
 import structlog
 
-from mirrorlake.errors import JavaUnusableError, MirrorlakeError, StartStoppedError
-from mirrorlake.java import find_java
-from mirrorlake.pipeline.cluster.executors import (
-    ExecutorUnusableError,
-    ExecutorWatch,
-    await_executors,
-    check_executors,
-    living,
-    say_ready,
+from mirrorlake.errors import (
+    ExecutorUncheckedError,
+    JavaUnusableError,
+    MirrorlakeError,
+    OutcomeUnknownError,
+    StartStoppedError,
 )
+from mirrorlake.java import find_java
+from mirrorlake.pipeline.cluster.executors import ExecutorUnusableError
+from mirrorlake.pipeline.cluster.looks import say_ready
+from mirrorlake.pipeline.cluster.start import fit_executors
+from mirrorlake.pipeline.cluster.task_attempts import attempts_of_tag
+from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
-from mirrorlake.pipeline.lease_job import LeaseRow, java_cause, run_lease, warm_up
-from mirrorlake.pipeline.recalls import Recalls
+from mirrorlake.pipeline.lease_files import LeaseFiles
+from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, LeaseRow, java_cause, run_lease
+from mirrorlake.pipeline.overdue import GRACE_SECONDS, OverdueJobs, Watched
 from mirrorlake.pipeline.run_folder import RunFolder
 from mirrorlake.pipeline.settings import SessionSettings, jvm_environment, jvm_flags, spark_conf, worker_python
+from mirrorlake.pipeline.shuffle_job import run_shuffle
+from mirrorlake.pipeline.start_checks import check_page, check_settings
+from mirrorlake.pipeline.task_bounds import TASK_SECONDS
+
+WARM_UP_SECONDS_MAX = 60.0
+
+SHUFFLE_TRIES_MAX = 3
+"""So often a shuffle begins whose tasks come to executors that nobody has looked at, before its outcome is unknown."""
+
+LOOKS_SECONDS_MAX = 120.0
+"""For looks at executors, before a shuffle begins again."""
 
 _POLL_SECONDS = 0.1
 _log = structlog.get_logger(__name__)
@@ -36,18 +52,28 @@ class EngineSession:
     Attributes:
         spark: the ``SparkSession``.
         jvm: the process under it.
-        recalls: asks leases of this session to end before their time.
+        lease_files: what passes between the driver and leases of this session that run.
         executors: looks at those of a cluster; None on one machine.
     """
 
     def __init__(
-        self, spark: Any, jvm: Jvm, folder: RunFolder, recalls: Recalls, executors: ExecutorWatch | None = None
+        self,
+        spark: Any,
+        jvm: Jvm,
+        folder: RunFolder,
+        lease_files: LeaseFiles,
+        executors: ExecutorWatch | None = None,
+        *,
+        slots: int,
     ) -> None:
         self.spark = spark
         self.jvm = jvm
-        self.recalls = recalls
+        self.lease_files = lease_files
         self.executors = executors
         self._folder = folder
+        self._slots = slots
+        self._overdue = OverdueJobs(self._give_up)
+        self._overdue.__enter__()
         if executors is not None:
             executors.__enter__()
 
@@ -55,6 +81,11 @@ class EngineSession:
     def clock_offsets(self) -> Mapping[str, float]:
         """By how many seconds the clock of each executor is ahead of this machine's; none without a cluster."""
         return dict(self.executors.clock_offsets) if self.executors is not None else {}
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at one time; of a cluster those of the executors that are there now."""
+        return self._slots if self.executors is None else self.executors.slots
 
     def is_alive(self) -> bool:
         """Returns whether the JVM still runs."""
@@ -65,14 +96,113 @@ class EngineSession:
         return not self.spark.sparkContext._jsc.sc().isStopped()
 
     def warm_up(self) -> None:
-        """Runs an empty lease (see ``lease_job.warm_up``)."""
-        warm_up(self.spark)
+        """Runs an empty lease, so that the next finds the daemon with its modules, the JVM with its classes."""
+        self.run_lease("builtins:list", b"", description="warm-up", seconds_max=WARM_UP_SECONDS_MAX)
 
     def run_lease(
         self, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
     ) -> list[LeaseRow]:
-        """Runs ``work(plan)`` in a Python worker and returns its rows (see ``lease_job.run_lease``)."""
-        return run_lease(self.spark, work, plan, description=description, seconds_max=seconds_max)
+        """Runs ``work(plan)`` in a Python worker and returns its rows (see ``lease_job.run_lease``).
+
+        Of a cluster only on executors that were looked at: until then one that joins does nothing that it is given. One
+        with ``seconds_max`` is given up where it has not ended `GRACE_SECONDS` after these: what it did is unknown, and
+        it may still run.
+        """
+        if seconds_max is None:
+            return self._run_lease(work, plan, description, None, "")
+        with self._overdue.watched(seconds_max) as job:
+            try:
+                return self._run_lease(work, plan, description, seconds_max, job.tag)
+            except OutcomeUnknownError as error:
+                if not job.is_given_up:
+                    raise
+                raise OutcomeUnknownError(
+                    f"a job was given up that had not ended {GRACE_SECONDS:.0f} s after its worker must have ended "
+                    f"itself: {_why_given_up(job)}",
+                    hint="there are too few executors, or processes of theirs are frozen or wait for a filesystem",
+                    lease=description,
+                ) from error
+
+    def _run_lease(
+        self, work: str, plan: bytes, description: str, seconds_max: float | None, tag: str
+    ) -> list[LeaseRow]:
+        watch = self.executors
+        rows: list[LeaseRow] = run_lease(
+            self.spark,
+            work,
+            plan,
+            description=description,
+            seconds_max=seconds_max,
+            executors=None if watch is None else watch.checked,
+            tag=tag,
+        )
+        if watch is not None and any(row.get("kind") == UNCHECKED for row in rows):
+            watch.look_now()
+        if tag and watch is not None and any(row.get("kind") == RETRIED for row in rows):
+            lost_on = next((watch.where(each.executor) for each in attempts_of_tag(self.spark, tag)), "")
+            return [{**row, LOST_ON: lost_on} if lost_on else row for row in rows]
+        return rows
+
+    def _give_up(self, job: Watched) -> bool:
+        """Ends a job whose task has been under way for too long, or got no slot; returns whether it did.
+
+        One whose task had to wait for its slot has its time yet. Executors on which one was under way for too long
+        hang. Of a shuffle these are replaced, and Spark runs what they ran elsewhere: the job is left to go on.
+        """
+        began_by = time.time() - job.patience_seconds
+        running = [each for each in attempts_of_tag(self.spark, job.tag) if each.is_running]
+        hanging = sorted({each.executor for each in running if each.began_seconds <= began_by})
+        watch, is_shuffle = self.executors, job.is_shuffle
+        if not hanging and (running or is_shuffle):
+            return False
+        if watch is not None:
+            job.hung_on = tuple(watch.where(each) for each in hanging)
+            for executor in hanging:
+                watch.hangs(executor)
+            if is_shuffle:
+                return False
+        self.spark.sparkContext.cancelJobsWithTag(job.tag)
+        return True
+
+    def run_shuffle(
+        self,
+        read: str,
+        merge: str,
+        orders: Sequence[bytes],
+        *,
+        plans: Sequence[bytes],
+        description: str,
+        read_seconds_max: float = TASK_SECONDS,
+        merge_seconds_max: float = TASK_SECONDS,
+    ) -> list[LeaseRow]:
+        """Runs ``read`` of each order, and ``merge`` of the blocks of all buckets (see ``shuffle_job.run_shuffle``).
+
+        Of a cluster only on executors that had been looked at when it began. Where Spark gives it up because others are
+        all there is, these are looked at and it begins again, `SHUFFLE_TRIES_MAX` times in all.
+        """
+        watch, tries = self.executors, 0
+        while True:
+            tries += 1
+            try:
+                allowed = None if watch is None else watch.checked
+                with self._overdue.watched(max(read_seconds_max, merge_seconds_max), is_shuffle=True) as job:
+                    return run_shuffle(
+                        self.spark,
+                        read,
+                        merge,
+                        orders,
+                        plans=plans,
+                        description=description,
+                        executors=allowed,
+                        read_seconds_max=read_seconds_max,
+                        merge_seconds_max=merge_seconds_max,
+                        tag=job.tag,
+                    )
+            except ExecutorUncheckedError as error:
+                if watch is None or tries == SHUFFLE_TRIES_MAX:
+                    raise OutcomeUnknownError(error.message, lease=description) from error
+                _log.warning("a shuffle begins again", job=description, why=error.message, tries=tries)
+                watch.await_looks(LOOKS_SECONDS_MAX)
 
     def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
         """Returns a thread with a JVM thread of its own, so that job descriptions and groups of lanes do not mix."""
@@ -105,6 +235,7 @@ class EngineSession:
         self._folder.close()
 
     def _end_watch(self) -> None:
+        self._overdue.__exit__()
         watch, self.executors = self.executors, None
         if watch is not None:
             watch.__exit__()
@@ -130,11 +261,13 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
     Raises:
         JavaUnusableError: Java is missing, unusable, or Spark did not start on it.
         ExecutorUnusableError: a cluster has no executors, or they lack what leases need.
-        ConfigurationError: a secret of Spark's cannot be read.
+        ConfigurationError: a secret of Spark's cannot be read, or the event log or Spark's page cannot be where it is
+            wanted.
         StartStoppedError: the process was asked to stop meanwhile.
     """
     from pyspark import SparkContext
 
+    check_settings(settings)
     # PySpark keeps gateway and context in globals; a second session would take the first one's down with it.
     assert SparkContext._active_spark_context is None, "this process has a session already"
     java = find_java()
@@ -153,6 +286,7 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         )
         give_up_at = time.monotonic() + settings.cluster_timeout_seconds
         spark = _connect(jvm, conf | secrets, settings, give_up_at)
+        check_page(settings, spark.sparkContext.uiWebUrl)
         watch = None if settings.is_local else _look_at_executors(spark, settings, give_up_at)
     except BaseException:
         if jvm is not None:
@@ -160,7 +294,8 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         _forget_gateway()
         folder.close()
         raise
-    return EngineSession(spark, jvm, folder, Recalls(folder.path if settings.is_local else None), watch)
+    lease_files = LeaseFiles(folder.path if settings.is_local else None)
+    return EngineSession(spark, jvm, folder, lease_files, watch, slots=settings.slots)
 
 
 def _connect(jvm: Jvm, conf: Mapping[str, str], settings: SessionSettings, give_up_at: float) -> Any:
@@ -188,9 +323,9 @@ def _check_start(settings: SessionSettings, give_up_at: float) -> None:
         raise StartStoppedError("stopped while Spark started")
     if not settings.is_local and time.monotonic() > give_up_at:
         raise ExecutorUnusableError(
-            f"Spark's master {settings.master} did not take this program within "
-            f"{settings.cluster_timeout_seconds:.0f} s",
-            hint="is it there, reachable from here, and of the same secret and version of Spark?",
+            f"no session on Spark's master {settings.master} after {settings.cluster_timeout_seconds:.0f} s",
+            hint="where the master's log knows this program, it was only slow: raise `engine.start-timeout`; else see "
+            "whether it is there, reachable from here, and of the same secret and version of Spark",
         )
 
 
@@ -198,25 +333,62 @@ def _make_session(jvm: Jvm, conf: Mapping[str, str], python: str) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    _pass_no_numpy_values()
     os.environ["PYSPARK_PYTHON"] = python
     gateway = jvm.connect()
-    SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
+    context = SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
+    end_quietly(context._accumulatorServer)
     return SparkSession.builder.getOrCreate()
 
 
+def _pass_no_numpy_values() -> None:
+    """Takes away what makes Java's of numpy's values: we pass none, and to ask whether something is one costs dearly.
+
+    The first call of a JVM method with an argument would import ``pyspark.testing``, and with it pandas and unittest: a
+    second of the start, and 40 MB (PySpark 4.0 and 4.1, ``NumpyScalarConverter.can_convert``).
+    """
+    from py4j import protocol  # type: ignore[import-untyped]
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    costly = (NumpyArrayConverter, NumpyScalarConverter)
+    protocol.INPUT_CONVERTER[:] = [each for each in protocol.INPUT_CONVERTER if not isinstance(each, costly)]
+
+
+def end_quietly(accumulators: Any) -> None:
+    """Makes PySpark's server for accumulators say nothing when the JVM at its other end is gone.
+
+    It takes that for an error, and writes a traceback to stderr: at the end of a session, where the JVM ends before
+    the server has looked whether it should, and when a JVM dies, which is said elsewhere.
+    """
+    said = accumulators.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            said(request, address)
+
+    accumulators.handle_error = handle_error
+
+
+def _why_given_up(job: Watched) -> str:
+    if job.hung_on:
+        return f"it hangs on {', '.join(job.hung_on)}"
+    return "it got no slot, no worker began with it, or one hangs"
+
+
 def _look_at_executors(spark: Any, settings: SessionSettings, give_up_at: float) -> ExecutorWatch:
-    """Waits for the executors of a cluster and looks at each; returns who looks at those that come later."""
+    """Waits for the executors of a cluster and looks at them; returns who looks at those that come later."""
     assert settings.master is not None
-    executors = await_executors(
-        lambda: living(spark),
+    python = worker_python(settings)
+    checked = fit_executors(
+        spark,
+        settings.needs,
         master=settings.master,
-        slots=settings.lanes + settings.batch_slots,
+        slots=settings.slots,
+        python=python,
         give_up_at=give_up_at,
-        timeout_seconds=settings.cluster_timeout_seconds,
+        seconds_max=settings.cluster_timeout_seconds,
         is_stopping=settings.is_stopping,
     )
-    python = worker_python(settings)
-    checked = check_executors(spark, executors, settings.needs, python=python, is_stopping=settings.is_stopping)
     say_ready(checked)
     return ExecutorWatch(spark, checked, settings.needs, python=python)
 

@@ -83,6 +83,11 @@ class SessionSettings:
         assert self.batch_slots >= 0
 
     @property
+    def slots(self) -> int:
+        """How many tasks run at one time."""
+        return self.lanes + self.batch_slots
+
+    @property
     def is_local(self) -> bool:
         """Whether tasks run on this machine, under the driver's own JVM."""
         return is_local(self.master)
@@ -115,13 +120,12 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
         folder: short-lived and short, for sockets and temporary files.
         flags: the JVM's options.
     """
-    slots = settings.lanes + settings.batch_slots
     is_tls = settings.spark_conf.get("spark.ssl.rpc.enabled") == "true"
     options = [*flags, f"-Djava.io.tmpdir={folder}", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     conf = {
         "spark.app.name": settings.app_name,
         # local[n] alone never repeats a task, and a lease whose worker died must come back as "retried".
-        "spark.master": settings.master or f"local[{slots},{_TASK_ATTEMPTS}]",
+        "spark.master": settings.master or f"local[{settings.slots},{_TASK_ATTEMPTS}]",
         "spark.driver.memory": f"{settings.driver_heap_mb}m",
         "spark.driver.extraJavaOptions": " ".join(shlex.quote(option) for option in options),
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
@@ -152,7 +156,7 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
     assert settings.master is not None
     more = cluster_conf(
         settings.master,
-        slots=slots,
+        slots=settings.slots,
         attempts=_TASK_ATTEMPTS,
         preload=",".join(settings.preload),
         given=settings.spark_conf,

@@ -8,7 +8,7 @@ import pytest
 import mirrorlake
 from mirrorlake.archive.root_marker import ROOT_MARKER
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.pipeline.cluster.check import check, clock, wrong_here
+from mirrorlake.pipeline.cluster.check import check, clock, unreadable_here, wrong_here
 from mirrorlake.pipeline.cluster.needs import Needs, RootSeen, needs_of
 
 CONFIGURATION = """
@@ -122,3 +122,31 @@ def test_the_clock_that_is_told_is_the_wall_clock() -> None:
     now = clock(b"")[0]["now_seconds"]
     assert isinstance(now, float)
     assert now > 1.7e9
+
+
+def test_what_reads_alone_asks_for_the_same_archive_and_not_that_it_can_be_written(tmp_path: Path) -> None:
+    roots = [tmp_path / name for name in ("lake", "copy", "bare")]
+    for root in roots:
+        root.mkdir()
+    lake, copy, bare = roots
+    (lake / ROOT_MARKER).write_bytes(b"one")
+    (copy / ROOT_MARKER).write_bytes(b"another")
+    (tmp_path / "link").symlink_to(lake)
+
+    def trouble(there: Path, here: Path) -> list[str]:
+        seen = RootSeen.look(str(there))
+        return unreadable_here(Needs(roots=(RootSeen(str(here), seen.inode, seen.marker),)))
+
+    assert trouble(lake, tmp_path / "link") == []
+    assert trouble(lake, copy) == [f"{copy} is not the folder that the driver has there: all hosts must share it"]
+    assert trouble(lake, bare) == [f"{bare} is not the folder that the driver has there: all hosts must share it"]
+    assert trouble(bare, lake) == [], "of an archive without a marker nobody can tell"
+    (missing,) = trouble(lake, tmp_path / "none")
+    assert f"there is no folder {tmp_path / 'none'}" in missing
+    lake.chmod(0o500)
+    assert trouble(lake, lake) == []
+    wrong = unreadable_here(Needs(version="9.9", files=("/no/such/ca.pem",)))
+    assert wrong == [
+        f"it has mirrorlake {mirrorlake.__version__}, the driver has 9.9",
+        "there is no file /no/such/ca.pem",
+    ]

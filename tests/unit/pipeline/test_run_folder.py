@@ -69,6 +69,27 @@ def test_what_a_killed_process_left_is_removed_by_the_next(parent: Path) -> None
             assert next_one.path.exists()
 
 
+def test_folders_of_another_sort_are_removed_by_their_own_sort_alone(parent: Path) -> None:
+    with RunFolder((parent,), name="mirrorlake-demo") as living:
+        left = living.path.with_name(living.path.name + "x")
+        left.mkdir()
+        (left / "data").touch()
+        age(left, SWEPT_AFTER_SECONDS + 1)
+        age(living.path, SWEPT_AFTER_SECONDS + 1)
+        with RunFolder((parent,)):
+            assert left.exists()
+        with RunFolder((parent,), name="mirrorlake-demo"):
+            assert not left.exists()
+            assert living.path.exists()
+
+
+def test_a_folder_without_sockets_may_be_deep(parent: Path) -> None:
+    long = parent / ("x" * FOLDER_BYTES_MAX)
+    long.mkdir()
+    with RunFolder((long,), name="mirrorlake-demo", bytes_max=4096) as folder:
+        assert folder.path.parent == long
+
+
 def test_a_folder_that_nobody_holds_yet_is_left_for_a_minute(parent: Path) -> None:
     with RunFolder((parent,)) as living:
         young = living.path.with_name(living.path.name + "x")

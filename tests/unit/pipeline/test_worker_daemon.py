@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,3 +49,13 @@ def test_a_preload_that_fails_is_told_and_the_rest_goes_on(
     told = capsys.readouterr().err
     assert "preloading no_such_module failed" in told
     assert "preloading preloaded_module:no_such_function failed" in told
+
+
+def test_pyarrow_goes_without_pandas_in_a_worker() -> None:
+    program = (
+        "import sys; from mirrorlake.pipeline.daemon import WithoutPandas; sys.meta_path.insert(0, WithoutPandas())\n"
+        "import pyarrow; table = pyarrow.table({'key': [b'k', None]})\n"
+        "print(table.num_rows, 'pandas' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["2", "False"]

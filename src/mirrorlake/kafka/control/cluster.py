@@ -38,6 +38,7 @@ from mirrorlake.kafka.control.descriptions import (
     ProducerState,
     TransactionState,
 )
+from mirrorlake.kafka.control.groups import Groups
 from mirrorlake.kafka.control.leaders import (
     Epochs,
     ask_append_states,
@@ -92,12 +93,17 @@ class ClusterClient:
     Args:
         settings: of the cluster.
         buffers: what its connections receive into; without them, up to 16 MiB of its own.
+
+    Attributes:
+        settings: of the cluster.
+        groups: asks for consumer groups.
     """
 
     def __init__(self, settings: ClusterSettings, *, buffers: BufferPool | None = None) -> None:
         self.settings = settings
         self._brokers = Brokers(settings, buffers or BufferPool(_TOTAL_BYTES_MAX, _BUFFER_BYTES))
         self._coordinators = Coordinators(self._brokers)
+        self.groups = Groups(self._brokers)
 
     async def __aenter__(self) -> Self:
         return self

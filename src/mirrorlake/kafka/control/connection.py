@@ -12,27 +12,27 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Final, Protocol
+from typing import Final
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
-    CorruptBatchError,
     MirrorlakeError,
-    NotKafkaError,
     RequestTimeoutError,
     TokenUnavailableError,
     UnsupportedError,
 )
+from mirrorlake.kafka.control.connection_errors import garbled_error, lost_error, unsupported_error
 from mirrorlake.kafka.control.dial import dial
+from mirrorlake.kafka.control.pending_requests import Answer, PendingRequest, TakenAtOnce, fail_answer
 from mirrorlake.kafka.security.sasl import authenticate
 from mirrorlake.kafka.security.tls import TlsSocket, open_tls
 from mirrorlake.kafka.security.tls_context import tls_context
 from mirrorlake.kafka.security.tls_errors import tls_error
-from mirrorlake.kafka.wire.apis import FLEXIBLE_SINCE, OLDEST_KAFKA, SINCE, VERSION_CAPS, VERSION_FLOORS, Api, lacks
+from mirrorlake.kafka.wire.apis import FLEXIBLE_SINCE, VERSION_CAPS, VERSION_FLOORS, Api, lacks
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.kafka.wire.frame_reader import FrameReader
-from mirrorlake.kafka.wire.handshake import decode_api_versions, describe_peer, hint_about_peer
+from mirrorlake.kafka.wire.handshake import decode_api_versions
 from mirrorlake.kafka.wire.settings import ClusterSettings, format_server
 
 RECEIVE_BYTES_PER_TURN: Final = 1 << 20
@@ -57,65 +57,6 @@ _CORRELATION_ID_MAX = 0x7FFF_FFFF
 _LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
 Buffer = bytes | bytearray | memoryview
-
-
-class _Answer(Protocol):
-    """Where an answer goes: a future, or what takes it at once."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: Frame, /) -> None: ...
-
-    def set_exception(self, exception: MirrorlakeError, /) -> None: ...
-
-
-class _TakenAtOnce:
-    """Hands an answer on in the moment it comes; a failure one turn of the loop later, as a future would."""
-
-    __slots__ = ("_is_done", "_loop", "_lost", "_taken")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, taken: Callable[[Frame], None], lost: Callable[[MirrorlakeError], None]
-    ) -> None:
-        self._loop = loop
-        self._taken = taken
-        self._lost = lost
-        self._is_done = False
-
-    def done(self) -> bool:
-        return self._is_done
-
-    def set_result(self, result: Frame, /) -> None:
-        self._is_done = True
-        try:
-            self._taken(result)
-        except Exception as error:  # noqa: BLE001 - a bug of its taker must not leave the next answers half read
-            self._loop.call_exception_handler({"message": "an answer could not be taken", "exception": error})
-
-    def set_exception(self, exception: MirrorlakeError, /) -> None:
-        self._is_done = True
-        # Later, because a connection may break while its user is in the middle of sending.
-        self._loop.call_soon(self._lost, exception)
-
-
-class _Pending:
-    """A request without its answer."""
-
-    __slots__ = ("answer", "api", "correlation_id", "deadline", "is_flexible")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        api: int,
-        is_flexible: bool,
-        deadline: float,
-        answer: _Answer,
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.api = api
-        self.is_flexible = is_flexible
-        self.deadline = deadline
-        self.answer = answer
 
 
 class Connection:
@@ -148,11 +89,11 @@ class Connection:
         self.login_due = float("inf")
         self._session_ends = float("inf")
         self._reauthentication: asyncio.Task[None] | None = None
-        self._held: deque[tuple[_Pending, list[Buffer], int]] | None = None  # requests, while re-authenticating
+        self._held: deque[tuple[PendingRequest, list[Buffer], int]] | None = None  # requests, while re-authenticating
         self._is_greeted = False  # whether the peer has shown that it speaks Kafka
         self._close_reason: MirrorlakeError | None = None
         self._correlation_id = 0
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[PendingRequest] = deque()
         self._unsent: deque[Buffer] = deque()
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
@@ -241,15 +182,7 @@ class Connection:
         return self._unsupported(api, f"{floor} to {cap}" if floor < cap else str(cap))
 
     def _unsupported(self, api: int, wanted: str) -> UnsupportedError:
-        title = Api(api).title if api in FLEXIBLE_SINCE else f"API {api}"
-        known = self.versions.get(api)
-        has = f"only knows versions {known[0]} to {known[1]}" if known else "does not know it"
-        return UnsupportedError(
-            f"{title} version {wanted} is needed, and the broker at {self.address} {has}",
-            hint=f"Apache Kafka {SINCE.get(api, OLDEST_KAFKA)} or newer is needed",
-            address=self.address,
-            api=title,
-        )
+        return unsupported_error(self.address, api, wanted, self.versions.get(api))
 
     # -- sending --------------------------------------------------------------------------------------------
 
@@ -315,11 +248,11 @@ class Connection:
             BrokerUnreachableError: see `send`; neither is called then.
             UnsupportedError: see `send`; neither is called then.
         """
-        answer = _TakenAtOnce(self._loop, taken, lost)
+        answer = TakenAtOnce(self._loop, taken, lost)
         self._queue(answer, api_key, api_version, body, timeout_seconds=timeout_seconds)
 
     def _queue(
-        self, answer: _Answer, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
+        self, answer: Answer, api_key: int, api_version: int, body: Sequence[Buffer], *, timeout_seconds: float
     ) -> None:
         if self._close_reason is not None:
             raise BrokerUnreachableError(f"not sent: {self._close_reason.message}", address=self.address)
@@ -334,13 +267,13 @@ class Connection:
         now = self._loop.time()
         if now >= self.login_due:
             self._begin_reauthentication()
-        pending = _Pending(correlation_id, api_key, is_flexible, now + timeout_seconds, answer)
+        pending = PendingRequest(correlation_id, api_key, is_flexible, now + timeout_seconds, answer)
         if self._held is not None and api_key not in _LOGIN_APIS:
             self._held.append((pending, [header, *body], size + 4))
         else:
             self._put(pending, [header, *body], size + 4)
 
-    def _put(self, pending: _Pending, parts: list[Buffer], size: int) -> None:
+    def _put(self, pending: PendingRequest, parts: list[Buffer], size: int) -> None:
         self._pending.append(pending)
         self._arm_deadline(pending.deadline)
         self._write(parts, size)
@@ -469,51 +402,17 @@ class Connection:
         self._garbled(f"a frame of {size} bytes was announced (accepted are 4 to {largest})", start)
 
     def _garbled(self, what: str, start: bytes) -> None:
-        """Ends a connection of senseless bytes: no broker, before the handshake, corruption after it."""
-        if not self._is_greeted:
-            self._fail(
-                NotKafkaError(
-                    f"{self.address} does not speak the Kafka protocol: {describe_peer(start)}",
-                    hint=hint_about_peer(start),
-                    address=self.address,
-                )
-            )
-            return
-        self._fail(
-            CorruptBatchError(
-                f"the bytes of {self.address} could not be understood: {what}",
-                hint="a proxy in between, or a batch above the largest frame accepted",
-                address=self.address,
-            )
-        )
+        """Ends a connection of senseless bytes."""
+        self._fail(garbled_error(self.address, what, start, is_greeted=self._is_greeted))
 
     def _broken(self, error: OSError | None) -> None:
         if isinstance(error, ssl.SSLError):
             self._fail(tls_error(error, cluster=self._settings.name, address=self.address))
             return
-        hint = ""
-        if error is not None:
-            what = error.strerror or type(error).__name__
-        elif not self._is_greeted:
-            what = "closed by the peer before it answered, as a stopping broker or a TLS listener does"
-        else:
-            what = "closed by the peer"
-        if not self._is_greeted:
-            protocol = self._settings.security.protocol
-            hint = f"security.protocol is {protocol}: compare it with the broker's listeners" + (
-                "; one that wants a client certificate may do so too: see ssl.keystore.location" if self._tls else ""
-            )
-        elif self._settings.security.sasl is None and self._pending and self._pending[0].correlation_id == 2:
-            # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
-            what += " at the first request, as a listener that wants SASL does"
-            hint = "compare security.protocol and sasl.mechanism with the broker's listeners"
+        # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
+        is_first = bool(self._pending) and self._pending[0].correlation_id == 2
         self._fail(
-            BrokerUnreachableError(
-                f"connection to {self.address} of cluster {self._settings.name!r} lost: {what}",
-                hint=hint,
-                cluster=self._settings.name,
-                address=self.address,
-            )
+            lost_error(self.address, self._settings, error, is_greeted=self._is_greeted, is_first_request=is_first)
         )
 
     # -- logging in -----------------------------------------------------------------------------------------
@@ -562,7 +461,7 @@ class Connection:
             if self._close_reason is None:
                 self._put(pending, parts, size)
             else:
-                _fail_answer(pending.answer, copy(self._close_reason))
+                fail_answer(pending.answer, copy(self._close_reason))
 
     def _arm_deadline(self, deadline: float) -> None:
         # One timer for all requests, set to the earliest deadline and looked at again when it fires: a timer
@@ -595,7 +494,7 @@ class Connection:
             if pending.deadline <= now:
                 title = Api(pending.api).title
                 error = RequestTimeoutError(f"{self.address} did not answer {title} in time", address=self.address)
-                _fail_answer(pending.answer, error)
+                fail_answer(pending.answer, error)
         self.close("an earlier request was not answered in time")
 
     def _fail(self, error: MirrorlakeError) -> None:
@@ -612,10 +511,10 @@ class Connection:
         if self._reauthentication is not None:
             self._reauthentication.cancel()
         while self._held:
-            _fail_answer(self._held.popleft()[0].answer, copy(error))
+            fail_answer(self._held.popleft()[0].answer, copy(error))
         while self._pending:
             # A copy each: an exception collects the frames it passes through, and those hold on to buffers.
-            _fail_answer(self._pending.popleft().answer, copy(error))
+            fail_answer(self._pending.popleft().answer, copy(error))
 
 
 async def _secured(
@@ -636,10 +535,3 @@ async def _secured(
     except BaseException:
         sock.close()
         raise
-
-
-def _fail_answer(answer: _Answer, error: MirrorlakeError) -> None:
-    if not answer.done():
-        answer.set_exception(error)
-        if isinstance(answer, asyncio.Future):
-            answer.exception()  # marks it as seen: who pipelines stops at the first failure and drops the rest

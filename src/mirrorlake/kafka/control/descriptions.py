@@ -170,6 +170,55 @@ class ConfigValue:
         return self.source != "DYNAMIC_TOPIC_CONFIG"
 
 
+EMPTY_GROUP_STATES = frozenset({"Empty", "Dead"})
+"""A group in one of these states has no members, so anybody with the right may commit its offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group that a broker coordinates, as it lists it.
+
+    Attributes:
+        group: its id.
+        protocol_type: ``consumer``, ``connect``, …; empty for one that only commits offsets.
+        state: Kafka's name of it, such as ``Stable`` or ``Empty``; empty where brokers are older than 2.6.
+        type: ``classic``, ``consumer`` (KIP-848), ``share``, …; empty where brokers are older than 3.8.
+    """
+
+    group: str
+    protocol_type: str
+    state: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """The groups of a cluster at one moment, as far as this user may describe them.
+
+    Attributes:
+        groups: by id. One that moves to another coordinator may be missing for a moment.
+        unread: by broker id, why those brokers' groups are not known.
+    """
+
+    groups: Mapping[str, ListedGroup]
+    unread: Mapping[int, MirrorlakeError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """What a group has committed for a partition.
+
+    Attributes:
+        offset: of the next record it reads.
+        leader_epoch: of the last record it has read, at the cluster it was committed at; -1 where it did not say.
+        metadata: text of its own; empty for none.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
 def parse_topic_id(text: str) -> bytes:
     """Returns the 16 bytes of an id in Kafka's text form, as `format_topic_id` writes it; not for the empty one."""
     return base64.urlsafe_b64decode(text + "==")

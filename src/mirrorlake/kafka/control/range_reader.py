@@ -24,8 +24,6 @@ THROTTLED_ANSWERS_MAX = 1000
 """The same in answers without the partition, as who has used up a quota of bytes gets them: the broker keeps the next
 request waiting until there is room again, so this is no busy loop, but hours of patience."""
 
-NO_LIMIT = 1 << 62
-
 
 async def read_range(
     client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str = "source"
@@ -62,7 +60,7 @@ async def read_range(
             data = []
             start = position
             for batch in walk(answer.records):
-                found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+                found = classify(batch, position=position, aborted=aborted)
                 if found.path is not Path.SKIP:
                     data.append(batch)
                 position = max(position, batch.header.next_offset)

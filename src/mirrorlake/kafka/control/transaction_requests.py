@@ -1,6 +1,7 @@
-"""Requests to transaction coordinators: what is sent, and what the answers say."""
+"""Requests that find coordinators, and those to transaction coordinators: what is sent, and what the answers say."""
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from typing import Any
 
 from mirrorlake.kafka.control.control_requests import ControlRequest, Refused, by_topic
@@ -20,31 +21,35 @@ from mirrorlake.kafka.wire.protocol_classes import (
 )
 from mirrorlake.offsets import TopicPartition
 
-_TRANSACTION = 1
-"""Kafka's key type of transactional ids."""
+
+class KeyType(IntEnum):
+    """What is coordinated, by Kafka's numbers (``FindCoordinatorRequest.CoordinatorType``)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
 _NEW_PRODUCER = -1
 _MANY_KEYS_VERSION = 4
 """From which on FindCoordinator takes many keys (KIP-699)."""
 
 
-def find_coordinators_request(transactional_ids: Sequence[str]) -> ControlRequest[dict[str, int | Refused]]:
-    """Asks which brokers coordinate transactional ids; at least one.
+def find_coordinators_request(
+    keys: Sequence[str], key_type: KeyType = KeyType.TRANSACTION
+) -> ControlRequest[dict[str, int | Refused]]:
+    """Asks which brokers coordinate transactional ids, or groups; at least one.
 
     A broker before Kafka 3.0 is asked about the first alone (KIP-699): ask again about those left out.
     """
 
     def message(version: int) -> Any:
         if version < _MANY_KEYS_VERSION:
-            return FindCoordinatorRequest(key_type=_TRANSACTION, key=transactional_ids[0], version=version)
-        return FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=list(transactional_ids), version=version)
+            return FindCoordinatorRequest(key_type=key_type, key=keys[0], version=version)
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys), version=version)
 
     def read(answer: Any) -> dict[str, int | Refused]:
         if answer.version < _MANY_KEYS_VERSION:
-            return {
-                transactional_ids[0]: Refused(answer.error_code, answer.error_message)
-                if answer.error_code
-                else answer.node_id
-            }
+            return {keys[0]: Refused(answer.error_code, answer.error_message) if answer.error_code else answer.node_id}
         return {
             found.key: Refused(found.error_code, found.error_message) if found.error_code else found.node_id
             for found in answer.coordinators

@@ -5,7 +5,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Protocol
 
-from mirrorlake.kafka.records.batch_header import HEADER_BYTES, NO_PRODUCER_ID, Batch, Codec, corrupt
+from mirrorlake.kafka.records.batch_header import HEADER_BYTES, NO_PRODUCER_ID, Batch, Codec, corrupt, read_varint
 
 _CONTROL_KEY = Struct(">hh")  # version, type
 
@@ -40,26 +40,14 @@ def _first_key(view: memoryview) -> memoryview:
     """Returns the key of an uncompressed batch's first record; empty where it is null or not whole."""
     position = HEADER_BYTES
     try:
-        _, position = _read_varint(view, position)  # length of the record
+        _, position = read_varint(view, position)  # length of the record
         position += 1  # attributes
-        _, position = _read_varint(view, position)  # timestamp delta
-        _, position = _read_varint(view, position)  # offset delta
-        key_bytes, position = _read_varint(view, position)
+        _, position = read_varint(view, position)  # timestamp delta
+        _, position = read_varint(view, position)  # offset delta
+        key_bytes, position = read_varint(view, position)
     except IndexError:
         return view[:0]
     return view[position : position + key_bytes] if 0 <= key_bytes <= len(view) - position else view[:0]
-
-
-def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
-    """Returns a zigzag number and the position after it; IndexError where there is none."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = view[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-    raise IndexError("a number of more than ten bytes")
 
 
 class AbortedTransaction(Protocol):

@@ -219,3 +219,32 @@ def write_header(buffer: bytearray | memoryview, header: BatchHeader) -> None:
 def corrupt(offset: int, what: str) -> CorruptBatchError:
     """Returns the error for a batch, with its base offset as a fact."""
     return CorruptBatchError(f"the record batch at offset {offset} is corrupt: {what}", offset=offset)
+
+
+def varint(number: int) -> bytes:
+    """Returns a number of at most 64 bits as records have it: zigzag, of variable length (`ByteUtils.java`)."""
+    rest = number << 1 if number >= 0 else ~(number << 1)
+    if rest < 0x80:
+        return bytes((rest,))
+    encoded = bytearray()
+    while rest >= 0x80:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def read_varint(data: memoryview | bytes, position: int) -> tuple[int, int]:
+    """Returns the number at a position and the position after it, of at most ten bytes.
+
+    Raises:
+        IndexError: there is none.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+    raise IndexError("a number of more than ten bytes")

@@ -195,13 +195,14 @@ OVERLAP = Classification(Path.RECORDS, "overlap")
 COMPACTED = Classification(Path.RECORDS, "compacted")
 LOG_APPEND_TIME = Classification(Path.RECORDS, "log-append-time")
 TOO_LARGE = Classification(Path.RECORDS, "too-large")
+"""Said where a batch meets the limit of a destination; a reader does not know it."""
 BEHIND = Classification(Path.SKIP, "behind")
 CONTROL = Classification(Path.SKIP, "control")
 ABORTED = Classification(Path.SKIP, "aborted")
 EMPTY = Classification(Path.SKIP, "empty")
 
 
-def classify(batch: Batch, *, position: int, batch_bytes_max: int, aborted: AbortedTransactions) -> Classification:
+def classify(batch: Batch, *, position: int, aborted: AbortedTransactions) -> Classification:
     """Returns how a batch gets to the destination, the first of these that holds.
 
     | classification | when |
@@ -213,7 +214,6 @@ def classify(batch: Batch, *, position: int, batch_bytes_max: int, aborted: Abor
     | records:overlap | ``position`` is inside the batch |
     | records:compacted | some offsets have no record |
     | records:log-append-time | the destination would take the first timestamps for true ones |
-    | records:too-large | more than ``batch_bytes_max`` |
     | raw:dense | none of these |
 
     To be called once for each batch of an answer, in order, the skipped ones too: ``aborted`` learns from
@@ -222,7 +222,6 @@ def classify(batch: Batch, *, position: int, batch_bytes_max: int, aborted: Abor
     Args:
         batch: a batch whose checksum was verified.
         position: the next offset the destination needs.
-        batch_bytes_max: the largest batch the destination takes, inclusive.
         aborted: of the same fetch answer; changed by the call.
 
     Raises:
@@ -240,16 +239,14 @@ def classify(batch: Batch, *, position: int, batch_bytes_max: int, aborted: Abor
         return ABORTED
     if header.record_count == 0:
         return EMPTY
-    return _classify_data(header, position, batch_bytes_max)
+    return _classify_data(header, position)
 
 
-def _classify_data(header: BatchHeader, position: int, batch_bytes_max: int) -> Classification:
+def _classify_data(header: BatchHeader, position: int) -> Classification:
     if header.base_offset < position:
         return OVERLAP
     if not header.is_dense:
         return COMPACTED
     if header.is_log_append_time:
         return LOG_APPEND_TIME
-    if header.batch_bytes > batch_bytes_max:
-        return TOO_LARGE
     return DENSE

@@ -1,6 +1,6 @@
 """The record plane in one place: records as columns, to and from batches, and their hashes.
 
-Importing it loads the compiled loops (about half a second); what only walks batches imports `batches.py`.
+Importing it loads no compiled loops; what is more than a few records does (`few_records.py`).
 """
 
 import numpy as np
@@ -11,6 +11,7 @@ from mirrorlake.kafka.records.columns import HEADER_TYPE, HEADERS_TYPE, RecordCo
 from mirrorlake.kafka.records.decode import decode_batches, decode_parts
 from mirrorlake.kafka.records.encode import encode_batch
 from mirrorlake.kafka.records.hashes import record_hashes
+from mirrorlake.kafka.records.kernels import load_kernels
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 
 __all__ = [
@@ -29,11 +30,12 @@ __all__ = [
 
 
 def warm() -> None:
-    """Runs everything once, so that the first lease does not pay for it.
+    """Loads the kernels and runs everything once, so that the first lease does not pay for it.
 
-    Kernels are compiled when this module is imported (about 5 s the first time a machine sees this version,
-    afterwards they come from the cache); what is left is what libraries load on their first use. Idempotent.
+    Kernels are compiled the first time a machine sees this version (about 5 s), afterwards they come from the cache;
+    what is left is what libraries load on their first use. Idempotent.
     """
+    load_kernels()
     # Not by pa.array: the first Python value that goes into Arrow imports pandas, a quarter of a second.
     payloads = pa.Array.from_buffers(
         pa.large_binary(), 2, [None, pa.py_buffer(np.arange(3, dtype=np.int64)), pa.py_buffer(b"kv")]

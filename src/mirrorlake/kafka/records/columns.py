@@ -193,6 +193,25 @@ class RecordColumns:
         )
 
 
+def bytes_column(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
+    """Returns a large binary array of a few values; pa.array would import pandas first, 40 MB."""
+    ends = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int64)
+    is_valid = np.packbits(np.array([value is not None for value in values], bool), bitorder="little")
+    nulls = sum(value is None for value in values)
+    data = pa.py_buffer(b"".join(value or b"" for value in values))
+    buffers = [pa.py_buffer(is_valid) if nulls else None, pa.py_buffer(ends), data]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers, nulls)
+
+
+def headers_column(headers: Sequence[Sequence[tuple[bytes, bytes | None]]]) -> pa.ListArray:
+    """Returns the headers of a few records, key and value each."""
+    flat = [each for held in headers for each in held]
+    children = [bytes_column([key for key, _ in flat]), bytes_column([value for _, value in flat])]
+    items = pa.Array.from_buffers(HEADER_TYPE, len(flat), [None], 0, children=children)
+    ends = np.cumsum([0, *(len(held) for held in headers)], dtype=np.int32)
+    return pa.Array.from_buffers(HEADERS_TYPE, len(headers), [None, pa.py_buffer(ends)], 0, children=[items])
+
+
 def no_bytes() -> pa.LargeBinaryArray:
     """Returns a large binary array of length 0; pa.array and pa.nulls would import pandas first."""
     return pa.Array.from_buffers(pa.large_binary(), 0, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])
@@ -206,8 +225,14 @@ def no_headers(rows: int) -> pa.ListArray:
 
 
 def _lengths(array: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    lengths: npt.NDArray[np.int64] = pc.fill_null(pc.binary_length(array), 0).to_numpy()
-    return lengths
+    found = pc.binary_length(array)
+    if array.null_count:
+        filled: npt.NDArray[np.int64] = pc.fill_null(found, 0).to_numpy()
+        return filled
+    if not len(found):
+        return np.zeros(0, np.int64)
+    # Neither Arrow's scalars nor its to_numpy, which import pandas.
+    return np.frombuffer(found.buffers()[1], np.int64, count=len(found), offset=8 * found.offset)
 
 
 def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:

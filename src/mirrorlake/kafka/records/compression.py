@@ -13,7 +13,7 @@ from mirrorlake.kafka.records.batch_header import Codec
 Bytes = bytes | bytearray | memoryview
 
 _GZIP_LEVEL = 6  # zlib's default, which the Java client keeps (KIP-390)
-_ZSTD_LEVEL = 3  # the Java client's default (KIP-390)
+ZSTD_LEVEL = 3  # the Java client's default (KIP-390)
 _LZ4_LEVEL = 1  # the fast compressor, as the Java client by default; from 3 on it is the high compression one
 
 # Stream header of snappy-java's SnappyOutputStream: magic, version 1, readable since version 1.
@@ -36,8 +36,11 @@ class MalformedDataError(Exception):
     """The bytes are not what the codec writes, or are cut; decoding makes a CorruptBatchError of it."""
 
 
-def compress(codec: Codec, data: Bytes) -> Bytes:
-    """Returns ``data`` compressed at the level the Java client has by default, or as it is (``NONE``)."""
+def compress(codec: Codec, data: Bytes, *, zstd_level: int = ZSTD_LEVEL) -> Bytes:
+    """Returns ``data`` compressed at the level the Java client has by default, or as it is (``NONE``).
+
+    ``zstd_level`` is another one for zstd.
+    """
     match codec:
         case Codec.NONE:
             return data
@@ -50,7 +53,7 @@ def compress(codec: Codec, data: Bytes) -> Bytes:
             compressor.compress(bytes(data))  # it takes nothing else
             return memoryview(compressor.finish())
         case Codec.ZSTD:
-            return memoryview(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+            return memoryview(cramjam.zstd.compress(data, level=zstd_level))
 
 
 def _compress_xerial(data: memoryview) -> bytearray:

@@ -11,7 +11,9 @@ from mirrorlake.kafka.records.batch_header import HEADER_BYTES, RECORD_BYTES_MIN
 from mirrorlake.kafka.records.batches import verify_crc
 from mirrorlake.kafka.records.columns import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, RecordColumns
 from mirrorlake.kafka.records.compression import MalformedDataError, OutputFullError, decompress_into
+from mirrorlake.kafka.records.few_records import decode_few
 from mirrorlake.kafka.records.growing import Group, GrowingRecords
+from mirrorlake.kafka.records.kernels import are_loaded
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.records.scratch import SCRATCH, allowed, too_large
 
@@ -88,6 +90,11 @@ def decode_parts(
         for each in batches
         if each.header.last_offset >= start_offset and (each.header.base_offset < end or each.header.is_old_wrapper)
     ]
+    if not are_loaded():
+        few = decode_few(wanted, start_offset=start_offset, end_offset=end)
+        if few is not None:
+            yield from (few,) if len(few) else ()
+            return
     bytes_left = sum(each.header.batch_bytes for each in wanted)
     decoder = _Decoder(start_offset, end, bytes_max, bytes_left)
     try:

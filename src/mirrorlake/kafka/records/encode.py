@@ -13,8 +13,10 @@ from mirrorlake.kafka.records.batch_header import (
     write_header,
 )
 from mirrorlake.kafka.records.columns import RecordColumns
-from mirrorlake.kafka.records.compression import compress
+from mirrorlake.kafka.records.compression import ZSTD_LEVEL, compress
 from mirrorlake.kafka.records.encode_kernels import measure_records, write_records
+from mirrorlake.kafka.records.few_records import encode_few
+from mirrorlake.kafka.records.kernels import are_loaded
 
 _INT32_MAX = 2**31 - 1
 
@@ -28,6 +30,7 @@ def encode_batch(
     base_sequence: int = -1,
     is_transactional: bool = False,
     base_offset: int = 0,
+    zstd_level: int = ZSTD_LEVEL,
 ) -> bytearray:
     """Returns one v2 batch as a producer sends it: leader epoch -1, CreateTime whatever the timestamps were.
 
@@ -43,7 +46,7 @@ def encode_batch(
     offsets, timestamps = columns.offsets, columns.timestamps
     if len(columns) == 0 or (np.diff(offsets) <= 0).any() or int(offsets[-1]) - int(offsets[0]) > _INT32_MAX:
         raise ValueError("a batch takes at least one record, at offsets that grow, by less than 2^31 in all")
-    batch = _with_body(columns, codec)
+    batch = _with_body(columns, codec, zstd_level)
     if len(batch) > _INT32_MAX:
         raise RecordTooLargeError(f"a batch of {len(batch)} bytes", bytes=len(batch))
     header = BatchHeader(
@@ -65,8 +68,10 @@ def encode_batch(
     return batch
 
 
-def _with_body(columns: RecordColumns, codec: Codec) -> bytearray:
+def _with_body(columns: RecordColumns, codec: Codec, zstd_level: int) -> bytearray:
     """Returns the bytes of a batch but for its header, for which there is room."""
+    if codec == Codec.NONE and not are_loaded() and (few := encode_few(columns)) is not None:
+        return bytearray(HEADER_BYTES) + few
     offsets = kernel_input(columns.offsets)
     timestamps = kernel_input(columns.timestamps)
     table = column_table(columns)
@@ -86,5 +91,5 @@ def _with_body(columns: RecordColumns, codec: Codec) -> bytearray:
     if codec == Codec.NONE:
         return batch
     compressed = bytearray(HEADER_BYTES)
-    compressed += compress(codec, memoryview(batch)[HEADER_BYTES:])
+    compressed += compress(codec, memoryview(batch)[HEADER_BYTES:], zstd_level=zstd_level)
     return compressed

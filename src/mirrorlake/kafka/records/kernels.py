@@ -4,22 +4,17 @@ The loops themselves are in `decode_kernels.py`, `encode_kernels.py` and `hash_k
 that look at single records, without a Python object for any. They reach memory through addresses, which
 Python's callers take from buffers they hold for the time of the call. No loop raises; each answers with a
 status or a number.
+
+numba and the compiled loops take 2 s of a start and 110 MB, so they are loaded when the first loop is called, all at
+once; a process that only looks after leases never calls one. Workers call them all before they fork (``codec.warm``).
 """
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-
-from mirrorlake.kafka.records.kernel_cache import prepare_kernel_cache
-
-prepare_kernel_cache()
-
-import numba  # noqa: E402  (reads where its cache is when it is imported)
-from llvmlite import ir  # noqa: E402
-from numba.core import cgutils, types  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -38,70 +33,95 @@ INT32_MAX = 2**31 - 1
 # Addresses are signed throughout: numba makes a float of a sum of signed and unsigned.
 as_address = cast(Callable[[int], int], np.int64)
 
+_LOCK = RLock()
+_kernels: list["_Kernel"] = []
+_are_loaded = False
+
 
 def compiled(signature: str) -> Callable[[Function], Function]:
-    """Returns a decorator for a kernel that Python calls; compiled, or taken from the cache, at import."""
+    """Returns a decorator for a kernel that Python calls; compiled, or taken from the cache, when one is first called.
 
-    def compile_now(function: Function) -> Function:
-        return cast(Function, numba.njit(signature, cache=True, nogil=True)(function))
+    Kernels of a module that is imported after that are loaded at once.
+    """
 
-    return compile_now
+    def register(function: Function) -> Function:
+        with _LOCK:
+            kernel = _Kernel(function, signature)
+            _kernels.append(kernel)
+            if _are_loaded:
+                kernel.load()
+        return cast(Function, kernel)
+
+    return register
+
+
+class _Kernel:
+    """A loop that Python calls: its first call loads all that there are, the others go to the compiled one."""
+
+    __slots__ = ("_function", "_native", "_signature")
+
+    def __init__(self, function: Callable[..., object], signature: str) -> None:
+        self._function = function
+        self._signature = signature
+        self._native: Callable[..., object] = self._load_all_and_call
+
+    def __call__(self, *arguments: object) -> object:
+        return self._native(*arguments)
+
+    def load(self) -> None:
+        from mirrorlake.kafka.records.native import native_kernel
+
+        self._native = native_kernel(self._function, self._signature)
+
+    def _load_all_and_call(self, *arguments: object) -> object:
+        load_kernels()
+        return self._native(*arguments)
+
+
+def load_kernels() -> None:
+    """Loads every kernel whose module is imported: 5 s where they have to be compiled, 2 s from the cache. Idempotent.
+
+    May be called from any thread; who calls a kernel meanwhile waits.
+    """
+    global _are_loaded
+    with _LOCK:
+        if _are_loaded:
+            return
+        for kernel in _kernels:
+            kernel.load()
+        _are_loaded = True
+
+
+def are_loaded() -> bool:
+    """Returns whether this process has its kernels: what is small may be done without them where it has not."""
+    return _are_loaded
 
 
 def inlined(function: Function) -> Function:
     """Marks a function that only kernels call: it becomes part of theirs."""
-    return cast(Function, numba.njit(nogil=True)(function))
+    INLINED.add(function)
+    return function
 
 
-def _load_byte(_typing: object, _address: object) -> tuple[object, object]:
-    def generate(_: object, builder: ir.IRBuilder, __: object, arguments: list[ir.Value]) -> ir.Value:
-        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        return builder.zext(builder.load(pointer), ir.IntType(64))
-
-    return types.int64(types.int64), generate
+INLINED: set[Callable[..., Any]] = set()
+"""What is marked so."""
 
 
-def _load_int32(_typing: object, _address: object) -> tuple[object, object]:
-    def generate(_: object, builder: ir.IRBuilder, __: object, arguments: list[ir.Value]) -> ir.Value:
-        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
-        return builder.sext(builder.load(pointer, align=1), ir.IntType(64))
+def _machine_code(name: str) -> Callable[..., int]:
+    def only_compiled(*_: int) -> int:
+        raise AssertionError(f"{name} is there for compiled loops only")
 
-    return types.int64(types.int64), generate
-
-
-def _load_int64(_typing: object, _address: object) -> tuple[object, object]:
-    def generate(_: object, builder: ir.IRBuilder, __: object, arguments: list[ir.Value]) -> ir.Value:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
-
-    return types.int64(types.int64), generate
-
-
-def _store_byte(_typing: object, _address: object, _byte: object) -> tuple[object, object]:
-    def generate(_: object, builder: ir.IRBuilder, __: object, arguments: list[ir.Value]) -> ir.Value:
-        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        builder.store(builder.trunc(arguments[1], ir.IntType(8)), pointer)
-        return ir.Constant(ir.IntType(64), 0)
-
-    return types.int64(types.int64, types.int64), generate
-
-
-def _copy_bytes(_typing: object, _to: object, _from: object, _length: object) -> tuple[object, object]:
-    def generate(_: object, builder: ir.IRBuilder, __: object, arguments: list[ir.Value]) -> ir.Value:
-        pointer = ir.IntType(8).as_pointer()
-        target, source = (builder.inttoptr(address, pointer) for address in arguments[:2])
-        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
-        return ir.Constant(ir.IntType(64), 0)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
+    only_compiled.__name__ = name
+    return only_compiled
 
 
 # Bytes in the order of the machine, which is little-endian wherever pyarrow and numba run; no alignment is
-# assumed.
-load_byte: Callable[[int], int] = intrinsic(_load_byte)
-load_int32: Callable[[int], int] = intrinsic(_load_int32)
-load_int64: Callable[[int], int] = intrinsic(_load_int64)
-store_byte: Callable[[int, int], int] = intrinsic(_store_byte)
-copy_bytes: Callable[[int, int, int], int] = intrinsic(_copy_bytes)
+# assumed. `native.py` says what becomes of them.
+load_byte: Callable[[int], int] = _machine_code("load_byte")
+load_int32: Callable[[int], int] = _machine_code("load_int32")
+load_int64: Callable[[int], int] = _machine_code("load_int64")
+store_byte: Callable[[int, int], int] = _machine_code("store_byte")
+copy_bytes: Callable[[int, int, int], int] = _machine_code("copy_bytes")
 
 
 @inlined

@@ -29,6 +29,7 @@ from mirrorlake.kafka.records.batch_header import (
     Codec,
     corrupt,
     read_header,
+    varint,
     write_header,
 )
 from mirrorlake.kafka.records.compression import Bytes
@@ -65,7 +66,7 @@ def as_v2(message: Batch, *, decompressed_bytes_max: int | None = None) -> Batch
             the outer one.
     """
     if message.header.codec == Codec.NONE:
-        return join_as_v2([message])
+        return coalesce_as_v2([message])
     messages = _inside(message, allowed() if decompressed_bytes_max is None else decompressed_bytes_max)
     records = _Records(message.header)
     position = 0
@@ -74,8 +75,8 @@ def as_v2(message: Batch, *, decompressed_bytes_max: int | None = None) -> Batch
     return records.batch()
 
 
-def can_join(earlier: BatchHeader, later: BatchHeader) -> bool:
-    """Returns whether the records of two neighbouring messages may stand in one batch of v2.
+def can_coalesce(earlier: BatchHeader, later: BatchHeader) -> bool:
+    """Returns whether the records of two messages, one after the other, may be in one batch of v2.
 
     Neither is compressed, and where a broker set their times it set the same: a batch has one for all.
     """
@@ -88,11 +89,11 @@ def can_join(earlier: BatchHeader, later: BatchHeader) -> bool:
     )
 
 
-def join_as_v2(messages: Sequence[Batch]) -> Batch:
+def coalesce_as_v2(messages: Sequence[Batch]) -> Batch:
     """Returns the records of uncompressed messages as one batch of v2, otherwise as ``as_v2``.
 
     Args:
-        messages: at least one, in a row, each of which ``can_join`` the next; their checksums verified.
+        messages: at least one, in a row, each of which ``can_coalesce`` the next; their checksums verified.
 
     Raises:
         CorruptBatchError: as ``as_v2``, with the offset of the message that is not right.
@@ -129,15 +130,15 @@ class _Records:
         if offset <= self._last_offset or offset - self._first_offset > _DELTA_MAX:
             raise self._corrupt("its offset is not shortly behind that of the message before")
         body = bytearray(1)  # attributes: none are in use
-        body += _varint(timestamp)  # counted from 0
-        body += _varint(offset - self._first_offset)
+        body += varint(timestamp)  # counted from 0
+        body += varint(offset - self._first_offset)
         position = start + _KEY_AT[magic]
         for _ in ("key", "value"):
             position = self._take_field(body, messages, position, end)
         if position != end:
             raise self._corrupt("bytes are left behind its value")
-        body += _varint(0)  # headers came with v2
-        self._data += _varint(len(body))
+        body += varint(0)  # headers came with v2
+        self._data += varint(len(body))
         self._data += body
         self._count += 1
         self._last_offset = offset
@@ -166,9 +167,9 @@ class _Records:
         if length > end - start:
             raise self._corrupt("a length in it leads beyond it")
         if length < 0:
-            body += _varint(-1)
+            body += varint(-1)
             return start
-        body += _varint(length)
+        body += varint(length)
         body += messages[start : start + length]
         return start + length
 
@@ -206,18 +207,6 @@ class _Records:
         write_header(self._data, header)
         view = memoryview(self._data)
         return Batch(read_header(view, 0, len(view) - PREFIX_BYTES), view)
-
-
-def _varint(number: int) -> bytes:
-    rest = number << 1 if number >= 0 else ~(number << 1)
-    if rest < 0x80:
-        return bytes((rest,))
-    encoded = bytearray()
-    while rest >= 0x80:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
 
 
 def _inside(wrapper: Batch, bytes_max: int) -> memoryview:

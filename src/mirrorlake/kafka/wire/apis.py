@@ -19,7 +19,11 @@ class Api(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
@@ -50,7 +54,11 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.FETCH: FETCH_VERSION,
         Api.LIST_OFFSETS: 8,  # the start of the local log; 10 waits for a remote tier in another way
         Api.METADATA: 12,
+        Api.OFFSET_COMMIT: 8,  # 10 names topics by id only
+        Api.OFFSET_FETCH: 8,  # 10 names topics by id only
         Api.FIND_COORDINATOR: 4,
+        Api.DESCRIBE_GROUPS: 5,
+        Api.LIST_GROUPS: 5,
         Api.SASL_HANDSHAKE: 1,
         Api.API_VERSIONS: 0,
         Api.CREATE_TOPICS: 6,
@@ -75,7 +83,11 @@ VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
         Api.FETCH: FETCH_VERSION,
         Api.LIST_OFFSETS: 4,  # the leader epoch is checked
         Api.METADATA: 7,  # leader epochs; topic ids come with 10
+        Api.OFFSET_COMMIT: 6,  # leader epochs
+        Api.OFFSET_FETCH: 5,  # leader epochs; many groups at once come with 8
         Api.FIND_COORDINATOR: 1,  # transactional ids; many keys at once come with 4
+        Api.DESCRIBE_GROUPS: 2,
+        Api.LIST_GROUPS: 2,  # states come with 4, types with 5
         Api.SASL_HANDSHAKE: 1,  # what follows is wrapped in SaslAuthenticate
         Api.API_VERSIONS: 0,
         Api.CREATE_TOPICS: 5,
@@ -123,7 +135,11 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.FETCH: 12,
         Api.LIST_OFFSETS: 6,
         Api.METADATA: 9,
+        Api.OFFSET_COMMIT: 8,
+        Api.OFFSET_FETCH: 6,
         Api.FIND_COORDINATOR: 3,
+        Api.DESCRIBE_GROUPS: 5,
+        Api.LIST_GROUPS: 3,
         Api.SASL_HANDSHAKE: 2,  # never: it has versions 0 and 1 only
         Api.API_VERSIONS: 3,
         Api.CREATE_TOPICS: 5,

@@ -37,10 +37,14 @@ COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 RECORD_LIST_TOO_LARGE: Final = 18
+ILLEGAL_GENERATION: Final = 22
+UNKNOWN_MEMBER_ID: Final = 25
+REBALANCE_IN_PROGRESS: Final = 27
 TOPIC_ALREADY_EXISTS: Final = 36
 POLICY_VIOLATION: Final = 44
 INVALID_PRODUCER_ID_MAPPING: Final = 49
 CONCURRENT_TRANSACTIONS: Final = 51
+GROUP_ID_NOT_FOUND: Final = 69
 FENCED_LEADER_EPOCH: Final = 74
 UNKNOWN_LEADER_EPOCH: Final = 75
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
@@ -49,6 +53,8 @@ STALE_METADATA: Final = frozenset({NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, 
 """Asked the wrong broker, or with the epoch of another leader: metadata must be read again."""
 COORDINATOR_MOVES: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 """The coordinator loads or moves; right after a broker's start this is the normal answer."""
+GROUP_HAS_MEMBERS: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
+"""What OffsetCommit of somebody who is no member is answered with while a group has members; nothing was committed."""
 
 ERROR_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -220,6 +226,8 @@ _CODES: Final[Mapping[type[MirrorlakeError], tuple[int, ...]]] = MappingProxyTyp
 _KINDS: Final = MappingProxyType({code: kind for kind, codes in _CODES.items() for code in codes})
 """All other known codes are requests that the peer cannot carry out as they stand: UnsupportedError."""
 
+_MEMBERS: Final = "the group has members: stop its consumers, then try again"
+
 _HINTS: Final[Mapping[int, str]] = MappingProxyType(
     {
         2: "the batch was damaged on its way, or the source holds it damaged: dump the source's log segment",
@@ -228,11 +236,15 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         7: "the broker may have done it all the same: read before trying again",
         10: "raise max.message.bytes of the topic; where its compression.type is not producer its brokers compress "
         "batches anew, and one may grow by that: set compression.type=producer",
+        12: "raise offset.metadata.max.bytes of the brokers",
         17: "a name has letters, digits, `.`, `_` and `-`, 249 at most, and no two topics of a cluster may differ in "
         "`.` and `_` alone: choose another topic, or another mirror name where the topic is mirrorlake's own",
         18: "raise segment.bytes of the topic",
         19: "the topic has fewer in-sync replicas than min.insync.replicas: bring brokers back",
         20: "appended, but on fewer replicas than min.insync.replicas: bring brokers back",
+        22: _MEMBERS,
+        25: _MEMBERS,
+        27: _MEMBERS,
         29: "grant on the topic: READ and DESCRIBE at the source; WRITE, READ, DESCRIBE at the destination; "
         "CREATE, ALTER, DELETE for managing it; DESCRIBE_CONFIGS for its configuration",
         30: "grant READ and DESCRIBE on the group",

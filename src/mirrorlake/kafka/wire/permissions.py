@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 TOPIC_AUTHORIZATION_FAILED: Final = 29
+GROUP_AUTHORIZATION_FAILED: Final = 30
 CLUSTER_AUTHORIZATION_FAILED: Final = 31
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 
@@ -26,6 +27,15 @@ _ON_TOPIC: Final = {
     "deletetopics": "DELETE",
     "deleterecords": "DELETE",
     "describeconfigs": "DESCRIBE_CONFIGS",
+    "offsetfetch": "DESCRIBE",
+    "offsetcommit": "READ",
+}
+_ON_GROUP: Final = {
+    "findcoordinator": "DESCRIBE",
+    "listgroups": "DESCRIBE",
+    "describegroups": "DESCRIBE",
+    "offsetfetch": "DESCRIBE",
+    "offsetcommit": "READ",
 }
 _ON_CLUSTER: Final = {
     "createtopics": "CREATE",
@@ -41,11 +51,14 @@ def missing_right(code: int, *, what: str, facts: Mapping[str, object]) -> str:
     Args:
         code: the broker's error code.
         what: what was refused; its first word is the API by Kafka's name, or ``append`` or ``fetch``.
-        facts: of the error; the resource's name is taken from ``topic``, ``partition`` or ``transactional_id``.
+        facts: of the error; the resource's name is taken from ``topic``, ``partition``, ``group`` or
+            ``transactional_id``.
     """
     asked = what.partition(" ")[0].lower()
     if code == TOPIC_AUTHORIZATION_FAILED:
         operation, resource = _ON_TOPIC.get(asked), _topic(facts)
+    elif code == GROUP_AUTHORIZATION_FAILED:
+        operation, resource = _ON_GROUP.get(asked), f"group {facts.get('group', '')}".rstrip()
     elif code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         # Asking needs DESCRIBE only; but whoever asks here will write, and WRITE includes it.
         operation = "WRITE"

@@ -1,17 +1,16 @@
 """Runs on an executor, as a lease does: says what it lacks, and what its clock shows."""
 
-import contextlib
 import os
 import pickle
 import platform
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import psutil
-
 import mirrorlake
+from mirrorlake.pipeline.cluster.identity import executor_id
 from mirrorlake.pipeline.cluster.needs import Needs, RootSeen
 
 WORK = f"{__name__}:check"
@@ -39,21 +38,32 @@ def clock(_plan: bytes) -> list[dict[str, object]]:
     return [{"kind": "clock", "executor": executor_id(), "now_seconds": time.time()}]
 
 
-def executor_id() -> str:
-    """Returns the id of the executor above this worker, empty where that cannot be told."""
-    with contextlib.suppress(psutil.Error, IndexError, ValueError):
-        command = psutil.Process().parents()[1].cmdline()  # the first is the daemon that the worker forked from
-        return command[command.index("--executor-id") + 1]
-    return ""
-
-
 def wrong_here(needs: Needs) -> list[str]:
     """Returns what this process lacks of what leases need."""
+    return [*_version_trouble(needs), *_each(_root_trouble, needs.roots), *_missing(needs)]
+
+
+def unreadable_here(needs: Needs) -> list[str]:
+    """Returns what this process lacks of what is needed to read the same, by what cannot be otherwise on a fit host.
+
+    Folders need not be writable. Without a marker nothing tells whether two are one: a folder's number and time may
+    differ by how each host has it.
+    """
+    return [*_version_trouble(needs), *_each(_reading_trouble, needs.roots), *_missing(needs)]
+
+
+def _each(trouble: Callable[[RootSeen], list[str]], roots: Iterable[RootSeen]) -> list[str]:
+    return [each for root in roots for each in trouble(root)]
+
+
+def _version_trouble(needs: Needs) -> list[str]:
+    if mirrorlake.__version__ == needs.version:
+        return []
+    return [f"it has mirrorlake {mirrorlake.__version__}, the driver has {needs.version}"]
+
+
+def _missing(needs: Needs) -> list[str]:
     wrong = []
-    if mirrorlake.__version__ != needs.version:
-        wrong.append(f"it has mirrorlake {mirrorlake.__version__}, the driver has {needs.version}")
-    for root in needs.roots:
-        wrong += _root_trouble(root)
     for file in needs.files:
         if not Path(file).exists():
             wrong.append(f"there is no file {file}")
@@ -71,11 +81,20 @@ def _root_trouble(root: RootSeen) -> list[str]:
         return [f"there is no folder {root.path}, the root of an archive"]
     if not os.access(root.path, os.R_OK | os.W_OK | os.X_OK):
         return [f"{root.path}, the root of an archive, cannot be written"]
-    return (
-        []
-        if _are_one(root, here)
-        else [f"{root.path} is not the folder that the driver has there: all hosts must share it"]
-    )
+    return [] if _are_one(root, here) else [_another(root)]
+
+
+def _reading_trouble(root: RootSeen) -> list[str]:
+    if root.inode is None:
+        return []
+    here = RootSeen.look(root.path)
+    if here.inode is None:
+        return [f"there is no folder {root.path}, the root of an archive, or it cannot be read"]
+    return [_another(root)] if root.marker and not _are_one(root, here) else []
+
+
+def _another(root: RootSeen) -> str:
+    return f"{root.path} is not the folder that the driver has there: all hosts must share it"
 
 
 def _are_one(there: RootSeen, here: RootSeen) -> bool:

@@ -18,7 +18,9 @@ DEFAULTS: Mapping[str, str] = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": _EXECUTOR_FLAGS,
     # A host that fell silent costs its lanes a minute, not two; a lease is over long before.
+    # Spark looks for such hosts once a minute by itself, so that it would be up to two all the same.
     "spark.network.timeout": "60s",
+    "spark.network.timeoutInterval": "10s",
     "spark.executor.heartbeatInterval": "5s",
     # A dozen lines for each lease, for ever: a standalone worker keeps them in its folder.
     "spark.executor.logs.rolling.strategy": "size",

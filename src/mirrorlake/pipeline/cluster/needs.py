@@ -1,15 +1,18 @@
 """What leases need of the host they run on: files, folders, variables. Collected from the configuration, as a value."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import mirrorlake
 from mirrorlake.archive.root_marker import ROOT_MARKER
-from mirrorlake.config.resolved import Configuration
 from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import FilesystemSettings
+
+if TYPE_CHECKING:  # tasks of queries load this, and no configuration
+    from mirrorlake.config.resolved import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,17 @@ class Needs:
     variables: tuple[str, ...] = ()
 
 
-def needs_of(config: Configuration) -> Needs:
+def needs_of(config: "Configuration") -> Needs:
     """Returns what leases of the enabled mirrors need."""
+    return needs_for([(mirror.source, mirror.destinations) for mirror in config.enabled_mirrors])
+
+
+def needs_for(settings: Iterable[object]) -> Needs:
+    """Returns what is needed to work with stores and clusters: given are their settings, or values that hold them."""
     roots: set[str] = set()
     files: set[str] = set()
     variables: set[str] = set()
-    for value in _values([(mirror.source, mirror.destinations) for mirror in config.enabled_mirrors]):
+    for value in _values(list(settings)):
         match value:
             case FilesystemSettings():
                 roots.add(str(value.root))
