@@ -7,13 +7,19 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats.log import LogSegmentWriter
+from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.registry import record_writer
 from mirrorlake.archive.names import SegmentName, partition_prefix
 from mirrorlake.archive.root_marker import ensure_root_marker
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
+from mirrorlake.kafka.records.batch_header import Codec
+from mirrorlake.kafka.records.batches import walk
+from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.filesystem import FilesystemStore
+from mirrorlake.stores.object_store import ObjectStore
 
 FIRST_TIME_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -41,14 +47,41 @@ def write_segment(
     *,
     topic: str | None = None,
     topic_id: str | None = "id-1",
+    cluster_id: str = "cluster-1",
     extension: str = "parquet",
 ) -> Path:
     """Publishes one segment of `records_between`, and returns its file."""
-    store = FilesystemStore(root)
+    key = publish_segment(
+        FilesystemStore(root),
+        name,
+        partition,
+        start_offset,
+        end_offset,
+        topic=topic,
+        topic_id=topic_id,
+        cluster_id=cluster_id,
+        extension=extension,
+    )
+    return root / key
+
+
+def publish_segment(
+    store: ObjectStore,
+    name: str,
+    partition: int,
+    start_offset: int,
+    end_offset: int,
+    *,
+    topic: str | None = None,
+    topic_id: str | None = "id-1",
+    cluster_id: str = "cluster-1",
+    extension: str = "parquet",
+) -> str:
+    """The same in any store; returns the segment's key."""
     prefix = partition_prefix(name, partition)
     staged = store.stage(prefix, "test")
     envelope = SegmentEnvelope(
-        cluster_id="cluster-1",
+        cluster_id=cluster_id,
         topic_id=topic_id,
         topic=topic or name,
         partition=partition,
@@ -56,14 +89,21 @@ def write_segment(
         writer="test",
         created_at="2026-01-02T03:04:05Z",
     )
-    segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
-    segment.write(records_between(start_offset, end_offset))
-    footer = segment.close(end_offset=end_offset)
+    records = records_between(start_offset, end_offset)
+    if extension == "log":
+        batches = LogSegmentWriter(staged.file, envelope)
+        data = encode_batch(records, codec=Codec.ZSTD, base_offset=start_offset)
+        batches.write([log_batch(batch) for batch in walk(memoryview(bytes(data)))])
+        footer = batches.close(end_offset=end_offset)
+    else:
+        segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
+        segment.write(records)
+        footer = segment.close(end_offset=end_offset)
     file = SegmentName(from_offset=start_offset, to_offset=end_offset - 1, extension=extension)
     if footer.file is not None:
         create_sidecar(store, f"{prefix}/{file}", footer)
     staged.publish(f"{prefix}/{file}")
-    return root / prefix / str(file)
+    return f"{prefix}/{file}"
 
 
 def write_archive(root: Path, name: str, partition: int, *ends: int, topic: str | None = None) -> list[Path]:
@@ -74,15 +114,17 @@ def write_archive(root: Path, name: str, partition: int, *ends: int, topic: str 
     ]
 
 
-def mark_archive(root: Path, reached: Mapping[str, Mapping[int, int]]) -> None:
+def mark_archive(
+    root: Path, reached: Mapping[str, Mapping[int, int]], *, topic: str | None = None, topic_id: str = "id-1"
+) -> None:
     """Writes the markers a run leaves: of the root, and of each topic with its partitions' positions."""
     store = FilesystemStore(root)
     ensure_root_marker(store, writer="test", now_seconds=1_700_000_000.0)
     for name, positions in reached.items():
         seen = TopicRecord(
-            cluster_id="cluster",
-            topic=name,
-            topic_id="topic-id",
+            cluster_id="cluster-1",
+            topic=topic or name,
+            topic_id=topic_id,
             partitions=max(positions) + 1,
             format="parquet",
             holds_snapshots=False,

@@ -14,8 +14,9 @@ from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.interface import ENDLESS, Delivery, Progress
 from mirrorlake.destinations.work import DestinationWork, SinkContext
-from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
+from mirrorlake.errors import MirrorlakeError, StoreUnavailableError, UnsupportedError
 from mirrorlake.kafka.records.codec import decode_batches
+from mirrorlake.kinds.copies import CopySide
 from mirrorlake.kinds.kind import Kind
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -134,6 +135,9 @@ class CountingKind(Kind):
     def work(self, target: Target, *, writer: str) -> CountingWork:
         del writer
         return CountingWork(destination=target.destination.label, file=self._file(target))
+
+    def copy_side(self, row: Standing) -> CopySide:
+        raise UnsupportedError(f"{row.target.destination.label} holds a count, and no record to compare")
 
     async def positions(self, targets: Mapping[int, Target], clients: WorkerCache) -> Mapping[int, Position]:
         del clients

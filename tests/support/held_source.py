@@ -296,6 +296,14 @@ class HeldClient:
         header = _batch(bytes(found)).header
         return BatchFacts(oldest_ms=header.first_timestamp, is_transactional=header.is_transactional)
 
+    async def stored_bytes(self, partition: TopicPartition, offsets: OffsetRange) -> int | None:
+        del partition, offsets
+        return None
+
+    async def missing(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, MirrorlakeError]:
+        del partitions
+        return {}
+
     async def try_reading(self, partition: TopicPartition, end: int) -> MirrorlakeError | None:
         return None
 

@@ -22,6 +22,7 @@ def write_config(
     more_mirrors: str = "",
     lease: str = "2s",
     more_engine: str = "",
+    more_archive: str = "",
 ) -> Path:
     """One mirror, named like its topic, to a Kafka destination, an archive, or both."""
     destinations = []
@@ -32,7 +33,7 @@ def write_config(
             lake.mkdir(exist_ok=True)
         daily = f", daily: {{at-utc: '{daily_at_utc}'}}" if daily_at_utc else ""
         flush = f"{{max-time: {max_time}, max-records: {max_records}{daily}}}"
-        destinations.append(f"{{type: archive, store: lake, flush: {flush}}}")
+        destinations.append(f"{{type: archive, store: lake, flush: {flush}{more_archive}}}")
     path.write_text(
         "\n".join(
             [

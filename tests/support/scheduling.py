@@ -9,18 +9,14 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/fault/test_gap_attacks.py",
         "tests/fault/test_source_divergence.py",
         "tests/fault/test_state_topic.py",
+        "tests/integration/kafka/control/test_groups.py",
     ),
     "a secured broker": (
         "tests/integration/kafka/test_secured_connection.py",
         "tests/integration/mirror/test_secured_lease.py",
         "tests/integration/service/test_access_rules.py",
+        "tests/integration/service/test_group_archive.py",
         "tests/system/test_cli_secured.py",
-    ),
-    "Spark": (
-        "tests/integration/pipeline/test_engine_lanes.py",
-        "tests/integration/pipeline/test_engine_leases.py",
-        "tests/integration/pipeline/test_engine_secrets.py",
-        "tests/integration/pipeline/test_late_leases.py",
     ),
     "old brokers": (
         "tests/integration/versions/test_destinations.py",

@@ -1,9 +1,11 @@
 """A standalone Spark cluster on this machine from PySpark's own jars: a master, and workers to kill one by one.
 
 Where the machine lets it, each worker has namespaces of its own, as a machine would have: another host name and
-address, processes that nobody else sees, and a ``/tmp`` that the driver's files are not in.
+address, processes that nobody else sees, and a ``/tmp`` that the driver's files are not in. And it has two cables, to
+two networks: on one are Spark's master and the driver, on the other the brokers. So one can be cut and not the other.
 """
 
+import contextlib
 import os
 import random
 import secrets
@@ -13,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -31,12 +34,15 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 # Not below /tmp, which each worker has for itself: what a test shares with all workers lies here.
 _SHARED_PARENT = Path("/var/tmp")
 
-# Waits until somebody has moved a network interface in, and becomes the worker.
+# Waits until somebody has moved both network interfaces in, and becomes the worker.
 _ENTER = """
 hostname "$1" && ip link set lo up && mount -t tmpfs tmpfs /tmp || exit 1
-while ! ip link show "$2" >/dev/null 2>&1; do sleep 0.02; done
-ip address add "$3/24" dev "$2" && ip link set "$2" up || exit 1
-shift 3
+shift
+for cable in 1 2; do
+  while ! ip link show "$1" >/dev/null 2>&1; do sleep 0.02; done
+  ip address add "$2/24" dev "$1" && ip link set "$1" up || exit 1
+  shift 2
+done
 exec "$@"
 """
 
@@ -61,6 +67,13 @@ def why_not_isolated() -> str:
 
 def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+class Cable(StrEnum):
+    """What connects a worker, by the first letter of its interface's name."""
+
+    SPARK = "s"
+    BROKERS = "b"
 
 
 @dataclass(slots=True)
@@ -96,9 +109,29 @@ class SparkWorker:
         """The processes that leases run in: children of the daemon, which is a child of an executor."""
         return [task for executor in self.executors() for daemon in executor.children() for task in daemon.children()]
 
+    def freeze(self) -> None:
+        """SIGSTOP to the worker and all that runs below it, as a machine whose hypervisor pauses it."""
+        for process in self._all():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def wake(self, *, leases_first_seconds: float = 0.0) -> None:
+        """SIGCONT to all of it; what leases run in gets it so long before the others. Idempotent."""
+        leases = self.python_workers()
+        for process in leases:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+        time.sleep(leases_first_seconds)
+        for process in self._all():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def _all(self) -> list[psutil.Process]:
+        return [psutil.Process(self.process.pid), *_below(self.process.pid)]
+
     def kill(self) -> None:
         """SIGKILL to the worker and all that runs below it, as a machine that loses power; waits for it."""
-        for process in [*_below(self.process.pid), psutil.Process(self.process.pid)]:
+        for process in reversed(self._all()):
             try:
                 process.kill()
             except psutil.NoSuchProcess:
@@ -123,9 +156,12 @@ class SparkCluster:
         self._count = workers
         self._cores = cores
         draw = random.SystemRandom()
-        self._bridge = f"mlb{draw.randrange(10**9)}"
-        self._net = f"10.{draw.randrange(64, 192)}.{draw.randrange(256)}"
-        self.host = f"{self._net}.1" if self.is_isolated else "127.0.0.1"
+        number = draw.randrange(10**8)
+        self._bridges = {cable: f"ml{cable}{number}" for cable in Cable}
+        first, second = draw.randrange(64, 192), 2 * draw.randrange(128)
+        self._nets = {Cable.SPARK: f"10.{first}.{second}", Cable.BROKERS: f"10.{first}.{second + 1}"}
+        self.host = f"{self._nets[Cable.SPARK]}.1" if self.is_isolated else "127.0.0.1"
+        self.broker_host = f"{self._nets[Cable.BROKERS]}.1" if self.is_isolated else "127.0.0.1"
         self._port = free_port()
         self._master: GuardedProcess | None = None
 
@@ -163,9 +199,10 @@ class SparkCluster:
         self._properties.touch(0o600)
         self._properties.write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
         if self.is_isolated:
-            _ip("link", "add", self._bridge, "type", "bridge")
-            _ip("address", "add", f"{self.host}/24", "dev", self._bridge)
-            _ip("link", "set", self._bridge, "up")
+            for cable, bridge in self._bridges.items():
+                _ip("link", "add", bridge, "address", _some_address(), "type", "bridge")
+                _ip("address", "add", f"{self._nets[cable]}.1/24", "dev", bridge)
+                _ip("link", "set", bridge, "up")
         arguments = ("--host", self.host, "--port", str(self._port), "--webui-port", "0")
         command = self._java("org.apache.spark.deploy.master.Master", *arguments)
         self._master = GuardedProcess(command, log_path=self.folder / "master.log", environ=self._environ(self.host))
@@ -183,18 +220,20 @@ class SparkCluster:
         folder = self.folder / f"worker-{number}"
         folder.mkdir()
         name = f"worker-{number}"
-        host = f"{self._net}.{number + 1}" if self.is_isolated else "127.0.0.1"
+        hosts = {cable: f"{net}.{number + 1}" for cable, net in self._nets.items()}
+        host = hosts[Cable.SPARK] if self.is_isolated else "127.0.0.1"
         arguments = ("--host", host, "--cores", str(self._cores), "--memory", "2g", "--work-dir", str(folder / "work"))
         command = self._java("org.apache.spark.deploy.worker.Worker", *arguments, "--webui-port", "0", self.master)
-        link = f"{self._bridge}v{number}"
         if self.is_isolated:
-            enter = ("sh", "-c", _ENTER, "enter", name, f"eth{number}", host)
+            interfaces = [argument for cable in Cable for argument in (f"{cable}{number}", hosts[cable])]
+            enter = ("sh", "-c", _ENTER, "enter", name, *interfaces)
             spaces = ("--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc")
             command = ["unshare", *spaces, *enter, *command]
         environ = {**self._environ(host), **(environ or {})}
         process = GuardedProcess(command, log_path=folder / "worker.log", environ=environ)
         if self.is_isolated:
-            self._connect(process.pid, link, f"eth{number}")
+            for cable in Cable:
+                self._connect(process.pid, number, cable)
         worker = SparkWorker(number, name, host, folder, process)
         self.workers.append(worker)
         return worker
@@ -211,13 +250,24 @@ class SparkCluster:
         """The workers that run."""
         return [worker for worker in self.workers if worker.is_running]
 
-    def cut(self, worker: SparkWorker) -> None:
-        """Takes a worker off the network, as a switch that fails; it runs on. Only where workers are isolated."""
-        _ip("link", "set", self._link(worker), "down")
+    def cut(self, worker: SparkWorker, *cables: Cable) -> None:
+        """Takes a worker off networks, as a switch that fails; it runs on. Only where workers are isolated."""
+        for cable in cables:
+            _ip("link", "set", self._link(worker.number, cable), "down")
 
     def mend(self, worker: SparkWorker) -> None:
-        """Gives it back."""
-        _ip("link", "set", self._link(worker), "up")
+        """Gives it back what it was cut off. Idempotent."""
+        for cable in Cable:
+            _ip("link", "set", self._link(worker.number, cable), "up")
+
+    def address_of(self, worker: SparkWorker, cable: Cable) -> str:
+        """Where a worker is on a cable's network. Only where workers are isolated."""
+        return f"{self._nets[cable]}.{worker.number + 1}"
+
+    def bytes_sent(self, worker: SparkWorker, cable: Cable) -> int:
+        """How much a worker has sent over a cable since it was made."""
+        counters = Path("/sys/class/net", self._link(worker.number, cable), "statistics")
+        return int((counters / "rx_bytes").read_text())
 
     def stop(self) -> None:
         """Kills everything and removes what it left. Idempotent."""
@@ -228,25 +278,27 @@ class SparkCluster:
             self._master.kill()
             self._master = None
             if self.is_isolated:
-                _ip("link", "delete", self._bridge)
+                for bridge in self._bridges.values():
+                    _ip("link", "delete", bridge)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _properties(self) -> Path:
         return self.folder / "spark.conf"
 
-    def _link(self, worker: SparkWorker) -> str:
-        return f"{self._bridge}v{worker.number}"
+    def _link(self, number: int, cable: Cable) -> str:
+        return f"{self._bridges[cable]}v{number}"
 
-    def _connect(self, pid: int, link: str, inside: str) -> None:
+    def _connect(self, pid: int, number: int, cable: Cable) -> None:
         """Puts one end of a cable into the network namespace of a process that has just unshared it."""
         ours = Path("/proc/self/ns/net").readlink()
         give_up_at = time.monotonic() + 30.0
         while Path(f"/proc/{pid}/ns/net").readlink() == ours:
             assert time.monotonic() < give_up_at, "`unshare` does not begin"
             time.sleep(0.01)
-        _ip("link", "add", link, "type", "veth", "peer", "name", inside, "netns", str(pid))
-        _ip("link", "set", link, "master", self._bridge)
+        link = self._link(number, cable)
+        _ip("link", "add", link, "type", "veth", "peer", "name", f"{cable}{number}", "netns", str(pid))
+        _ip("link", "set", link, "master", self._bridges[cable])
         _ip("link", "set", link, "up")
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
@@ -285,10 +337,11 @@ class ReachableKafka(EmbeddedKafka):
         folder: as for its parent.
         libs: likewise.
         host: the address.
+        properties: further ones of the broker.
     """
 
-    def __init__(self, folder: Path, *, libs: Path, host: str) -> None:
-        super().__init__(folder, libs=libs)
+    def __init__(self, folder: Path, *, libs: Path, host: str, properties: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder, libs=libs, properties=properties or {})
         self._host = host
 
     @property
@@ -301,6 +354,17 @@ class ReachableKafka(EmbeddedKafka):
         listeners = properties["listeners"].replace(here, f"PLAINTEXT://0.0.0.0:{self.port}")
         advertised = properties["advertised.listeners"].replace(here, f"PLAINTEXT://{self.reachable_servers}")
         return {**properties, "listeners": listeners, "advertised.listeners": advertised}
+
+
+def _some_address() -> str:
+    """A hardware address to be given to a bridge, of those that are nobody's.
+
+    One that was given none takes the lowest of its ports', and another one when a port comes or goes: whoever is on it
+    sends to the one before for as long as that is in its ARP table, half a minute, and is off the network meanwhile. So
+    the workers that live would fall silent when another is killed or added.
+    """
+    draw = random.SystemRandom()
+    return ":".join(["02", *(f"{draw.randrange(256):02x}" for _ in range(5))])
 
 
 def _jvm_options() -> tuple[str, ...]:

@@ -15,12 +15,13 @@ _NOT_PASSED_ON = {"transfer-encoding", "connection", "keep-alive"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRequest:
-    """One request as it came. ``path`` has the query in it."""
+    """One request as it came. ``path`` has the query in it; ``client`` is the address and port it came from."""
 
     number: int
     method: str
     path: str
     headers: dict[str, str]
+    client: tuple[str, int]
 
     @property
     def is_create(self) -> bool:
@@ -64,11 +65,12 @@ Spoil = Callable[[StoreRequest], Fault | None]
 
 @dataclass
 class StoreProxy:
-    """Listens on loopback, before ``target_port``. ``spoil`` may be changed at any time."""
+    """Listens at ``host``, before ``target_port`` of loopback. ``spoil`` may be changed at any time."""
 
     target_port: int
     spoil: Spoil = lambda request: None
     requests: list[StoreRequest] = field(default_factory=list)
+    host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         proxy = self
@@ -85,13 +87,13 @@ class StoreProxy:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((self.host, 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http://{self.host}:{self._server.server_address[1]}"
 
     def kinds(self) -> list[str]:
         with self._lock:
@@ -101,7 +103,11 @@ class StoreProxy:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         with self._lock:
             request = StoreRequest(
-                number=len(self.requests), method=handler.command, path=handler.path, headers=dict(handler.headers)
+                number=len(self.requests),
+                method=handler.command,
+                path=handler.path,
+                headers=dict(handler.headers),
+                client=handler.client_address[:2],
             )
             self.requests.append(request)
         fault = self.spoil(request) or Fault()

@@ -20,7 +20,7 @@ def verdict_of(source: str, destination: str, topic: str) -> Verdict:
             rows = await read_rows(await find_targets(config, clients), clients)
         finally:
             await clients.close()
-        run = RecordVerification(rows, run_task=lambda _name, plan, _what: work(plan), tasks_at_once=1).run
+        run = RecordVerification(rows, run_task=lambda task: work(task.plan), tasks_at_once=1).run
         (verdict,) = await asyncio.to_thread(run)
         return verdict
 

@@ -11,10 +11,14 @@ from pathlib import PurePosixPath
 
 from mirrorlake.config.kinds import path_flaw, topic_flaw
 from mirrorlake.config.resolved import (
+    ArchiveDestination,
+    ArchiveSource,
     Destination,
     KafkaDestination,
+    KafkaSource,
     Mirror,
     OffsetMode,
+    Source,
     Store,
 )
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings
@@ -45,6 +49,10 @@ class Assignment:
         if isinstance(self.destination, KafkaDestination):
             return f"topic {self.destination_name} of cluster {self.destination.cluster.name}"
         return f"folder {self.destination_name} of store {self.destination.store.name}"
+
+
+Readers = dict[PurePosixPath | str, list[Assignment]]
+"""Assignments by what they read: a topic's name, whatever cluster it is of, or an archive's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +128,24 @@ def find_collisions(assignments: Sequence[Assignment]) -> tuple[Collision, ...]:
 
 
 def _place_written(assignment: Assignment) -> PurePosixPath | str:
-    if isinstance(assignment.destination, KafkaDestination):
-        return assignment.destination_name
-    return _folder(assignment.destination.store, assignment.destination_name)
+    """Returns the topic's name, whatever cluster it is of, or the archive's folder."""
+    return _place_at(assignment.destination, assignment.destination_name)
+
+
+def _place_at(where: Source | Destination, name: str) -> PurePosixPath | str:
+    if isinstance(where, KafkaSource | KafkaDestination):
+        return name
+    layout = where.layout if isinstance(where, ArchiveSource) else None
+    return _folder(where.store, name if layout is None else f"{layout.folder}/{name}")
+
+
+def is_read_from(source: Source, destination: Destination) -> bool:
+    """Tells whether what a destination writes is seen by a source, if it is of the right name."""
+    if isinstance(source, KafkaSource) and isinstance(destination, KafkaDestination):
+        return source.cluster.is_same_as(destination.cluster)
+    if isinstance(source, ArchiveSource) and isinstance(destination, ArchiveDestination):
+        return _place_at(source, "x") == _place_at(destination, "x")
+    return False
 
 
 def _is_same_cluster(first: Assignment, second: Assignment) -> bool:
@@ -142,14 +165,13 @@ def _nested_archives(by_place: Mapping[PurePosixPath | str, Sequence[Assignment]
 
 
 def find_loops(assignments: Sequence[Assignment]) -> tuple[Loop, ...]:
-    """Returns the shortest way round for every assignment to Kafka that lies on one, each way once.
+    """Returns the shortest way round for every assignment that lies on one, each way once.
 
     An assignment also closes a loop by itself where its mirror's expressions would select what it writes.
     """
-    readers: dict[str, list[Assignment]] = {}
+    readers: Readers = {}
     for assignment in assignments:
-        if isinstance(assignment.destination, KafkaDestination):
-            readers.setdefault(assignment.topic, []).append(assignment)
+        readers.setdefault(_place_at(assignment.mirror.source, assignment.topic), []).append(assignment)
     loops: dict[frozenset[int], Loop] = {}
     for start in (a for same_topic in readers.values() for a in same_topic):
         way = (start,) if _feeds_own_expressions(start) else _way_back(start, readers)
@@ -158,7 +180,7 @@ def find_loops(assignments: Sequence[Assignment]) -> tuple[Loop, ...]:
     return tuple(loops.values())
 
 
-def _way_back(start: Assignment, readers: Mapping[str, Sequence[Assignment]]) -> tuple[Assignment, ...]:
+def _way_back(start: Assignment, readers: Readers) -> tuple[Assignment, ...]:
     """Returns the shortest run of assignments from ``start`` to itself, or () where there is none."""
     ways: deque[tuple[Assignment, ...]] = deque([(start,)])
     seen = {id(start)}
@@ -173,18 +195,17 @@ def _way_back(start: Assignment, readers: Mapping[str, Sequence[Assignment]]) ->
     return ()
 
 
-def _followers(step: Assignment, readers: Mapping[str, Sequence[Assignment]]) -> Iterator[Assignment]:
-    assert isinstance(step.destination, KafkaDestination)
-    for other in readers.get(step.destination_name, ()):
-        if other.mirror.source.cluster.is_same_as(step.destination.cluster):
+def _followers(step: Assignment, readers: Readers) -> Iterator[Assignment]:
+    for other in readers.get(_place_written(step), ()):
+        # Two folders of one place are one; of topics the name alone says nothing.
+        if isinstance(other.mirror.source, ArchiveSource) or is_read_from(other.mirror.source, step.destination):
             yield other
 
 
 def _feeds_own_expressions(step: Assignment) -> bool:
-    assert isinstance(step.destination, KafkaDestination)
     source, written = step.mirror.source, step.destination_name
     is_found = source.topics.selects(written) and written not in source.topics.names
-    return is_found and step.destination.cluster.is_same_as(source.cluster)
+    return is_found and is_read_from(source, step.destination)
 
 
 def _folder(store: Store, name: str) -> PurePosixPath:

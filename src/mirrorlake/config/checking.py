@@ -1,7 +1,7 @@
 """Puts a part of the file through its model, and says in our words what the model did not like."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +15,7 @@ from mirrorlake.config.section import Section
 
 _NATIVE_ONLY = ("clusters", "stores")
 S = TypeVar("S", bound=Section)
+T = TypeVar("T")
 _QUOTED = re.compile("'([^']*)'")
 """A word of an enumeration, as pydantic lists them."""
 
@@ -38,7 +39,6 @@ def check(
     tree: Tree,
     path: FieldPath,
     document: Document,
-    problems: ProblemList,
     *,
     shown_as: type[Section] | None = None,
 ) -> S | None:
@@ -48,8 +48,7 @@ def check(
         model: what it must be.
         tree: the part.
         path: where it stands.
-        document: the file, for places.
-        problems: takes what is wrong.
+        document: the file; takes what is wrong.
         shown_as: the model whose fields are suggested for an unknown one, where that has more of them.
     """
     if isinstance(tree, UnsetText):
@@ -59,51 +58,49 @@ def check(
     except ValidationError as error:
         # The details hold the file's values and may hold secrets; nothing but `found` may print them.
         for detail in error.errors(include_url=False):
-            _note(shown_as or model, detail, path, document, problems)
+            _note(shown_as or model, detail, path, document)
         return None
 
 
-def check_one_of(
-    models: Mapping[str, type[S]], tree: Tree, path: FieldPath, document: Document, problems: ProblemList
-) -> S | None:
+def check_one_of(models: Mapping[str, type[S]], tree: Tree, path: FieldPath, document: Document) -> S | None:
     """Returns the part at ``path`` as the model its ``type`` selects, or None after noting what is wrong."""
     if not isinstance(tree, dict):
         if not isinstance(tree, UnsetText):
-            problems.add(document.place(path), f"expected a mapping, found {found(tree)}")
+            document.note(path, f"expected a mapping, found {found(tree)}")
         return None
     known = ", ".join(models)
     kind = tree.get("type")
     if "type" not in tree:
-        problems.add(document.place((*path, "type")), "is required", f"one of {known}")
+        document.note((*path, "type"), "is required", f"one of {known}")
         return None
     if not isinstance(kind, str) or kind not in models:
         if not isinstance(kind, UnsetText):
             hint = suggestion(kind, models) if isinstance(kind, str) else ""
-            problems.add(document.place((*path, "type")), f"expected one of {known}, found {found(kind)}", hint)
+            document.note((*path, "type"), f"expected one of {known}, found {found(kind)}", hint)
         return None
-    return check(models[kind], {**tree, "type": "".join(kind)}, path, document, problems)
+    return check(models[kind], {**tree, "type": "".join(kind)}, path, document)
 
 
-def note_unknown(model: type[Section], document: Document, problems: ProblemList) -> None:
+def note_unknown(model: type[Section], document: Document) -> None:
     """Notes the fields at the file's root that its model does not have."""
     names = [field.alias or name for name, field in model.model_fields.items()]
     for key in document.tree if isinstance(document.tree, dict) else ():
         if key not in names:
             is_mixed = key in _NATIVE_ONLY and "destination" in names
             hint = "`destination` at the root makes this the mirror-v3 form" if is_mixed else suggestion(key, names)
-            problems.add(document.place((key,)), "is not a known field", hint)
+            document.note((key,), "is not a known field", hint)
 
 
-def entries(tree: Tree, key: str, document: Document, problems: ProblemList) -> Iterator[tuple[FieldPath, Tree]]:
+def entries(tree: Tree, key: str, document: Document) -> Iterator[tuple[FieldPath, Tree]]:
     """Yields path and value of each item of a list at the root; notes it where it is no list."""
     if not isinstance(tree, dict) or key not in tree:
-        problems.add(document.place((key,)), "is required")
+        document.note((key,), "is required")
         return
     items = tree[key]
     if isinstance(items, list):
         yield from (((key, index), item) for index, item in enumerate(items))
     elif not isinstance(items, UnsetText):
-        problems.add(document.place((key,)), f"expected a list, found {found(items)}", _list_hint(items))
+        document.note((key,), f"expected a list, found {found(items)}", _list_hint(items))
 
 
 def _list_hint(value: object) -> str:
@@ -112,36 +109,48 @@ def _list_hint(value: object) -> str:
     return "write its items behind the colon" if value is None else "put it in [ ], several parted by commas"
 
 
-def note_refusal(error: PydanticCustomError, place: Place, problems: ProblemList) -> None:
-    """Notes what a reader refused, where it was called without a model."""
-    context = error.context or {}
-    problems.add(place, str(context.get("message", "")), str(context.get("hint", "")))
+def read_or_note(reader: Callable[[object], T], value: object, place: Place, problems: ProblemList) -> T | None:
+    """Returns what a reader makes of a value that has no model, or None after noting what it refused."""
+    try:
+        return reader(value)
+    except PydanticCustomError as error:
+        context = error.context or {}
+        problems.add(place, str(context.get("message", "")), str(context.get("hint", "")))
+        return None
 
 
-def _note(
-    model: type[BaseModel], detail: ErrorDetails, path: FieldPath, document: Document, problems: ProblemList
-) -> None:
-    where = document.place((*path, *detail["loc"]))
+def read_plain(value: Tree, path: FieldPath, document: Document) -> str | None:
+    """Returns a setting of Kafka's or Spark's as the text it is there, or None after noting that it is none."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return "".join(value) if isinstance(value, str) else str(value)
+    document.note(path, f"expected text or a number, found {found(value)}")
+    return None
+
+
+def _note(model: type[BaseModel], detail: ErrorDetails, path: FieldPath, document: Document) -> None:
+    where = (*path, *detail["loc"])
     context = detail.get("ctx", {})
     match detail["type"]:
         case kind if kind == ALREADY_REPORTED or isinstance(detail["input"], UnsetText):
             return
         case kind if kind == REFUSED:
-            problems.add(where, str(context["message"]), str(context["hint"]))
+            document.note(where, str(context["message"]), str(context["hint"]))
         case "missing":
-            problems.add(where, "is required")
+            document.note(where, "is required")
         case "extra_forbidden":
-            problems.add(where, "is not a known field", _nearest_field(model, detail["loc"]))
+            document.note(where, "is not a known field", _nearest_field(model, detail["loc"]))
         case "model_type" | "dict_type" | "model_attributes_type":
-            problems.add(where, f"expected a mapping, found {found(detail['input'])}")
+            document.note(where, f"expected a mapping, found {found(detail['input'])}")
         case "enum":
             words = _QUOTED.findall(context["expected"])
-            problems.add(where, *no_choice(words, detail["input"]))
+            document.note(where, *no_choice(words, detail["input"]))
         case "list_type":
-            problems.add(where, f"expected a list, found {found(detail['input'])}", _list_hint(detail["input"]))
+            document.note(where, f"expected a list, found {found(detail['input'])}", _list_hint(detail["input"]))
         case kind:
             # Every other kind would be a reader of ours that is missing: say where, but not the value.
-            problems.add(where, f"cannot be read ({kind})")
+            document.note(where, f"cannot be read ({kind})")
 
 
 def _nearest_field(model: type[BaseModel], loc: FieldPath) -> str:

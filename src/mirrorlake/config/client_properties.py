@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from mirrorlake.config.checking import read_or_note, read_plain
 from mirrorlake.config.document import Document, Tree
-from mirrorlake.config.expansion import ExpandedText, UnsetText
-from mirrorlake.config.problems import FieldPath, Place, ProblemList
+from mirrorlake.config.expansion import UnsetText
+from mirrorlake.config.kinds import read_secret
+from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
 from mirrorlake.secret import Secret
 
@@ -170,59 +171,43 @@ class PropertiesRead:
         return tuning | ({"client_id": self.properties["client.id"]} if "client.id" in self.properties else {})
 
 
-def read_properties(
-    given: Mapping[str, Tree], path: FieldPath, document: Document, problems: ProblemList
-) -> PropertiesRead:
+def read_properties(given: Mapping[str, Tree], path: FieldPath, document: Document) -> PropertiesRead:
     """Returns a cluster's properties; notes the unknown, the unreadable, and secrets written in clear."""
     read = PropertiesRead()
     for name, value in given.items():
-        place = document.place((*path, name))
+        where = (*path, name)
         read.given.add(name)
         if isinstance(value, UnsetText):
             continue
         if name in SECRET:
-            _read_secret(name, value, place, read, problems)
+            secret = read_or_note(read_secret, value, document.place(where), document.problems)
+            if secret is not None:
+                read.secrets[name] = secret
         elif name in TUNING or name in TEXTS or name in SECURITY:
-            _read_plain(name, value, place, read, problems)
+            if (text := read_plain(value, where, document)) is None:
+                continue
+            if flaw := _flaw(name, text, value):
+                document.note(where, flaw)
+            else:
+                read.properties[name] = text
         elif name in OURS:
-            problems.add(place, "cannot be set", OURS[name])
+            document.note(where, "cannot be set", OURS[name])
         elif name in NOT_YET:
-            problems.add(place, f"`{name}` is not available in this version", "leave it out")
+            document.note(where, f"`{name}` is not available in this version", "leave it out")
         else:
             known = [*TUNING, *TEXTS, *SECURITY]
-            problems.add(place, "is not a property of Kafka's clients known here", suggestion(name, known))
+            document.note(where, "is not a property of Kafka's clients known here", suggestion(name, known))
     return read
 
 
-def _read_secret(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:
-    if isinstance(value, ExpandedText):
-        read.secrets[name] = Secret("".join(value), variable=value.whole)
-    elif isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str):
-        if Path(value["file"]).is_absolute():
-            read.secrets[name] = Secret(file=Path(value["file"]))
-        else:
-            problems.add(place, "the file of a secret must be an absolute path")
-    else:
-        problems.add(place, "a secret may not be in the file", "write ${NAME} or {file: /path/of/it}")
-
-
-def _read_plain(name: str, value: Tree, place: Place, read: PropertiesRead, problems: ProblemList) -> None:
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, str | int | float):
-        text = "".join(value) if isinstance(value, str) else str(value)
-    else:
-        problems.add(place, f"expected text or a number, found {found(value)}")
-        return
+def _flaw(name: str, text: str, value: Tree) -> str:
+    """Returns why a property cannot have a value; "" where it can."""
     if bounds := TUNING.get(name):
-        if not _NUMBER.fullmatch(text) or not bounds.minimum <= int(text) <= bounds.maximum:
-            expected = f"a whole number from {bounds.minimum} to {bounds.maximum}"
-            problems.add(place, f"expected {expected}, found {found(value)}")
-            return
-    elif not text.strip() and name not in _MAY_BE_EMPTY:
-        problems.add(place, "is empty")
-        return
-    elif name == "client.id" and not (text.isascii() and len(text) <= CLIENT_ID_LENGTH_MAX):
-        problems.add(place, f"expected at most {CLIENT_ID_LENGTH_MAX} characters of ASCII, found {found(value)}")
-        return
-    read.properties[name] = text
+        is_sound = _NUMBER.fullmatch(text) and bounds.minimum <= int(text) <= bounds.maximum
+        expected = f"a whole number from {bounds.minimum} to {bounds.maximum}"
+        return "" if is_sound else f"expected {expected}, found {found(value)}"
+    if not text.strip() and name not in _MAY_BE_EMPTY:
+        return "is empty"
+    if name == "client.id" and not (text.isascii() and len(text) <= CLIENT_ID_LENGTH_MAX):
+        return f"expected at most {CLIENT_ID_LENGTH_MAX} characters of ASCII, found {found(value)}"
+    return ""

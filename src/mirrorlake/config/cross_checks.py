@@ -7,6 +7,7 @@ from mirrorlake.config.assignments import (
     Assignment,
     find_collisions,
     find_loops,
+    is_read_from,
     name_flaw,
     named_assignments,
 )
@@ -15,6 +16,7 @@ from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
+    ArchiveSource,
     Compaction,
     Destination,
     KafkaDestination,
@@ -23,25 +25,26 @@ from mirrorlake.config.resolved import (
     RecreationPolicy,
 )
 from mirrorlake.offsets import StartKind
+from mirrorlake.window import OffsetsByTopic
 
 NamedAt = tuple[str, FieldPath]
 """A mirror's name and where it stands."""
 
 
-def check_mirror_names(names: Sequence[NamedAt], document: Document, problems: ProblemList) -> None:
+def check_mirror_names(names: Sequence[NamedAt], document: Document) -> None:
     """Notes names that stand twice, and names whose transactional ids would meet."""
     first: dict[str, FieldPath] = {}
     for name, path in names:
         if name in first:
             line = document.place(first[name]).line
-            problems.add(document.place(path), f"the name `{name}` is taken, on line {line}", "names are unique")
+            document.note(path, f"the name `{name}` is taken, on line {line}", "names are unique")
         first.setdefault(name, path)
     for name, path in first.items():
         # `mirrorlake.<mirror>.<shard>`: shard 1 of `a` must not be the mirror `a.1`.
         stem = re.fullmatch(r"(.+)\.\d+", name, re.ASCII)
         if stem and stem[1] in first:
             message = f"`{name}` could be taken for a shard of mirror `{stem[1]}`"
-            problems.add(document.place(path), message, "use another name than one plus a dot and a number")
+            document.note(path, message, "use another name than one plus a dot and a number")
 
 
 def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
@@ -49,13 +52,13 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
     for mirror in mirrors:
         _check_topics(mirror, problems)
         _check_start(mirror, problems)
+        _check_window(mirror, problems)
         _check_mapped(mirror, problems)
         _check_recreation(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)
-            else:
-                _check_kafka(mirror, destination, problems)
+            _check_same_place(mirror, destination, problems)
             _check_template(mirror, destination, problems)
     _check_own_topics(mirrors, problems)
     assignments = named_assignments(mirrors)
@@ -85,13 +88,18 @@ def _check_topics(mirror: Mirror, problems: ProblemList) -> None:
     for name in topics.names:
         if topics.excludes(name):
             problems.add(place, f"topic {name} is named and excluded at once", "remove it from one of the two")
-    for name, by_partition in mirror.source.start.offsets.items():
-        if name not in topics.names:
-            problems.add(place, f"start offsets are given for {name}, which is not among the topics named")
+    _check_offsets(mirror, "start offsets", mirror.source.start.offsets, problems)
+
+
+def _check_offsets(mirror: Mirror, what: str, offsets: OffsetsByTopic, problems: ProblemList) -> None:
+    """Notes offsets for topics that are not named, or partitions that are not mirrored."""
+    for name, by_partition in offsets.items():
+        if name not in mirror.source.topics.names:
+            problems.add(mirror.place, f"{what} are given for {name}, which is not among the topics named")
         selected = mirror.source.partitions
         beyond = [] if selected is None else sorted(set(by_partition) - set(selected))
         if beyond:
-            problems.add(place, f"start offsets are given for partition {beyond[0]}, which is not mirrored")
+            problems.add(mirror.place, f"{what} are given for partition {beyond[0]}, which is not mirrored")
 
 
 def _check_start(mirror: Mirror, problems: ProblemList) -> None:
@@ -100,7 +108,10 @@ def _check_start(mirror: Mirror, problems: ProblemList) -> None:
         return
     for destination in mirror.destinations:
         if not _is_mapped(destination):
-            message = f"`start: {mirror.source.start.kind}` needs `offsets: map`, which {destination.label} has not"
+            if isinstance(destination, ArchiveDestination):
+                message = f"an archive begins at `earliest` only, and {destination.label} is one"
+            else:
+                message = f"`start: {mirror.source.start.kind}` needs `offsets: map`, which {destination.label} has not"
             problems.add(destination.place, message, "use `start: earliest`, or a mirror of its own for this one")
 
 
@@ -158,12 +169,32 @@ def _check_archive(destination: ArchiveDestination, problems: ProblemList) -> No
         problems.add(destination.place, message, "use `format: parquet`")
 
 
-def _check_kafka(mirror: Mirror, destination: KafkaDestination, problems: ProblemList) -> None:
-    cluster = mirror.source.cluster
-    topics = mirror.source.topics
-    if topics.patterns and destination.cluster.is_same_as(cluster) and destination.topic_template == "{topic}":
-        message = f"mirror {mirror.name} would write the topics it reads, on cluster {cluster.name}"
-        problems.add(destination.place, message, "give the destination topic another name")
+def check_slots(mirrors: Sequence[Mirror], batch_slots: int, problems: ProblemList) -> None:
+    """Notes archives that `run` is to merge where no slot is left for it: a merge would keep leases waiting."""
+    if batch_slots:
+        return
+    for mirror in mirrors:
+        for destination in mirror.destinations:
+            if mirror.is_enabled and isinstance(destination, ArchiveDestination) and "merge" in destination.schedules:
+                message = f"`run` is to merge archive {destination.label}, and `engine.batch-slots` is 0"
+                problems.add(destination.place, message, "leave `batch-slots` out, or set it to 1 or more")
+
+
+def _check_same_place(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:
+    source = mirror.source
+    is_unnamed = destination.name_for("{topic}") == "{topic}"
+    if source.topics.patterns and is_unnamed and is_read_from(source, destination):
+        message = f"mirror {mirror.name} would write the topics it reads, on {source.label}"
+        what = "folder" if isinstance(destination, ArchiveDestination) else "topic"
+        problems.add(destination.place, message, f"give the destination {what} another name")
+
+
+def _check_window(mirror: Mirror, problems: ProblemList) -> None:
+    if not isinstance(mirror.source, ArchiveSource):
+        return
+    window = mirror.source.window
+    for field, offsets in (("from-offsets", window.from_offsets), ("until-offsets", window.until_offsets)):
+        _check_offsets(mirror, field, offsets, problems)
 
 
 def _check_template(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:

@@ -31,11 +31,16 @@ _SCALAR_TAGS = {"tag:yaml.org,2002:str", "!"}
 
 @dataclass(slots=True)
 class Document:
-    """A parsed file: its tree, and where each path of the tree stands (of a mapping's entry: its key)."""
+    """A parsed file: its tree, where each path of it stands (of a mapping's entry: its key), and what is wrong."""
 
     file: str
     tree: Tree = None
     marks: dict[FieldPath, tuple[int, int]] = field(default_factory=dict)
+    problems: ProblemList = field(default_factory=ProblemList)
+
+    def note(self, path: FieldPath, message: str, hint: str = "") -> None:
+        """Keeps what is wrong with a field, beside what else is."""
+        self.problems.add(self.place(path), message, hint)
 
     def place(self, path: FieldPath) -> Place:
         """Returns the place of a field; of one that is not there, that of the nearest one around it."""
@@ -55,7 +60,7 @@ def read_document(content: bytes, *, file: str, environ: Mapping[str, str], prob
         environ: what ``${VAR}`` refers to.
         problems: takes syntax errors, unset variables and repeated keys; the tree holds what could be read.
     """
-    document = Document(file=file)
+    document = Document(file=file, problems=problems)
     try:
         # The base loader resolves nothing: what a plain scalar means is decided in this module.
         root = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.BaseLoader)
@@ -71,7 +76,7 @@ def read_document(content: bytes, *, file: str, environ: Mapping[str, str], prob
         problems.add(Place(file=file, line=0, column=0, field=""), f"nested deeper than {DEPTH_MAX} levels")
     else:
         if root is not None:
-            document.tree = _Reader(document, environ, problems).read(root, ())
+            document.tree = _Reader(document, environ).read(root, ())
     return document
 
 
@@ -111,10 +116,9 @@ def _syntax_hint(error: yaml.MarkedYAMLError) -> str:
 class _Reader:
     """Turns nodes into values and notes their places."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str], problems: ProblemList) -> None:
+    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
         self._document = document
         self._environ = environ
-        self._problems = problems
         self._nodes_left = NODES_MAX
 
     def read(self, node: yaml.Node, path: FieldPath) -> Tree:
@@ -139,7 +143,7 @@ class _Reader:
         # Said once and then given up: a file that is too deep is so in a thousand places.
         is_deep = len(path) > DEPTH_MAX
         limit = f"nested deeper than {DEPTH_MAX} levels" if is_deep else f"more than {NODES_MAX} values"
-        self._problem(path[:4], limit, "an alias may refer to itself, or aliases multiply")
+        self._document.note(path[:4], limit, "an alias may refer to itself, or aliases multiply")
         self._nodes_left = -1
         return False
 
@@ -151,10 +155,10 @@ class _Reader:
             name = field_name(path if key is None else (*path, key))
             place = Place(file=self._document.file, line=line, column=column, field=name)
             if key is None:
-                self._problems.add(place, "a key must be text")
+                self._document.problems.add(place, "a key must be text")
             elif key in values:
                 first_line = self._document.place((*path, key)).line
-                self._problems.add(place, f"is there twice, first on line {first_line}", "remove one of them")
+                self._document.problems.add(place, f"is there twice, first on line {first_line}", "remove one of them")
             else:
                 self._document.marks[*path, key] = (line, column)
                 values[key] = self.read(value_node, (*path, key))
@@ -167,17 +171,14 @@ class _Reader:
         try:
             expanded = expand(text, self._environ)
         except ExpansionError as error:
-            self._problem(path, str(error), error.hint)
+            self._document.note(path, str(error), error.hint)
             return UnsetText()
         return _plain_value(text) if node.style is None and expanded is text else expanded
 
     def _refuse_tag(self, node: yaml.Node, path: FieldPath) -> UnsetText:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        self._problem(path, f"the tag {tag} is not known here", "remove it")
+        self._document.note(path, f"the tag {tag} is not known here", "remove it")
         return UnsetText()
-
-    def _problem(self, path: FieldPath, message: str, hint: str = "") -> None:
-        self._problems.add(self._document.place(path), message, hint)
 
 
 def _mark(node: yaml.Node) -> tuple[int, int]:

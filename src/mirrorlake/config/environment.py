@@ -10,13 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic_core import PydanticCustomError
-
-from mirrorlake.config.checking import note_refusal
+from mirrorlake.config.checking import read_or_note
 from mirrorlake.config.kinds import read_heartbeat, read_listen
 from mirrorlake.config.problems import Place, ProblemList
+from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import read_choice, read_text, refuse
-from mirrorlake.config.resolved import ListenAddress
 
 T = TypeVar("T")
 
@@ -92,11 +90,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
     def read(name: str, reader: Callable[[object], T]) -> T | None:
         text = environ.get(name, "")
-        try:
-            return reader(text) if text else None
-        except PydanticCustomError as error:
-            note_refusal(error, Place(file="environment", line=0, column=0, field=name), problems)
-            return None
+        place = Place(file="environment", line=0, column=0, field=name)
+        return read_or_note(reader, text, place, problems) if text else None
 
     environment = Environment(
         log_level=read("MIRRORLAKE_LOG_LEVEL", read_choice(LogLevel)) or LogLevel.INFO,

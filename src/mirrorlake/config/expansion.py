@@ -13,19 +13,32 @@ _DOLLAR = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\{)
 class ExpandedText(str):
     """Text in which variables were filled in, and their names. It may hold a secret: never show it.
 
-    ``whole`` is the variable that is all of the text, empty where there is more to it.
+    ``whole`` is the variable that is all of the text, empty where there is more to it. ``defaulted`` are those that
+    have a default, whether it was taken or not; ``empty`` those for which nothing was filled in.
     """
 
-    __slots__ = ("variables", "whole")
+    __slots__ = ("defaulted", "empty", "variables", "whole")
 
     variables: tuple[str, ...]
     whole: str
+    defaulted: tuple[str, ...]
+    empty: tuple[str, ...]
 
-    def __new__(cls, text: str, variables: tuple[str, ...], whole: str = "") -> "ExpandedText":
+    def __new__(
+        cls,
+        text: str,
+        variables: tuple[str, ...],
+        whole: str = "",
+        *,
+        defaulted: tuple[str, ...] = (),
+        empty: tuple[str, ...] = (),
+    ) -> "ExpandedText":
         """Makes the text with the names of the variables in it."""
         made = super().__new__(cls, text)
         made.variables = variables
         made.whole = whole
+        made.defaulted = defaulted
+        made.empty = empty
         return made
 
 
@@ -59,6 +72,8 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     if "$" not in text:
         return text
     variables: list[str] = []
+    defaulted: list[str] = []
+    empty: list[str] = []
 
     def fill(match: re.Match[str]) -> str:
         dollar, name, default, opening = match.groups()
@@ -72,15 +87,20 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
         variables.append(name)
         value = environ.get(name)
         if default is not None:
-            return value or str(default)
+            defaulted.append(name)
+            value = value or str(default)
         if value is None:
             raise ExpansionError(
-                f"the environment variable {name} is not set", f"set it, or give a default: ${{{name}:-…}}"
+                f"the environment variable {name} is not set",
+                f"set it; values other than secrets may have a default instead: ${{{name}:-…}}",
             )
+        if not value.strip():
+            empty.append(name)
         return value
 
     expanded = _DOLLAR.sub(fill, text)
     if not variables:
         return expanded
     is_whole = len(variables) == 1 and _DOLLAR.fullmatch(text) is not None
-    return ExpandedText(expanded, tuple(variables), variables[0] if is_whole else "")
+    whole = variables[0] if is_whole else ""
+    return ExpandedText(expanded, tuple(variables), whole, defaulted=tuple(defaulted), empty=tuple(empty))

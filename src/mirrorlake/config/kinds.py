@@ -2,10 +2,13 @@
 
 import re
 import warnings
-from datetime import UTC, datetime, time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from mirrorlake.config.expansion import ExpandedText
+from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import (
     INTEGER_MAX,
     found,
@@ -16,10 +19,13 @@ from mirrorlake.config.reading import (
     refuse,
     suggestion,
 )
-from mirrorlake.config.resolved import ListenAddress, Start
+from mirrorlake.config.resolved import Start
 from mirrorlake.offsets import StartKind
 from mirrorlake.own_topics import is_own_topic
+from mirrorlake.schedule import Schedule
 from mirrorlake.secret import Secret
+
+T = TypeVar("T")
 
 NAME_LENGTH_MAX = 120
 """Leaves room for ``mirrorlake.`` and a shard's number in a transactional id."""
@@ -34,6 +40,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _AT_UTC = re.compile(r"(\d\d):(\d\d)(?::(\d\d))?", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%A-Za-z]+\]", re.ASCII)
 _OF_EXPRESSIONS = set("*+?|()[]^$\\")
+_MILLISECOND = timedelta(milliseconds=1)
 _SCHEME = re.compile(r"[A-Za-z_]+://")
 
 
@@ -96,8 +103,31 @@ def read_topic_entry(value: object) -> str:
         if flaw := topic_flaw(entry):
             refuse(f"{found(value)} cannot be mirrored", flaw + _habit_hint(entry))
         return entry
+    return _expression(entry, value, what="a topic")
+
+
+def selected(included: Sequence[str], excluded: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Returns the fields of a selection, of names and expressions as they are written."""
+    (names, patterns), (excluded_names, excluded_patterns) = map(parted, (included, excluded))
+    excludes = {"excluded_names": excluded_names, "excluded_patterns": excluded_patterns}
+    return {"names": names, "patterns": patterns, **excludes}
+
+
+def parted(entries: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns names and expressions, the latter without their slashes."""
+    names = tuple(entry for entry in entries if not entry.startswith("/"))
+    return names, tuple(entry[1:-1] for entry in entries if entry.startswith("/"))
+
+
+def read_group_entry(value: object) -> str:
+    """Reads a consumer group's name or a ``/regular expression/``; returned as written."""
+    entry = read_text(value)
+    return _expression(entry, value, what="a group") if entry.startswith("/") else entry
+
+
+def _expression(entry: str, value: object, *, what: str) -> str:
     if len(entry) < 3 or not entry.endswith("/"):
-        refuse(f"{found(value)} is neither a topic nor an expression", "write an expression as /…/")
+        refuse(f"{found(value)} is neither {what} nor an expression", "write an expression as /…/")
     try:
         with warnings.catch_warnings():
             # Python warns of expressions that will mean something else in a later version.
@@ -138,37 +168,27 @@ def read_template(value: object) -> str:
 
 def read_root(value: object) -> Path:
     """Reads the absolute path of an archive's folder; nothing is looked at on disk."""
-    root = read_text(value)
-    path = PurePosixPath(root)
-    if not path.is_absolute():
-        refuse(
-            f"{found(value)} is a relative path",
-            "an archive's root is absolute, for example /var/lib/archive",
-        )
+    path = read_path("/var/lib/archive", rule="an archive's root is absolute")(value)
     if ".." in path.parts:
         refuse(f"{found(value)} goes through `..`", "write the folder itself")
-    return Path(path)
+    return path
 
 
-def read_ca_file(value: object) -> Path:
-    """Reads the absolute path of a file of certificates; nothing is looked at on disk."""
-    path = read_text(value)
-    if not PurePosixPath(path).is_absolute():
-        refuse(f"{found(value)} is a relative path", "write it from the root on, for example /etc/ssl/own-ca.pem")
-    return Path(path)
+def read_path(example: str, *, rule: str = "write it from the root on") -> Callable[[object], Path]:
+    """Returns a reader of absolute paths; nothing is looked at on disk. A relative one is told rule and example."""
+
+    def read(value: object) -> Path:
+        path = read_text(value)
+        if not PurePosixPath(path).is_absolute():
+            refuse(f"{found(value)} is a relative path", f"{rule}, for example {example}")
+        return Path(path)
+
+    return read
 
 
-def read_folder(value: object) -> Path:
-    """Reads the absolute path of a folder; nothing is looked at on disk."""
-    path = read_text(value)
-    if not PurePosixPath(path).is_absolute():
-        refuse(f"{found(value)} is a relative path", "write it from the root on, for example /var/log/spark")
-    return Path(path)
-
-
-def read_ui_port(value: object) -> int | None:
-    """Reads a port, or ``off``."""
-    return None if isinstance(value, str) and value == "off" else read_integer(1, 65535)(value)
+def read_or_off(reader: Callable[[object], T]) -> Callable[[object], T | None]:
+    """Returns a reader that takes ``off``, too, as None."""
+    return lambda value: None if isinstance(value, str) and value == "off" else reader(value)
 
 
 def read_prefix(value: object) -> str:
@@ -191,10 +211,17 @@ def read_endpoint(value: object) -> str:
 
 
 def read_secret(value: object) -> Secret:
-    """Reads a secret: text from the environment, or a file; what stands in clear is refused and not repeated."""
+    """Reads a secret: text from the environment, or a file; what stands in clear is refused and not repeated.
+
+    A default stands in clear as well. A variable that is empty is refused even where there is more to the text: nobody
+    wants an empty password, and a service would learn of it from a broker only.
+    """
     if isinstance(value, ExpandedText):
-        if not value.strip():
-            refuse(f"{found(value)} is empty")
+        if value.defaulted:
+            name = value.defaulted[0]
+            refuse("a secret may have no default: it would be in the file", f"write ${{{name}}}, and set {name}")
+        if value.empty:
+            refuse(f"the value of ${{{value.empty[0]}}} is empty", "a secret may not be empty")
         return Secret("".join(value), variable=value.whole)
     if not (isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str)):
         refuse("a secret may not be in the file", "write ${NAME} or {file: /path/of/it}")
@@ -204,28 +231,26 @@ def read_secret(value: object) -> Secret:
     return Secret(file=path)
 
 
-def read_servers(value: object) -> tuple[str, ...]:
-    """Reads bootstrap servers: ``host:port``, several parted by commas or as a list."""
-    return _servers(value, default_port=None)
+def read_servers(default_port: int | None = None) -> Callable[[object], tuple[str, ...]]:
+    """Returns a reader of bootstrap servers: ``host:port``, several parted by commas or as a list.
 
+    Where there is a default port, a host alone will do.
+    """
 
-def read_servers_or_hosts(value: object) -> tuple[str, ...]:
-    """Reads bootstrap servers as mirror-v3's client does: port 9092 where none is written (librdkafka)."""
-    return _servers(value, default_port=9092)
+    def read(value: object) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        servers = [
+            # Of a variable's value nothing may be shown, not even a part of it.
+            _server(part, item if isinstance(item, ExpandedText) else part, default_port)
+            for item in items
+            for part in _parts(item, is_list=isinstance(value, list))
+            if part
+        ]
+        if not servers:
+            refuse("names no server", "write host:port")
+        return tuple(dict.fromkeys(servers))
 
-
-def _servers(value: object, default_port: int | None) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else [value]
-    servers = [
-        # Of a variable's value nothing may be shown, not even a part of it.
-        _server(part, item if isinstance(item, ExpandedText) else part, default_port)
-        for item in items
-        for part in _parts(item, is_list=isinstance(value, list))
-        if part
-    ]
-    if not servers:
-        refuse("names no server", "write host:port")
-    return tuple(dict.fromkeys(servers))
+    return read
 
 
 def _parts(item: object, *, is_list: bool) -> list[str]:
@@ -247,18 +272,24 @@ def _server(text: str, shown: object, default_port: int | None) -> str:
 
 def read_listen(value: object) -> ListenAddress | None:
     """Reads an address to listen on, or ``off``."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 65535:
+        refuse(f"expected host:port or off, found {found(value)}", f"for example 127.0.0.1:{value}")
     text = read_text(value)
     if text == "off":
         return None
     host, _, port = text.rpartition(":")
-    if not _HOST.fullmatch(host) or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    is_number = port.isascii() and port.isdigit()
+    if is_number and int(port) > 65535:
+        refuse(f"{found(value)}: the port is above 65535", "for example 127.0.0.1:9090")
+    if not host and is_number:
+        refuse(f"{found(value)} has no host", f"127.0.0.1:{port} for this machine alone, 0.0.0.0:{port} for all")
+    if not _HOST.fullmatch(host) or not is_number:
         refuse(f"expected host:port or off, found {found(value)}", "for example 127.0.0.1:9090")
     return ListenAddress(host=host.strip("[]"), port=int(port))
 
 
-def read_heartbeat(value: object) -> float | None:
-    """Reads seconds between heartbeats, or ``off``."""
-    return None if isinstance(value, str) and value == "off" else read_duration(1, 86400)(value)
+read_heartbeat = read_or_off(read_duration(1, 86400))
+"""Reads seconds between heartbeats, or ``off``."""
 
 
 def read_at_utc(value: object) -> time:
@@ -270,6 +301,17 @@ def read_at_utc(value: object) -> time:
     if hour > 23 or minute > 59 or second > 59:
         refuse(f"at-utc out of range (HH 0-23, MM 0-59, SS 0-59), got {found(value)}")
     return time(hour, minute, second)
+
+
+def read_cron(value: object) -> str:
+    """Reads moments in UTC as crontab(5) writes them: five fields, or six of which the first is the second."""
+    text = read_text(value)
+    try:
+        Schedule(cron=text)
+    except ValueError as error:
+        hint = "minute, hour, day of the month, month, day of the week: `*/15 * * * *` is every quarter of an hour"
+        refuse(f"{found(value)} is no cron expression: {error}", hint)
+    return text
 
 
 def read_partitions(value: object) -> tuple[int, ...] | None:
@@ -293,22 +335,46 @@ def read_start(value: object) -> Start:
         refuse(f"expected earliest or latest, found {found(value)}", hint)
     if "timestamp" in value:
         return Start(kind=StartKind.TIMESTAMP, timestamp_ms=_timestamp_ms(value["timestamp"]))
-    return Start(kind=StartKind.OFFSETS, offsets=_offsets(value["offsets"]))
+    return Start(kind=StartKind.OFFSETS, offsets=read_offsets(value["offsets"]))
 
 
 def _timestamp_ms(value: object) -> int:
     if isinstance(value, int):
         return read_integer(0)(value)
+    return round(_since_1970(value, "write 2026-01-31T00:00:00Z, or milliseconds since 1970") / _MILLISECOND)
+
+
+def _since_1970(value: object, hint: str) -> timedelta:
     try:
         moment = datetime.fromisoformat(read_text(value))
     except ValueError:
-        refuse(f"{found(value)} is not a time", "write 2026-01-31T00:00:00Z, or milliseconds since 1970")
+        refuse(f"{found(value)} is not a time", hint)
     if moment.tzinfo is None:
         refuse(f"{found(value)} has no time zone", "end it with Z for UTC")
-    return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return moment - datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _offsets(value: object) -> dict[str, dict[int, int]]:
+def read_moment(value: object) -> int:
+    """Reads a time as records have it, to the millisecond (RFC 3339); returned as Unix milliseconds."""
+    since = _since_1970(value, "write 2026-01-31T12:00:00.000Z")
+    if since % _MILLISECOND:
+        refuse(f"{found(value)} is finer than a millisecond, and records' times are not", "write three decimals")
+    if since < timedelta():
+        refuse(f"{found(value)} is before 1970, and no record is")
+    return since // _MILLISECOND
+
+
+def read_missing_segment(value: object) -> float | None:
+    """Reads what is done about a missing segment: ``wait`` (None), or ``{skip-after: …}`` in seconds."""
+    if isinstance(value, str) and value == "wait":
+        return None
+    if not isinstance(value, dict) or set(value) != {"skip-after"}:
+        refuse(f"expected wait or skip-after, found {found(value)}", "for example {skip-after: 10m}")
+    return read_duration(1, 30 * 86400)(value["skip-after"])
+
+
+def read_offsets(value: object) -> dict[str, dict[int, int]]:
+    """Reads offsets by topic and partition."""
     if not isinstance(value, dict) or not all(isinstance(item, dict) and item for item in value.values()):
         refuse("expected offsets by topic and partition", "for example {orders: {0: 100, 1: 250}}")
     offsets: dict[str, dict[int, int]] = {}

@@ -6,17 +6,20 @@ from pathlib import Path
 
 from mirrorlake.config.availability import refuse_unavailable
 from mirrorlake.config.checking import check, note_unknown
-from mirrorlake.config.cross_checks import check_mirror_names, check_mirrors
+from mirrorlake.config.common_form import CommonForm, EngineForm, ServiceForm
+from mirrorlake.config.cross_checks import check_mirror_names, check_mirrors, check_slots
 from mirrorlake.config.document import Document, Tree, read_document
 from mirrorlake.config.environment import Environment, read_environment
 from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.mirror_v3_form import MirrorV3Form
-from mirrorlake.config.native_form import CommonForm, EngineForm, NativeForm, ServiceForm
+from mirrorlake.config.native_form import NativeForm
 from mirrorlake.config.problems import ConfigurationErrors, Place, Problem, ProblemList
+from mirrorlake.config.process_settings import Engine, ListenAddress, OnPark, Service
 from mirrorlake.config.reading import found
-from mirrorlake.config.resolve_mirror_v3 import resolve_mirror_v3
-from mirrorlake.config.resolve_native import resolve_native
-from mirrorlake.config.resolved import Configuration, Engine, Form, ListenAddress, OnPark, Service
+from mirrorlake.config.resolve.mirror_v3 import resolve_mirror_v3
+from mirrorlake.config.resolve.native import resolve_native
+from mirrorlake.config.resolve.parts import Parts
+from mirrorlake.config.resolved import Configuration, Form
 from mirrorlake.config.spark_settings import SparkSettings, check_engine, read_spark_conf
 
 FILE_BYTES_MAX = 4 * 1024**2
@@ -61,12 +64,27 @@ def parse_configuration(content: bytes, *, file: str, environ: Mapping[str, str]
     document = read_document(content, file=file, environ=environ, problems=problems)
     if not isinstance(document.tree, dict):
         if not problems.found or document.tree is not None:
-            _note_no_mapping(document, problems)
+            _note_no_mapping(document)
         raise ConfigurationErrors(problems.found)
-    _refuse_later_mirror_v3(document, problems)
-    configuration = _resolve(document, environment, problems)
+    _refuse_later_mirror_v3(document)
+    configuration = _resolve(document, environment)
     problems.raise_if_any()
     return configuration
+
+
+def parse_places(content: bytes, *, file: str, environ: Mapping[str, str]) -> Parts:
+    """Returns the clusters and stores in bytes of the native form, which need not hold any mirror.
+
+    Raises:
+        ConfigurationErrors: everything that is wrong with them.
+    """
+    problems = ProblemList()
+    document = read_document(content, file=file, environ=environ, problems=problems)
+    problems.raise_if_any()
+    parts = resolve_native(document)
+    problems.found = [problem for problem in problems.found if problem.place.field != "mirrors"]
+    problems.raise_if_any()
+    return parts
 
 
 def _environment(environ: Mapping[str, str], problems: ProblemList) -> Environment:
@@ -77,17 +95,16 @@ def _environment(environ: Mapping[str, str], problems: ProblemList) -> Environme
         return Environment()
 
 
-def _note_no_mapping(document: Document, problems: ProblemList) -> None:
+def _note_no_mapping(document: Document) -> None:
     if isinstance(document.tree, UnsetText):
         return
-    place = document.place(())
     if document.tree is None:
-        problems.add(place, "holds no configuration", "`mirrorlake config schema` lists all settings")
+        document.note((), "holds no configuration", "`mirrorlake config schema` lists all settings")
     else:
-        problems.add(place, f"expected a mapping, found {found(document.tree)}")
+        document.note((), f"expected a mapping, found {found(document.tree)}")
 
 
-def _refuse_later_mirror_v3(document: Document, problems: ProblemList) -> None:
+def _refuse_later_mirror_v3(document: Document) -> None:
     """Ends with one problem where the file is of a mirror-v3 whose mirrors have ``destinations`` of their own.
 
     Raises:
@@ -99,26 +116,27 @@ def _refuse_later_mirror_v3(document: Document, problems: ProblemList) -> None:
         return
     for index, mirror in enumerate(mirrors):
         if isinstance(mirror, dict) and "partition" in mirror and "destinations" in mirror:
-            problems.add(
-                document.place(("mirrors", index, "destinations")),
+            document.note(
+                ("mirrors", index, "destinations"),
                 "is of a later mirror-v3, whose files are not read here",
                 "write one `destination` at the root, or `clusters` and the native form",
             )
-            raise ConfigurationErrors(problems.found)
+            raise ConfigurationErrors(document.problems.found)
 
 
-def _resolve(document: Document, environment: Environment, problems: ProblemList) -> Configuration:
+def _resolve(document: Document, environment: Environment) -> Configuration:
     assert isinstance(document.tree, dict)
     form = form_of(document.tree)
-    note_unknown(NativeForm if form is Form.NATIVE else MirrorV3Form, document, problems)
+    note_unknown(NativeForm if form is Form.NATIVE else MirrorV3Form, document)
     read = resolve_native if form is Form.NATIVE else resolve_mirror_v3
-    parts = read(document, problems)
-    common = _common(document, problems)
-    spark = read_spark_conf(_spark_conf(document), document, problems)
-    check_engine(common.engine.master, common.engine.lanes, spark, document, problems)
-    check_mirror_names(parts.names, document, problems)
-    check_mirrors(parts.mirrors, problems)
-    refuse_unavailable(document, problems)
+    parts = read(document)
+    common = _common(document)
+    spark = read_spark_conf(_spark_conf(document), document)
+    check_engine(common.engine.master, common.engine.lanes, spark, document)
+    check_mirror_names(parts.names, document)
+    check_mirrors(parts.mirrors, document.problems)
+    check_slots(parts.mirrors, common.engine.batch_slots, document.problems)
+    refuse_unavailable(document)
     return Configuration(
         file=document.file,
         form=form,
@@ -145,14 +163,14 @@ def form_of(tree: Mapping[str, Tree]) -> Form:
     return Form.MIRROR_V3 if is_v3_mirror and "clusters" not in tree else Form.NATIVE
 
 
-def _common(document: Document, problems: ProblemList) -> CommonForm:
+def _common(document: Document) -> CommonForm:
     """Returns what stands at the root in both forms; an unreadable part is noted and left at default."""
     assert isinstance(document.tree, dict)
     sound = CommonForm()
     for field in CommonForm.model_fields.values():
         name = str(field.alias)
         if name in document.tree:
-            part = check(CommonForm, {name: document.tree[name]}, (), document, problems)
+            part = check(CommonForm, {name: document.tree[name]}, (), document)
             read = {set_name: getattr(part, set_name) for set_name in part.model_fields_set} if part else {}
             sound = sound.model_copy(update=read)
     return sound
@@ -167,22 +185,9 @@ def _spark_conf(document: Document) -> Mapping[str, Tree]:
 
 
 def _engine(form: EngineForm, spark: SparkSettings) -> Engine:
-    return Engine(
-        lanes=form.lanes or available_cores(),
-        lease_seconds=form.lease,
-        discovery_seconds=form.discovery,
-        tail_check_seconds=form.tail_check,
-        stop_seconds=form.stop_timeout,
-        memory_bytes=form.memory,
-        largest_batch_bytes=form.largest_batch,
-        batch_slots=form.batch_slots,
-        master=form.master,
-        spark_conf=spark.plain,
-        spark_secrets=spark.secrets,
-        start_timeout_seconds=form.start_timeout,
-        ui_port=form.ui,
-        event_log=form.event_log,
-    )
+    """Returns what the engine is told; the fields of the form have the same names."""
+    read = {"lanes": form.lanes or available_cores(), "spark_conf": spark.plain, "spark_secrets": spark.secrets}
+    return Engine(**{**dict(form), **read})
 
 
 def available_cores() -> int:

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mirrorlake.config import section as fields
-from mirrorlake.config.native_form import CommonForm, DailyForm
+from mirrorlake.config.common_form import CommonForm
+from mirrorlake.config.native_form import DailyForm
 from mirrorlake.config.resolved import ArchiveFormat, Compaction, RecreationPolicy, TimestampMode, TruncationPolicy
 from mirrorlake.config.section import Section, option
 from mirrorlake.page_compression import Compression

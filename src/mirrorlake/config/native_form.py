@@ -1,4 +1,4 @@
-"""The native form, as it stands in the file. ``resolve_native`` turns it into what the program uses."""
+"""The native form, as it stands in the file. ``resolve`` turns it into what the program uses."""
 
 from typing import Annotated, Literal
 
@@ -6,18 +6,19 @@ from pydantic import Field
 
 from mirrorlake.bucket_access import Addressing, ContentCheck
 from mirrorlake.config import section as fields
+from mirrorlake.config.common_form import CommonForm
 from mirrorlake.config.resolved import (
     ArchiveFormat,
     Compaction,
     LostTailPolicy,
     OffsetMode,
-    OnPark,
     RecreationPolicy,
     Start,
     TimestampMode,
     TruncationPolicy,
 )
-from mirrorlake.config.section import Section, option
+from mirrorlake.config.section import Section, lasting, option, sized
+from mirrorlake.foreign_layout import BeginsAt, EmptyField
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 from mirrorlake.page_compression import Compression
 
@@ -115,14 +116,84 @@ class DailyForm(Section):
 class FlushForm(Section):
     """When a segment is cut: whichever comes first."""
 
-    max_bytes: fields.SegmentSize = option(
-        128 * 1024**2, "Bytes before compression, and 32 for each header.", shown="128MiB"
-    )
+    max_bytes: fields.SegmentSize = sized("128MiB", "Bytes before compression, and 32 for each header.")
     max_records: fields.Count = option(1_000_000, "Records.")
-    max_time: fields.FlushTime = option(
-        60.0, "Age of the oldest record that is not archived yet, also when nothing more arrives.", shown="1m"
+    max_time: fields.FlushTime = lasting(
+        "1m", "Age of the oldest record that is not archived yet, also when nothing more arrives."
     )
     daily: DailyForm | None = option(None, "A time of day, beside the other triggers.")
+
+
+class MergeStepForm(Section):
+    """What files of an age become. One step after another by size; the largest goes first."""
+
+    min_age: fields.KeepTime = option(..., "Files published this long ago, or longer.")
+    max_bytes: fields.MergedSize = option(..., "Bytes of the files that become one, at most.")
+
+
+class MergeForm(Section):
+    """How many small segments become few large ones: by `run`, where `at` or `every` says when, and `archive merge`."""
+
+    at: fields.CronMoments | None = option(
+        None,
+        "When `run` does it, as crontab(5) has it, in UTC: `*/15 * * * *` is every quarter of an hour. A sixth field "
+        "in front is the second.",
+        note="`run` does not",
+    )
+    every: fields.KeepingTime | None = option(
+        None, "In place of `at`: how often, counted from midnight UTC on 1970-01-01.", note="`run` does not"
+    )
+    steps: list[MergeStepForm] | None = option(
+        None,
+        "What files of an age become.",
+        note="`{min-age: 1h, max-bytes: 64MiB}` and `{min-age: 1d, max-bytes: 1GiB}`",
+    )
+    min_files: fields.InputCount = option(3, "Fewer adjacent segments are left as they are.")
+    max_files: fields.InputCount = option(1000, "More adjacent segments become several.")
+    min_bytes: fields.AnySize = sized("1MiB", "Adjacent segments that are together smaller are left.")
+    keep_inputs: fields.KeepTime = lasting(
+        "0s",
+        "How long inputs stay beside what was made of them, by the age of that. Above 0, a reader that knows nothing "
+        "of mirrorlake sees their records twice meanwhile.",
+    )
+    compression: Compression | None = option(
+        None,
+        "How Parquet is compressed that a merge or an erasure makes: written once, it may take longer than what `run` "
+        "writes.",
+        note="the destination's `compression`",
+    )
+    parallelism: fields.LaneCount | None = option(
+        None,
+        "Segments made at one time, at most.",
+        note="the slots of the engine: `engine.lanes`, in `run` `engine.batch-slots`",
+    )
+
+
+class RetainForm(Section):
+    """What stays of each topic: by `run`, where `at` or `every` says when, and `archive retain`. At least one bound."""
+
+    at: fields.CronMoments | None = option(None, "When `run` does it, as with `merge`.", note="`run` does not")
+    every: fields.KeepingTime | None = option(
+        None, "In place of `at`: how often, as with `merge`.", note="`run` does not"
+    )
+    max_age: fields.KeptAge | None = option(
+        None, "Segments whose newest record is older go, as with Kafka's `retention.ms`."
+    )
+    max_bytes: fields.SegmentSize | None = option(
+        None, "Bytes of one topic's segments, all partitions together; the oldest go first."
+    )
+
+
+class GroupsForm(Section):
+    """Whose committed offsets of the mirrored topics are archived beside the records, for `restore --groups`."""
+
+    include: list[fields.GroupEntry] = option(
+        ..., "Consumer groups by name, or by an expression between slashes that matches the whole name: `/.*/` is all."
+    )
+    exclude: list[fields.GroupEntry] = option([], "Groups left out though an expression matches.")
+    interval: fields.GroupsTime = lasting(
+        "1m", "How often they are looked at; once more at a stop. Only what has changed is written."
+    )
 
 
 class KafkaDestinationForm(Section):
@@ -139,7 +210,7 @@ class KafkaDestinationForm(Section):
     gap_fill: GapFill | None = option(
         None,
         "How offsets without a record are closed with `offsets: preserve`. `markers`: by transactions that write "
-        "nothing, invisible to every consumer, about 3 ms an offset. `filler`: by aborted records, invisible to "
+        "nothing, invisible to every consumer, about 4 ms an offset. `filler`: by aborted records, invisible to "
         "`read_committed` consumers only, a million offsets in 0.2 s. `refuse`: the partition is parked at the first "
         "one.",
         shown="markers",
@@ -181,6 +252,11 @@ class ArchiveDestinationForm(Section):
         "newest has been there for ten minutes and was read back.",
     )
     flush: FlushForm = option(FlushForm(), "When a segment is cut.", note="see below")
+    merge: MergeForm | None = option(None, "How segments are merged.", note="nothing is merged")
+    retain: RetainForm | None = option(None, "How long segments are kept.", note="everything is kept")
+    groups: GroupsForm | None = option(
+        None, "Consumer groups, archived beside the records of a cluster.", note="none are archived"
+    )
 
 
 DestinationForm = Annotated[KafkaDestinationForm | ArchiveDestinationForm, Field(discriminator="type")]
@@ -198,7 +274,7 @@ STORE_FORMS: dict[str, type[Section]] = {
 
 
 class SourceForm(Section):
-    """What a mirror reads."""
+    """Topics of a cluster."""
 
     cluster: fields.Name = option(..., "Key of one of `clusters`.")
     topics: list[fields.TopicEntry] = option(
@@ -206,14 +282,65 @@ class SourceForm(Section):
     )
     exclude: list[fields.TopicEntry] = option([], "Topics left out though an expression matches.")
     partitions: fields.Partitions = option(None, "Which partitions.", shown="all")
-    start: fields.StartPoint = option(Start(), "Where a partition begins that has no position yet.", shown="earliest")
+    start: fields.StartPoint = option(
+        Start(),
+        "Where a partition begins that has no position yet. All but `earliest` need `offsets: map` at every "
+        "destination. `{timestamp: 2026-01-31T00:00:00Z}` is the first record of that time or later, "
+        "`{offsets: {orders: {0: 100, 1: 250}}}` an offset for each partition of each topic.",
+        shown="earliest",
+    )
+
+
+class KafkaReplicatorForm(Section):
+    """kafka-replicator's files, which are only read: `{region}/{topic}/{partition}/{level}/{first}-{last}`."""
+
+    type: Literal["kafka-replicator"] = option(..., "Selects this layout.")
+    region: fields.Name = option(
+        ..., "Folder below the store's root that holds the topics: the region whose records these are."
+    )
+    begins_at: BeginsAt = option(
+        BeginsAt.OFFSET_0,
+        "Where a partition begins. `offset-0`: offsets below its lowest file are waited for, as the files do not say "
+        "whether they ever held records. `first-segment`: the log begins with its lowest file.",
+    )
+    null_for_empty: list[EmptyField] = option(
+        [], "Fields that were null wherever they are empty, as the files do not tell the two apart."
+    )
+
+
+class ArchiveSourceForm(Section):
+    """Topics of an archive, which a mirror brings back."""
+
+    store: fields.Name = option(..., "Key of one of `stores`.")
+    layout: KafkaReplicatorForm | None = option(
+        None, "How another program has laid its files.", note="mirrorlake's archives, and mirror-v3's"
+    )
+    topics: list[fields.TopicEntry] = option(
+        ..., "Folders of the archive by name, or by an expression between slashes that matches the whole name."
+    )
+    exclude: list[fields.TopicEntry] = option([], "Folders left out though an expression matches.")
+    partitions: fields.Partitions = option(None, "Which partitions.", shown="all")
+    from_: fields.Moment | None = option(
+        None, "Each partition begins at its first record of that time or later, whatever follows it.", key="from"
+    )
+    until: fields.Moment | None = option(
+        None, "Each partition ends before its first record later than that; `plan` counts older ones behind it."
+    )
+    from_offsets: fields.Offsets = option({}, "Where single partitions begin; with `from` the later of the two.")
+    until_offsets: fields.Offsets = option(
+        {}, "Where single partitions end (exclusive); with `until` the earlier of the two."
+    )
+    generation: fields.Count | None = option(
+        None,
+        "Of topics that were recreated: 1 for `{topic}`, 2 for `{topic}.2` and so on.",
+        note="the newest",
+    )
 
 
 class MirrorHeadForm(Section):
-    """A mirror without its destinations, which are read one by one."""
+    """A mirror without its source and destinations, which are read one by one."""
 
     name: fields.Name = option(..., "Unique. Part of transactional ids: renaming a mirror makes it another writer.")
-    source: SourceForm = option(..., "Source cluster and topics.")
     on_truncation: TruncationPolicy = option(
         TruncationPolicy.PARK,
         "When the source no longer has what a destination needs next: `park` stops the partition, `skip` "
@@ -232,80 +359,22 @@ class MirrorHeadForm(Section):
         "unclean election: `park` stops its partitions, `copy-again` copies the lost records once more, behind the "
         "newest. With `offsets: preserve` they are always copied again, to their own offsets.",
     )
+    on_missing_segment: fields.MissingSegment = option(
+        None,
+        "When a segment of an archive that is read is missing: `wait` for it; `skip-after` passes over it after that "
+        "time, and records the gap.",
+        shown="wait",
+    )
     enabled: fields.Boolean = option(True, "`false`: checked, but not run.")
 
 
 class MirrorForm(MirrorHeadForm):
     """Source topics and where they go."""
 
+    source: SourceForm | ArchiveSourceForm = option(..., "Source topics: with `cluster` or with `store`, see below.")
+
     destinations: list[DestinationForm] = option(
         ..., "At least one. Each keeps its own position; one read serves those with the same position."
-    )
-
-
-class EngineForm(Section):
-    """How much of the machine is used."""
-
-    lanes: fields.LaneCount | None = option(None, "Leases that run at the same time.", note="the number of cores")
-    lease: fields.LeaseTime = option(
-        5.0, "Longest time one lease runs; four times that while it has so much left to copy.", shown="5s"
-    )
-    discovery: fields.DiscoveryTime = option(
-        30.0, "How often sources are asked for new topics and partitions, and for recreated topics.", shown="30s"
-    )
-    tail_check: fields.TailCheckTime = option(
-        60.0, "How often the last segment of each archived partition is looked at, by one listing.", shown="60s"
-    )
-    stop_timeout: fields.StopTime = option(
-        60.0, "How long a graceful stop may take before it gives up on what does not end.", shown="60s"
-    )
-    memory: fields.MemorySize = option(2 * 1024**3, "Memory for data in flight, of all lanes.", shown="2GiB")
-    largest_batch: fields.BatchSize = option(
-        512 * 1024**2,
-        "Bytes that one record batch may decompress to; a larger one parks its partition as `batch-too-large`.",
-        shown="512MiB",
-    )
-    batch_slots: fields.SlotCount = option(1, "Slots kept for verification and other batch work.")
-    master: fields.Text | None = option(
-        None,
-        "Spark master: `spark://host:port`, `k8s://…` or `yarn`, with `lanes` and what [a cluster needs](cluster.md) "
-        "in `spark-conf`; left out, one machine.",
-    )
-    spark_conf: fields.SparkConf = option({}, "Further settings under Spark's own names, see below.")
-    start_timeout: fields.StartTime = option(
-        60.0, "How long the start waits for a cluster's master and executors before it gives up.", shown="60s"
-    )
-    ui: fields.UiPort = option(
-        None, "Port of Spark's own page, on loopback: jobs by mirror and lane, executors, settings.", shown="off"
-    )
-    event_log: fields.LogFolder | None = option(
-        None,
-        "Folder for Spark's event logs, which its history server reads; it must exist, nothing is removed from it.",
-    )
-
-
-class ServiceForm(Section):
-    """The listeners of `run`, and its heartbeat in the log."""
-
-    metrics: fields.Listen = option(
-        None,
-        "Where `/metrics`, `/healthz` and `/readyz` are served. In the mirror-v3 form the default is "
-        "`0.0.0.0:9090`, its port changed by `MIRROR_V3_METRICS_PORT`.",
-        shown="off",
-    )
-    control: fields.Listen = option(None, "Where the control interface is served.", shown="off")
-    heartbeat: fields.Heartbeat = option(30.0, "Time between heartbeat lines in the log.", shown="30s")
-
-
-class CommonForm(Section):
-    """What stands at the root in both forms."""
-
-    engine: EngineForm = option(EngineForm(), "How much of the machine is used.", note="see below")
-    service: ServiceForm = option(ServiceForm(), "Listeners.", note="see below")
-    on_park: OnPark | None = option(
-        None,
-        "When a partition is parked: `continue` with the others, or `exit` with code 3 at the first one.",
-        note="`continue`; in the mirror-v3 form `exit`",
     )
 
 

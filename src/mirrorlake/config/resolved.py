@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
 from enum import StrEnum
-from pathlib import Path
 
 from mirrorlake.config.problems import Place
+from mirrorlake.config.process_settings import Engine, OnPark, Service
+from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.page_compression import Compression
-from mirrorlake.secret import Secret
+from mirrorlake.schedule import Schedule
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
+from mirrorlake.window import Window
 
 
 class Form(StrEnum):
@@ -25,13 +27,6 @@ class Form(StrEnum):
 
     NATIVE = "native"
     MIRROR_V3 = "mirror-v3"
-
-
-class OnPark(StrEnum):
-    """What the process does when a partition is parked."""
-
-    CONTINUE = "continue"
-    EXIT = "exit"
 
 
 class OffsetMode(StrEnum):
@@ -129,28 +124,37 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSelection:
-    """Which topics of the source a mirror copies: names, and expressions that match a whole name."""
+class NameSelection:
+    """Names, and expressions that match a whole name; exclusion wins."""
 
     names: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     excluded_names: tuple[str, ...] = ()
     excluded_patterns: tuple[str, ...] = ()
 
+    def selects(self, name: str) -> bool:
+        """Tells whether a name is selected."""
+        if self.excludes(name):
+            return False
+        return name in self.names or any(re.fullmatch(pattern, name) for pattern in self.patterns)
+
+    def excludes(self, name: str) -> bool:
+        """Tells whether a name is excluded, by itself or by a pattern."""
+        return name in self.excluded_names or any(re.fullmatch(p, name) for p in self.excluded_patterns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSelection(NameSelection):
+    """Which topics of the source a mirror copies."""
+
     @property
     def needs_discovery(self) -> bool:
         """Tells whether the cluster must be asked for its topics to know the selection."""
         return bool(self.patterns)
 
-    def selects(self, topic: str) -> bool:
-        """Tells whether a topic is selected; internal topics (``__…``) and our own never are, exclusion wins."""
-        if topic.startswith("__") or is_own_topic(topic) or self.excludes(topic):
-            return False
-        return topic in self.names or any(re.fullmatch(pattern, topic) for pattern in self.patterns)
-
-    def excludes(self, topic: str) -> bool:
-        """Tells whether a topic is excluded by name or by pattern."""
-        return topic in self.excluded_names or any(re.fullmatch(p, topic) for p in self.excluded_patterns)
+    def selects(self, name: str) -> bool:
+        """Tells whether a topic is selected; internal topics (``__…``) and our own never are."""
+        return not name.startswith("__") and not is_own_topic(name) and NameSelection.selects(self, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,14 +170,60 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What a mirror reads. ``partitions`` None means all; ``group_id`` is informational, nothing commits."""
+class KafkaSource:
+    """Topics of a cluster. ``partitions`` None means all; ``group_id`` is informational, nothing commits."""
 
     cluster: Cluster
     topics: TopicSelection
     partitions: tuple[int, ...] | None = None
     start: Start = Start()
     group_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Returns the cluster's name."""
+        return self.cluster.name
+
+    @property
+    def label(self) -> str:
+        """Returns what messages call it."""
+        return f"cluster {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSource:
+    """Folders of an archive, each of them a topic. ``partitions`` None means all, ``layout`` None mirrorlake's own.
+
+    ``generation`` is the one read of topics that were recreated, from 1; None for the newest. Where ``skip_after``
+    seconds are given, a segment that is missing for that long is passed over, and recorded as a gap; None waits.
+    """
+
+    store: Store
+    topics: TopicSelection
+    layout: ForeignLayout | None = None
+    partitions: tuple[int, ...] | None = None
+    window: Window = field(default_factory=Window)
+    generation: int | None = None
+    skip_after_seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Returns the store's name."""
+        return self.store.name
+
+    @property
+    def label(self) -> str:
+        """Returns what messages call it."""
+        return f"archive {self.name}"
+
+    @property
+    def start(self) -> Start:
+        """Returns where a partition without a position begins: where its window does."""
+        return Start()
+
+
+Source = KafkaSource | ArchiveSource
+"""What a mirror reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +265,52 @@ class KafkaDestination:
         return self.topic_template.replace("{topic}", topic)
 
 
+DEFAULT_MERGE_STEPS = ((3600.0, 64 * 1024**2), (86400.0, 1024**3))
+"""After an hour 64 MiB, after a day 1 GiB: files a query engine reads at one go, and few of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSettings:
+    """How segments are merged. ``steps`` are pairs of a least age in seconds and a size in bytes.
+
+    ``compression`` None is the destination's. ``parallelism`` None is as many at one time as the engine has slots.
+    ``schedule`` is when `run` merges; None for never.
+    """
+
+    steps: tuple[tuple[float, int], ...]
+    files_min: int
+    files_max: int
+    bytes_min: int
+    keep_inputs_seconds: float
+    parallelism: int | None
+    compression: Compression | None = None
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainSettings:
+    """What stays of a topic; None is no bound, and one is given. ``schedule`` is when `run` retires; None for never."""
+
+    age_seconds_max: float | None
+    bytes_max: int | None
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupArchiving:
+    """Whose committed offsets are archived beside the records, and how often they are looked at."""
+
+    selection: NameSelection
+    interval_seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveDestination:
     """An archive as destination. ``label`` is unique within its mirror.
 
     ``name_template`` gives the folder below the store's root; of the placeholders only ``{topic}`` is left.
-    ``snapshots_kept`` is how many snapshots of a partition stay, the newest among them; None for all.
+    ``snapshots_kept`` is how many snapshots of a partition stay, the newest among them; None for all. Without ``merge``
+    nothing is merged, without ``retain`` everything stays, without ``groups`` no consumer group's offsets are kept.
     """
 
     label: str
@@ -231,7 +321,26 @@ class ArchiveDestination:
     compaction: Compaction = Compaction.NONE
     snapshots_kept: int | None = None
     flush: Flush
+    merge: MergeSettings | None = None
+    retain: RetainSettings | None = None
+    groups: GroupArchiving | None = None
     place: Place = field(compare=False)
+
+    @property
+    def kept_compression(self) -> Compression:
+        """Returns how what merges and erasures make is compressed."""
+        own = self.merge.compression if self.merge is not None else None
+        return self.compression if own is None else own
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """Returns when `run` does what to it, by ``retain`` and ``merge``; in this order where both are due."""
+        wanted = {"retain": self.retain, "merge": self.merge}
+        return {
+            what: settings.schedule
+            for what, settings in wanted.items()
+            if settings is not None and settings.schedule is not None
+        }
 
     @property
     def type_name(self) -> str:
@@ -261,50 +370,6 @@ class Mirror:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """How much of the machine, or of a cluster, the engine uses. ``master`` None is one machine.
-
-    ``largest_batch_bytes`` is what one record batch of a source may decompress to. ``spark_secrets`` are those of
-    Spark's settings that must never be shown; ``ui_port`` is on loopback.
-    """
-
-    lanes: int
-    lease_seconds: float = 5.0
-    discovery_seconds: float = 30.0
-    tail_check_seconds: float = 60.0
-    stop_seconds: float = 60.0
-    memory_bytes: int = 2 * 1024**3
-    largest_batch_bytes: int = 512 * 1024**2
-    batch_slots: int = 1
-    master: str | None = None
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
-    spark_secrets: Mapping[str, Secret] = field(default_factory=dict)
-    start_timeout_seconds: float = 60.0
-    ui_port: int | None = None
-    event_log: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenAddress:
-    """A local address to listen on. ``host`` without brackets, ``port`` 0 takes any free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """The listeners of ``run`` and the seconds between heartbeats in the log; None where switched off."""
-
-    metrics: ListenAddress | None = None
-    control: ListenAddress | None = None
-    heartbeat_seconds: float | None = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """Everything one process is told. ``destination_types`` in order of appearance, each once.
 
@@ -325,6 +390,15 @@ class Configuration:
     def enabled_mirrors(self) -> tuple[Mirror, ...]:
         """Returns the mirrors that are to run."""
         return tuple(mirror for mirror in self.mirrors if mirror.is_enabled)
+
+    @property
+    def keeps_schedules(self) -> bool:
+        """Tells whether `run` has archives to merge or to retire by itself."""
+        return any(
+            isinstance(destination, ArchiveDestination) and destination.schedules
+            for mirror in self.enabled_mirrors
+            for destination in mirror.destinations
+        )
 
     @property
     def refusal_to_run(self) -> str | None:

@@ -10,25 +10,29 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 from mirrorlake.config.kinds import (
     PARTITION_MAX,
     read_at_utc,
-    read_ca_file,
+    read_cron,
     read_endpoint,
-    read_folder,
+    read_group_entry,
     read_heartbeat,
     read_listen,
+    read_missing_segment,
+    read_moment,
     read_name,
+    read_offsets,
+    read_or_off,
     read_override,
     read_partitions,
+    read_path,
     read_prefix,
     read_root,
     read_secret,
     read_servers,
-    read_servers_or_hosts,
     read_start,
     read_template,
     read_topic,
     read_topic_entry,
-    read_ui_port,
 )
+from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import (
     by,
     read_boolean,
@@ -38,7 +42,8 @@ from mirrorlake.config.reading import (
     read_text,
     read_trigger,
 )
-from mirrorlake.config.resolved import ListenAddress, Start
+from mirrorlake.config.resolved import Start
+from mirrorlake.config.units import parse_duration, parse_size
 from mirrorlake.secret import Secret
 
 
@@ -63,7 +68,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, hide_input_in_errors=True)
 
 
-def option(default: object, meaning: str, *, shown: str | None = None, note: str | None = None) -> Any:
+def option(
+    default: object, meaning: str, *, shown: str | None = None, note: str | None = None, key: str | None = None
+) -> Any:
     """Returns a field with its default and its meaning, both of which the reference and the schema show.
 
     Args:
@@ -71,12 +78,24 @@ def option(default: object, meaning: str, *, shown: str | None = None, note: str
         meaning: one or two sentences.
         shown: the default as a user would write it, where that differs from the value read.
         note: words for the reference, where the default cannot be written down in the file.
+        key: what the file calls it, where that is not the field's name in kebab-case.
     """
     if note is not None:
-        return Field(default=default, description=meaning, json_schema_extra={NOTE: note})
+        return Field(default=default, alias=key, description=meaning, json_schema_extra={NOTE: note})
     if shown is not None:
-        return Field(default_factory=lambda: default, description=meaning, json_schema_extra={"default": shown})
-    return Field(default=default, description=meaning)
+        extra: dict[str, Any] = {"default": shown}
+        return Field(default_factory=lambda: default, alias=key, description=meaning, json_schema_extra=extra)
+    return Field(default=default, alias=key, description=meaning)
+
+
+def lasting(default: str, meaning: str, *, key: str | None = None) -> Any:
+    """Returns a field of seconds, whose default is written as a user would; see `option`."""
+    return option(parse_duration(default), meaning, shown=default, key=key)
+
+
+def sized(default: str, meaning: str, *, key: str | None = None) -> Any:
+    """Returns a field of bytes, whose default is written as a user would; see `option`."""
+    return option(parse_size(default), meaning, shown=default, key=key)
 
 
 # A number or true/false may also stand as a reference to an environment variable, which is text to a schema.
@@ -87,79 +106,70 @@ def _text_schema(pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": rf"{pattern}|\$\{{"})
 
 
+def _any_of(*kinds: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": list(kinds)})
+
+
 def _number_schema(minimum: int, maximum: int | None = None) -> WithJsonSchema:
     bounds = {"minimum": minimum} if maximum is None else {"minimum": minimum, "maximum": maximum}
-    return WithJsonSchema({"anyOf": [{"type": "integer", **bounds}, _REFERENCE]})
+    return _any_of({"type": "integer", **bounds}, _REFERENCE)
 
 
-_TEXT_OR_LIST = WithJsonSchema(
-    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
-)
-_SIZE = WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^[0-9]|\$\{"}]})
+def _only(key: str) -> dict[str, Any]:
+    """Returns the schema of a mapping that has this one key, whose value is text."""
+    properties = {key: {"type": "string"}}
+    return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
+
+
+def _each(value: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a mapping with any keys."""
+    return {"type": "object", "additionalProperties": value}
+
+
+_TEXT_OR_LIST = _any_of({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1})
+_SIZE = _any_of({"type": "integer"}, {"type": "string", "pattern": r"^[0-9]|\$\{"})
 _DURATION = _text_schema(r"^[0-9.]+ ?(ms|s|m|h|d)$")
-_PARTITIONS = WithJsonSchema(
-    {
-        "anyOf": [
-            {"const": "all"},
-            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True},
-        ]
-    }
+_PARTITIONS = _any_of(
+    {"const": "all"},
+    {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True},
 )
-_START = WithJsonSchema(
-    {
-        "anyOf": [
-            {"enum": ["earliest", "latest"]},
-            {
-                "type": "object",
-                "properties": {"timestamp": {"type": ["string", "integer"]}, "offsets": {"type": "object"}},
-                "minProperties": 1,
-                "maxProperties": 1,
-                "additionalProperties": False,
-            },
-        ]
-    }
-)
-_IN_A_FILE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"file": {"type": "string"}},
-    "required": ["file"],
-    "additionalProperties": False,
-}
-_PROPERTIES = WithJsonSchema(
+_START = _any_of(
+    {"enum": ["earliest", "latest"]},
     {
         "type": "object",
-        "additionalProperties": {"anyOf": [{"type": ["string", "integer", "boolean"]}, _IN_A_FILE]},
-    }
+        "properties": {"timestamp": {"type": ["string", "integer"]}, "offsets": {"type": "object"}},
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    },
 )
-_UI_PORT = WithJsonSchema(
-    {"anyOf": [{"const": "off"}, {"type": "integer", "minimum": 1, "maximum": 65535}, _REFERENCE]}
-)
-_SECRET = WithJsonSchema({"anyOf": [_REFERENCE, _IN_A_FILE]})
+_MOMENT = _any_of({"type": "string", "format": "date-time"}, _REFERENCE)
+_OFFSETS = WithJsonSchema(_each(_each({"type": ["integer", "string"]})))
+_MISSING_SEGMENT = _any_of({"const": "wait"}, _only("skip-after"))
+_PROPERTIES = WithJsonSchema(_each({"anyOf": [{"type": ["string", "integer", "boolean"]}, _only("file")]}))
+_UI_PORT = _any_of({"const": "off"}, {"type": "integer", "minimum": 1, "maximum": 65535}, _REFERENCE)
+_SECRET = _any_of(_REFERENCE, _only("file"))
 
 Text = Annotated[str, by(read_text), Shown("text")]
-Boolean = Annotated[
-    bool,
-    by(read_boolean),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]}),
-    Shown("`true` or `false`"),
-]
+Boolean = Annotated[bool, by(read_boolean), _any_of({"type": "boolean"}, _REFERENCE), Shown("`true` or `false`")]
 Name = Annotated[str, by(read_name), _text_schema(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,119}$"), Shown("name")]
 Topic = Annotated[str, by(read_topic), Shown("topic")]
 TopicEntry = Annotated[str, by(read_topic_entry), Shown("topic or `/expression/`")]
+GroupEntry = Annotated[str, by(read_group_entry), Shown("group or `/expression/`")]
 Override = Annotated[str, by(read_override), Shown("name")]
 Template = Annotated[str, by(read_template), Shown("template")]
-Servers = Annotated[tuple[str, ...], by(read_servers), _TEXT_OR_LIST, Shown("`host:port,…` or a list")]
+Servers = Annotated[tuple[str, ...], by(read_servers()), _TEXT_OR_LIST, Shown("`host:port,…` or a list")]
 ServersOrHosts = Annotated[
-    tuple[str, ...], by(read_servers_or_hosts), WithJsonSchema({"type": "string"}), Shown("`host[:port],…`")
+    tuple[str, ...], by(read_servers(9092)), WithJsonSchema({"type": "string"}), Shown("`host[:port],…`")
 ]
 Properties = Annotated[dict[str, object], _PROPERTIES, Shown("client properties")]
 SparkConf = Annotated[dict[str, object], _PROPERTIES, Shown("Spark settings")]
-UiPort = Annotated[int | None, by(read_ui_port), _UI_PORT, Shown("port or `off`")]
-LogFolder = Annotated[InstanceOf[Path], by(read_folder), _text_schema("^/"), Shown("absolute path")]
+UiPort = Annotated[int | None, by(read_or_off(read_integer(1, 65535))), _UI_PORT, Shown("port or `off`")]
+LogFolder = Annotated[InstanceOf[Path], by(read_path("/var/log/spark")), _text_schema("^/"), Shown("absolute path")]
 Root = Annotated[InstanceOf[Path], by(read_root), _text_schema("^/"), Shown("absolute path")]
 Prefix = Annotated[str, by(read_prefix), WithJsonSchema({"type": "string"}), Shown("text")]
 SecretText = Annotated[InstanceOf[Secret], by(read_secret), _SECRET, Shown("`${NAME}` or `{file: /path}`")]
-CaFile = Annotated[InstanceOf[Path], by(read_ca_file), _text_schema("^/"), Shown("absolute path")]
+CaFile = Annotated[InstanceOf[Path], by(read_path("/etc/ssl/own-ca.pem")), _text_schema("^/"), Shown("absolute path")]
 Endpoint = Annotated[str, by(read_endpoint), _text_schema("^https?://"), Shown("address")]
 Listen = Annotated[
     ListenAddress | None, by(read_listen), WithJsonSchema({"type": "string"}), Shown("`host:port` or `off`")
@@ -168,6 +178,11 @@ AtUtc = Annotated[time, by(read_at_utc), _text_schema(r"^\d\d:\d\d(:\d\d)?$"), S
 Partitions = Annotated[tuple[int, ...] | None, by(read_partitions), _PARTITIONS, Shown("`all` or a list of numbers")]
 Partition = Annotated[int, by(read_integer(0, PARTITION_MAX)), _number_schema(0, PARTITION_MAX), Shown("number")]
 StartPoint = Annotated[Start, by(read_start), _START, Shown("`earliest`, `latest`, `{timestamp: …}` or `{offsets: …}`")]
+Moment = Annotated[int, by(read_moment), _MOMENT, Shown("RFC 3339 time, to the millisecond")]
+Offsets = Annotated[dict[str, dict[int, int]], by(read_offsets), _OFFSETS, Shown("`{topic: {partition: offset}}`")]
+MissingSegment = Annotated[
+    float | None, by(read_missing_segment), _MISSING_SEGMENT, Shown("`wait` or `{skip-after: duration}`")
+]
 Trigger = Annotated[int, by(read_trigger), _number_schema(1), Shown("number above 0")]
 Count = Annotated[int, by(read_integer(1)), _number_schema(1), Shown("number above 0")]
 SlotCount = Annotated[int, by(read_integer(0, 1024)), _number_schema(0, 1024), Shown("number")]
@@ -177,7 +192,15 @@ SegmentSize = Annotated[int, by(read_size(1)), _SIZE, Shown("size")]
 MemorySize = Annotated[int, by(read_size(256 * 1024**2)), _SIZE, Shown("size, at least 256MiB")]
 BatchSize = Annotated[int, by(read_size(1024**2, 2 * 1024**3 - 1)), _SIZE, Shown("size, 1MiB to below 2GiB")]
 FlushTime = Annotated[float, by(read_duration(0.1, 30 * 86400)), _DURATION, Shown("duration, 100ms to 30d")]
+KeepTime = Annotated[float, by(read_duration(0, 36500 * 86400)), _DURATION, Shown("duration, 0s to 36500d")]
+KeptAge = Annotated[float, by(read_duration(60, 36500 * 86400)), _DURATION, Shown("duration, 1m to 36500d")]
+MergedSize = Annotated[int, by(read_size(1, 4 * 1024**3)), _SIZE, Shown("size, to 4GiB")]
+AnySize = Annotated[int, by(read_size(0)), _SIZE, Shown("size")]
+InputCount = Annotated[int, by(read_integer(2, 10_000)), _number_schema(2, 10_000), Shown("number, 2 to 10000")]
+KeepingTime = Annotated[float, by(read_duration(1, 366 * 86400)), _DURATION, Shown("duration, 1s to 366d")]
+CronMoments = Annotated[str, by(read_cron), WithJsonSchema({"type": "string"}), Shown("cron expression")]
 LeaseTime = Annotated[float, by(read_duration(0.1, 600)), _DURATION, Shown("duration, 100ms to 10m")]
+GroupsTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown("duration, 500ms to 1d")]
 TailCheckTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 StartTime = Annotated[float, by(read_duration(1, 3600)), _DURATION, Shown("duration, 1s to 1h")]

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from mirrorlake.config.client_properties import SECURITY, PropertiesRead
 from mirrorlake.config.document import Document
-from mirrorlake.config.problems import FieldPath, ProblemList
+from mirrorlake.config.problems import FieldPath
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.jaas import check_login_module, read_login_module
 from mirrorlake.secret import Secret
@@ -27,17 +27,16 @@ _JAAS = "sasl.jaas.config"
 _PEM = "openssl pkcs12 -in store.p12 -out store.pem makes PEM of PKCS12; keytool -importkeystore makes that of JKS"
 
 
-def read_security(read: PropertiesRead, path: FieldPath, document: Document, problems: ProblemList) -> ClientSecurity:
+def read_security(read: PropertiesRead, path: FieldPath, document: Document) -> ClientSecurity:
     """Returns the security of a cluster; the default where problems were noted.
 
     Args:
         read: the cluster's properties.
         path: where they stand.
-        document: for places.
-        problems: takes what is wrong; never a secret's content.
+        document: takes what is wrong; never a secret's content.
     """
-    before = len(problems.found)
-    reader = _SecurityReader(read, path, document, problems)
+    before = len(document.problems.found)
+    reader = _SecurityReader(read, path, document)
     protocol = reader.protocol()
     sasl = reader.sasl() if protocol.is_authenticated else None
     tls = reader.tls()
@@ -46,19 +45,18 @@ def read_security(read: PropertiesRead, path: FieldPath, document: Document, pro
         reader.refuse_useless("ssl.", protocol)
     if not protocol.is_authenticated:
         reader.refuse_useless("sasl.", protocol)
-    if len(problems.found) > before:
+    if len(document.problems.found) > before:
         return ClientSecurity()
     return ClientSecurity(protocol=protocol, tls=tls, sasl=sasl)
 
 
 class _SecurityReader:
-    def __init__(self, read: PropertiesRead, path: FieldPath, document: Document, problems: ProblemList) -> None:
+    def __init__(self, read: PropertiesRead, path: FieldPath, document: Document) -> None:
         self._texts = read.properties
         self._secrets = read.secrets
         self._given = read.given
         self._path = path
         self._document = document
-        self._problems = problems
 
     def protocol(self) -> SecurityProtocol:
         text = self._texts.get("security.protocol", "PLAINTEXT")
@@ -211,4 +209,4 @@ class _SecurityReader:
         self._note(name, f"expected {', '.join(f'`{choice}`' for choice in choices)}")
 
     def _note(self, name: str, message: str, hint: str = "") -> None:
-        self._problems.add(self._document.place((*self._path, name)), message, hint)
+        self._document.note((*self._path, name), message, hint)

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from mirrorlake.config.checking import read_or_note, read_plain
 from mirrorlake.config.document import Document, Tree
-from mirrorlake.config.expansion import ExpandedText, UnsetText
-from mirrorlake.config.problems import Place, ProblemList
+from mirrorlake.config.expansion import UnsetText
+from mirrorlake.config.kinds import read_secret
 from mirrorlake.config.reading import found
 from mirrorlake.secret import Secret
 
@@ -71,47 +71,51 @@ def is_local(master: str | None) -> bool:
     return master is None or _LOCAL.fullmatch(master) is not None
 
 
-def read_spark_conf(given: Mapping[str, Tree], document: Document, problems: ProblemList) -> SparkSettings:
+def read_spark_conf(given: Mapping[str, Tree], document: Document) -> SparkSettings:
     """Returns ``engine.spark-conf``; notes what the engine decides, what cannot be read, and secrets in clear."""
     read = SparkSettings()
     for name, value in given.items():
-        place = document.place(("engine", "spark-conf", name))
+        path = ("engine", "spark-conf", name)
         if isinstance(value, UnsetText):
             continue
         if (reason := _reason_against(name)) is not None:
-            problems.add(place, "cannot be set", reason)
+            document.note(path, "cannot be set", reason)
         elif not _NAME.fullmatch(name):
-            problems.add(place, "is not a setting of Spark's", "their names begin with `spark.`")
+            document.note(path, "is not a setting of Spark's", "their names begin with `spark.`")
         elif _SECRET.search(name) and not _NO_SECRET.search(name):
-            _read_secret(name, value, place, read, problems)
-        else:
-            _read_plain(name, value, place, read, problems)
+            secret = read_or_note(read_secret, value, document.place(path), document.problems)
+            if secret is not None:
+                read.secrets[name] = secret
+        elif (text := read_plain(value, path, document)) is not None:
+            is_switch = name in SWITCHED_ON
+            if is_switch and text.lower() != "true":
+                hint = "nobody but this program may reach its leases"
+                document.note(path, f"expected true, found {found(value)}", hint)
+            else:
+                read.plain[name] = text.lower() if is_switch else text
     return read
 
 
-def check_engine(
-    master: str | None, lanes: int | None, read: SparkSettings, document: Document, problems: ProblemList
-) -> None:
+def check_engine(master: str | None, lanes: int | None, read: SparkSettings, document: Document) -> None:
     """Notes what a cluster of Spark's needs and the file does not say, and what one machine has no use for."""
     if master is not None and not _MASTER.fullmatch(master):
         expected = "expected `spark://host:port`, `k8s://…`, `yarn` or `local[n]`"
-        problems.add(document.place(("engine", "master")), expected)
+        document.note(("engine", "master"), expected)
         return
     if is_local(master):
         for name, reason in LOCAL_ONLY.items():
             if name in read.plain:
-                problems.add(document.place(("engine", "spark-conf", name)), "cannot be set", reason)
+                document.note(("engine", "spark-conf", name), "cannot be set", reason)
         return
     assert master is not None
     if lanes is None:
-        problems.add(
-            document.place(("engine", "lanes")),
+        document.note(
+            ("engine", "lanes"),
             "is required with a `master` that is not this machine",
             "it says how many slots of the cluster are taken, with `batch-slots`",
         )
     for missing, why in _missing(master, read):
-        place = document.place(("engine", "spark-conf"))
-        problems.add(place, f"a cluster needs `{missing}`: {why}", _REMEDY)
+        document.note(("engine", "spark-conf"), f"a cluster needs `{missing}`: {why}", _REMEDY)
 
 
 def _missing(master: str, read: SparkSettings) -> list[tuple[str, str]]:
@@ -134,29 +138,3 @@ def _reason_against(name: str) -> str | None:
         if name == ours or name.startswith(f"{ours}."):
             return reason
     return None
-
-
-def _read_secret(name: str, value: Tree, place: Place, read: SparkSettings, problems: ProblemList) -> None:
-    if isinstance(value, ExpandedText):
-        read.secrets[name] = Secret("".join(value), variable=value.whole)
-    elif isinstance(value, dict) and set(value) == {"file"} and isinstance(value["file"], str):
-        if Path(value["file"]).is_absolute():
-            read.secrets[name] = Secret(file=Path(value["file"]))
-        else:
-            problems.add(place, "the file of a secret must be an absolute path")
-    else:
-        problems.add(place, "a secret may not stand in the file", "write ${NAME} or {file: /path/of/it}")
-
-
-def _read_plain(name: str, value: Tree, place: Place, read: SparkSettings, problems: ProblemList) -> None:
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, str | int | float):
-        text = "".join(value) if isinstance(value, str) else str(value)
-    else:
-        problems.add(place, f"expected text or a number, found {found(value)}")
-        return
-    if name in SWITCHED_ON and text.lower() != "true":
-        problems.add(place, f"expected true, found {found(value)}", "nobody but this program may reach its leases")
-        return
-    read.plain[name] = text.lower() if name in SWITCHED_ON else text

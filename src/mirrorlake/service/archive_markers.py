@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.archive.root_marker import ROOT_MARKER, RootMarker, ensure_root_marker, read_root_marker
+from mirrorlake.archive.root_marker import ROOT_MARKER, check_root, ensure_root_marker
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import Compaction
-from mirrorlake.errors import MirrorlakeError, PermanentError, StoreUnusableError
+from mirrorlake.errors import MirrorlakeError, PermanentError
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
@@ -66,12 +66,17 @@ class ArchiveMarkers:
         gone: dict[StoreSettings, MirrorlakeError] = {}
         for store, archive_id in known:
             try:
-                _check_root(store, read_root_marker(open_store(store)), archive_id)
+                check_root(open_store(store), archive_id, where=store.where(ROOT_MARKER))
             except PermanentError as error:
                 gone[store] = error
             except MirrorlakeError:
                 continue
         return gone
+
+    def archive_id(self, store: StoreSettings) -> str:
+        """Returns the id of the archive that was seen in a root; empty where none was yet."""
+        with self._lock:
+            return self._archive_ids.get(store, "")
 
     def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
         """Takes archived partitions: what was found of them, and what they get from now on, is for `update`."""
@@ -105,7 +110,7 @@ class ArchiveMarkers:
         """Tells whether a root may be written to: it is marked as it was before, or marked now."""
         try:
             if archive_id := self._archive_ids.get(store):
-                _check_root(store, read_root_marker(open_store(store)), archive_id)
+                check_root(open_store(store), archive_id, where=store.where(ROOT_MARKER))
             else:
                 now_seconds = self._clock.now_seconds()
                 marker = ensure_root_marker(open_store(store), writer=self._writer, now_seconds=now_seconds)
@@ -136,16 +141,3 @@ class ArchiveMarkers:
             return
         with self._lock:
             self._recorded[folder] = frozenset(reached)
-
-
-def _check_root(store: StoreSettings, found: RootMarker | None, archive_id: str) -> None:
-    if found is not None and found.archive_id == archive_id:
-        return
-    now = f"is of archive {found.archive_id}" if found else "is gone"
-    raise StoreUnusableError(
-        f"{store.where(ROOT_MARKER)} {now}, and archive {archive_id} was there before: another file system may be "
-        "mounted there, or none",
-        hint="mount the one that was there, then restart",
-        expected=archive_id,
-        found=found.archive_id if found else "",
-    )

@@ -6,16 +6,26 @@ from dataclasses import dataclass
 from mirrorlake.errors import (
     LoopError,
     MirrorlakeError,
+    PartitionCountError,
     PermanentError,
     RecordTooLargeError,
     TopicMissingError,
     TransientError,
+    UnsupportedError,
+    WrongTimestampsError,
 )
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 Group = tuple[str, str]
 """A mirror, and the label of one of its destinations."""
+
+
+_STOPPING = (LoopError, PartitionCountError)
+"""What no lease can see: records that go round in a circle, and topics that differ in their number of partitions."""
+
+_OF_SETTINGS = (UnsupportedError, PartitionCountError)
+"""What a look finds wrong with how a destination topic is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +51,8 @@ def find_changes(
     """Returns what is new: topics and partitions, recreated source topics, and parked ones whose trouble is over.
 
     What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns. But for
-    records that go round in a circle, which no lease can see.
+    what no lease can see: records that go round in a circle, and another number of partitions at the destination.
+    A partition that is to begin is not passed by because others of its topic are served, while it is waited for.
 
     Args:
         targets: as just found.
@@ -59,14 +70,21 @@ def find_changes(
     explained = []
     stopped = []
     for target in targets:
+        if target.error is None and not target.is_due:
+            continue  # what is served of it keeps the bounds it has, and what is not has nothing to begin with
         group = (target.mirror.name, target.destination.label)
         of_topic = by_topic.get((*group, target.source.topic), [])
         before = known.get((*group, target.source))
-        if before is not None and target.error is not None and _says_more(before, target.error):
+        if (
+            before is not None
+            and target.error is not None
+            and _says_more(before, target.error, is_restarting=id(before) in is_restarting)
+        ):
             explained.append((before, target.error))
-        if before is not None and not before.is_parked and isinstance(target.error, LoopError):
+        if before is not None and not before.is_parked and isinstance(target.error, _STOPPING):
             stopped.append((before, target.error))
-        if target.error is not None and (of_topic or _is_to_be_asked_again(target, group, waiting)):
+        is_passed_by = of_topic and not (before is None and _is_waited_for(target, group, waiting))
+        if target.error is not None and (is_passed_by or _is_to_be_asked_again(target, group, waiting)):
             continue
         if before is None:
             fresh.append(target)
@@ -83,16 +101,24 @@ def find_changes(
     return Changes(fresh=fresh, retired=list(retired.values()), explained=explained, stopped=stopped)
 
 
-def _says_more(state: PartitionState, error: MirrorlakeError) -> bool:
-    """Tells whether ``error`` is another reason to stand parked, such as that a topic not only went, but came again."""
-    return state.is_parked and isinstance(error, PermanentError) and type(error) is not type(state.error)
+def _says_more(state: PartitionState, error: MirrorlakeError, *, is_restarting: bool) -> bool:
+    """Tells whether ``error`` is another reason to stand parked, such as that a topic not only went, but came again.
+
+    What is wrong with a topic's settings is none, unless somebody asks to begin anew: it may be mended, and what a
+    lease has found is there all the same. Records that got the wrong times are what such a setting has done already.
+    """
+    if not state.is_parked or not isinstance(error, PermanentError) or type(error) is type(state.error):
+        return False
+    if not isinstance(error, _OF_SETTINGS):
+        return True
+    return state.was_refused or (is_restarting and not isinstance(state.error, WrongTimestampsError))
 
 
 def _is_cured(state: PartitionState, target: Target) -> bool:
     """Tells whether what parked a partition is gone, as far as a look can tell; nothing is wrong with its target."""
     if state.was_refused or target.creation is not None:
         return True  # a destination topic that is gone was deleted to be made anew
-    before = state.work.batch_bytes_max
+    before = state.batch_bytes_max
     if isinstance(state.error, RecordTooLargeError) and before is not None:
         return target.batch_bytes_max > before
     return isinstance(state.error, TopicMissingError)
@@ -100,6 +126,11 @@ def _is_cured(state: PartitionState, target: Target) -> bool:
 
 def _is_to_be_asked_again(target: Target, group: Group, waiting: Collection[Group]) -> bool:
     return isinstance(target.error, TransientError) and group not in waiting
+
+
+def _is_waited_for(target: Target, group: Group, waiting: Collection[Group]) -> bool:
+    """Tells whether a partition is still to begin, beside others of its topic: who waits for it must not forget it."""
+    return target.source.partition != UNKNOWN_PARTITION and group in waiting
 
 
 def _is_recreated(state: PartitionState, target: Target) -> bool:

@@ -25,8 +25,9 @@ BEGIN_SECONDS_MAX = 2.0
 """From the driver to the worker, which does nothing with a lease that took longer: a task may wait in Spark's queue
 for an executor, and in a JVM that stands still, for as long as it likes."""
 
-CATCH_UP_FACTOR = 4.0
-"""A lane that is far behind takes leases up to so many times as long: each costs the driver as much CPU as 60 MB do."""
+LONG_LEASE_FACTOR = 4.0
+"""A lease that can be recalled is so many times as long: each costs the driver as much CPU as 60 MB do, and interrupts
+what it copies for some ten milliseconds."""
 
 NOT_IN_THIS_LEASE_SECONDS = 3600.0
 """Longer than any lease."""
@@ -69,20 +70,16 @@ def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:
 
 def lease_seconds_max(lease_seconds: float) -> float:
     """Returns how long a lease may be live where the usual one is ``lease_seconds``."""
-    return CATCH_UP_FACTOR * lease_seconds
+    return LONG_LEASE_FACTOR * lease_seconds
 
 
-def live_seconds_of(chosen: Sequence[Chosen], *, lease_seconds: float, offsets_per_second: float) -> float:
-    """Returns how long a lease that can be recalled is live: longer where it copies to Kafka only, and is far behind.
+def live_seconds_of(chosen: Sequence[Chosen], *, lease_seconds: float) -> float:
+    """Returns how long a lease that can be recalled is live: longer where it copies to Kafka only.
 
-    As long as the lane needs to catch up at a pace of ``offsets_per_second``, 0 where that is not known. What is not
-    behind stays a short lease: its position is told when it ends.
+    Not where a partition has failed, or was not copied yet: what becomes of it is known when its lease ends.
     """
     is_plain = all(state.is_live and not state.failures and state.lag is not None for state, _ in chosen)
-    if not (offsets_per_second and is_plain):
-        return lease_seconds
-    seconds = sum(state.lag or 0 for state, _ in chosen) / offsets_per_second
-    return min(max(seconds, lease_seconds), lease_seconds_max(lease_seconds))
+    return lease_seconds_max(lease_seconds) if is_plain else lease_seconds
 
 
 def plan_of(
@@ -96,6 +93,7 @@ def plan_of(
     orders: Callable[[PartitionState, Due | None], Orders],
     begins_by: Moment,
     recall_file: str,
+    progress_file: str,
 ) -> LeasePlan:
     """Returns the plan of a lease.
 
@@ -109,6 +107,7 @@ def plan_of(
         orders: what only this lease needs to know of a partition.
         begins_by: when it must have begun, or does nothing.
         recall_file: whose appearance ends its live time; empty where none can.
+        progress_file: where it tells how far it is; empty where nobody could read it.
     """
     by_source: dict[tuple[str, TopicPartition], list[Chosen]] = defaultdict(list)
     segment_bytes: int | None = None
@@ -142,6 +141,7 @@ def plan_of(
         ),
         begins_by=begins_by,
         recall_file=recall_file,
+        progress_file=progress_file,
     )
 
 
@@ -149,6 +149,7 @@ def orders_of(state: PartitionState, due: Due | None) -> Orders:
     """Returns what only the state's next lease needs to know, but for who owns the mirror."""
     orders = Orders(
         last_position=state.position,
+        size_limit=state.size_limit,
         needs_tail_check=state.needs_tail_check,
         hand_off=state.hand_off,
         known_tail=state.tail,

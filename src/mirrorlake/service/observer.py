@@ -11,13 +11,46 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.state_table import StateTable
-from mirrorlake.sources.client import Bounds, SourceClient
+from mirrorlake.sources.client import Bounds, SourceClient, concerns
 from mirrorlake.sources.source import SourceWork
 
 _log = structlog.get_logger("mirrorlake")
 
 OBSERVE_SECONDS = 0.5
 """How often the ends are read; one request per source broker and kind, whatever the number of partitions."""
+
+
+QUIET_SECONDS = 5.0
+"""A source whose ends have not moved for so long is asked half as often."""
+
+QUIET_LOOKS_APART_SECONDS = 1.0
+
+
+class SourceLooks:
+    """When a source is to be asked next: less often while nothing of it moves.
+
+    Args:
+        apart_seconds: the shortest time between two looks.
+    """
+
+    def __init__(self, apart_seconds: float) -> None:
+        self._apart_seconds = apart_seconds
+        self._ends: Mapping[TopicPartition, Bounds] = {}
+        self._moved_seconds = 0.0
+        self._due_seconds = 0.0
+
+    def is_due(self, now_seconds: float) -> bool:
+        """Returns whether it is time; if so, the next time is not before a while."""
+        if now_seconds < self._due_seconds:
+            return False
+        is_quiet = bool(self._ends) and now_seconds - self._moved_seconds >= QUIET_SECONDS
+        self._due_seconds = now_seconds + max(self._apart_seconds, QUIET_LOOKS_APART_SECONDS if is_quiet else 0.0)
+        return True
+
+    def saw(self, ends: Mapping[TopicPartition, Bounds], now_seconds: float) -> None:
+        """Takes what a look has found."""
+        if ends != self._ends:
+            self._ends, self._moved_seconds = ends, now_seconds
 
 
 def _nobody_waits() -> None:
@@ -41,12 +74,15 @@ async def observe(
     """
     failing: set[str] = set()
     looking: dict[str, asyncio.Task[None]] = {}
+    looks: dict[str, SourceLooks] = {}
     try:
         while True:
             turned()
             for source, partitions in _by_source(table).values():
-                if source.name not in looking or looking[source.name].done():
-                    look = _observe_source(table, clients, source, partitions, failing, changed)
+                mine = looks.setdefault(source.name, SourceLooks(source.looks_apart_seconds))
+                is_free = source.name not in looking or looking[source.name].done()
+                if is_free and mine.is_due(asyncio.get_running_loop().time()):
+                    look = _observe_source(table, clients, source, partitions, failing, changed, mine)
                     looking[source.name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
@@ -66,6 +102,28 @@ async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_secon
             task.cancel()
 
 
+async def find_missing(table: StateTable, clients: WorkerCache) -> dict[TopicPartition, MirrorlakeError]:
+    """Returns of which partitions the sources hold more, once something that is missing is there again, and what.
+
+    A source that cannot be asked says of all its partitions why.
+    """
+    found: dict[TopicPartition, MirrorlakeError] = {}
+    for source, partitions in _by_source(table).values():
+        try:
+            missing = await source.client(clients).missing(partitions)
+        except MirrorlakeError as error:
+            found |= dict.fromkeys(partitions, error)
+            continue
+        found |= {
+            state.source: missing[state.source]
+            for state in table.states
+            if table.sources[state.mirror].name == source.name
+            and state.source in missing
+            and concerns(missing[state.source], state.position, state.source_end)
+        }
+    return found
+
+
 async def _observe_source(
     table: StateTable,
     clients: WorkerCache,
@@ -73,6 +131,7 @@ async def _observe_source(
     partitions: Sequence[TopicPartition],
     failing: set[str],
     changed: Callable[[], None],
+    looks: SourceLooks | None = None,
 ) -> None:
     name, source = source_work.name, source_work.client(clients)
     try:
@@ -81,7 +140,18 @@ async def _observe_source(
         found = dict.fromkeys(partitions, error)
     ends = {partition: each for partition, each in found.items() if isinstance(each, Bounds)}
     errors = {partition: each for partition, each in found.items() if isinstance(each, MirrorlakeError)}
-    table.observed(name, ends)
+    if looks is not None:
+        looks.saw(ends, asyncio.get_running_loop().time())
+    past = table.past_the_end(name, ends)
+    missing: Mapping[TopicPartition, MirrorlakeError] = {}
+    if past:
+        try:
+            missing = await source.missing(past)
+        except MirrorlakeError as error:
+            errors |= dict.fromkeys(past, error)
+            missing = dict.fromkeys(past, error)  # nothing is concluded from an end that cannot be explained
+    table.observed(name, ends, missing)
+    table.unseen(name, {partition: error for partition, error in errors.items() if partition not in ends})
     errors |= await _answer_times(table, name, source, ends)
     await _answer_ends(table, name, source)
     changed()

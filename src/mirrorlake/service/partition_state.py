@@ -14,14 +14,23 @@ from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.interface import ProducerHandOff
+from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import ClaimAheadError, MirrorlakeError
+from mirrorlake.errors import (
+    ClaimAheadError,
+    ExecutorUncheckedError,
+    LeaseLateError,
+    MirrorlakeError,
+    TopicRecreatedError,
+)
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
 from mirrorlake.mirror.flush_clock import FlushClock
 from mirrorlake.mirror.policy import Decision, back_off_seconds, between_leases
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.end_history import EndHistory
+from mirrorlake.sources.client import Bounds, seen_from
 from mirrorlake.sources.mark import SourceMark
 
 AHEAD_SECONDS = 10.0
@@ -32,6 +41,10 @@ SOURCE_UNSEEN_SECONDS = 15.0
 
 ONCE_FAILURES_MAX = 6
 """Failures in a row after which a bounded run gives a partition up: about eight seconds of back-off."""
+
+UNBEGUN_SECONDS_MAX = 120.0
+"""For so long leases that did nothing, as Spark had no worker for them in time, are no failures of a bounded run: a
+cluster that has lost an executor has another one by then. Batch work waits as long (`UNCHECKED_SECONDS_MAX`)."""
 
 
 class StateName(StrEnum):
@@ -50,8 +63,9 @@ class PartitionState:
     """One source partition at one destination, as last seen.
 
     ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
-    source's last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds``,
-    None until they were read. ``once_end`` is where a bounded run stops, None
+    source's last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds``
+    and as seen from ``position``, None until they were read; ``bounds`` is what the latest look at the source found,
+    from wherever one stands. ``once_end`` is where a bounded run stops, None
     for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
     since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
     lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
@@ -59,7 +73,13 @@ class PartitionState:
     for its last lease, to be replaced. ``is_paused`` is True while somebody wants no lease of it, ``is_restart_asked``
     until a look has told whether it can begin anew. ``tail`` is the newest segment of ``archived`` that is known by
     name and size. ``claim_looks`` counts the leases in a row that found a claim past the source's end.
+    ``size_limit`` is how large a batch the destination takes, None where that is still as ``work`` says, and
+    ``batch_bytes_max_seen`` what the latest look at the topic found, None where there was none.
+    ``failures`` counts those in a row, and ``failures_unbegun`` the leases among them that did nothing, the first of
+    them at the clock reading ``unbegun_since_seconds``; it is 0 again once that goes on for too long.
     ``view_records`` are the records of the newest snapshot at the start, None where it does not say or there are none.
+    ``told`` is what a lease that runs has told of its progress, None where none runs or has: what is shown counts it,
+    and nothing is decided by it.
     """
 
     mirror: str
@@ -75,6 +95,7 @@ class PartitionState:
     first_position: int | None = None
     source_start: int | None = None
     source_end: int | None = None
+    bounds: Bounds | None = None
     source_seen_seconds: float | None = None
     end_history: EndHistory = field(default_factory=EndHistory)
     once_end: int | None = None
@@ -86,6 +107,8 @@ class PartitionState:
     needs_tail_check: bool = True
     hand_off: ProducerHandOff | None = None
     source_mark: SourceMark | None = None
+    size_limit: SizeLimit | None = None
+    batch_bytes_max_seen: int | None = None
     view_records: int | None = None
     is_leased: bool = False
     is_parked: bool = False
@@ -94,12 +117,15 @@ class PartitionState:
     is_restart_asked: bool = False
     error: MirrorlakeError | None = None
     failures: int = 0
+    failures_unbegun: int = 0
+    unbegun_since_seconds: float | None = None
     retry_at_seconds: float = 0.0
     unknown_until_seconds: float = -inf
     was_refused: bool = False
     is_tried_at_stop: bool = False
     records: int = 0
     raw_bytes: int = 0
+    told: ToldProgress | None = None
 
     @property
     def destination(self) -> str:
@@ -117,14 +143,35 @@ class PartitionState:
         return self.work.is_live
 
     @property
+    def shown_position(self) -> int | None:
+        """The position, as anybody is told it; None where it is none of the source topic that is there now."""
+        return None if isinstance(self.error, TopicRecreatedError) else self.reached
+
+    @property
+    def reached(self) -> int | None:
+        """The position, or where the lease that runs says it is; None where neither is known."""
+        return self.position if self.told is None else self.told.position
+
+    @property
+    def copied_records(self) -> int:
+        """Records copied by this process, those of the lease that runs among them."""
+        return self.records + (self.told.records if self.told is not None else 0)
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of record batches, decompressed, as `copied_records`."""
+        return self.raw_bytes + (self.told.raw_bytes if self.told is not None else 0)
+
+    @property
     def lag(self) -> int | None:
         """Offsets the destination is behind the source's last stable offset as last seen, however long ago that was.
 
         For deciding what to do; what is shown to anybody is `lag_now`.
         """
-        if self.position is None or self.source_end is None:
+        reached = self.reached
+        if reached is None or self.source_end is None:
             return None
-        return max(0, self.source_end - self.position)
+        return max(0, self.source_end - reached)
 
     def is_source_seen(self, now_seconds: float) -> bool:
         """True where the source has told its end of late."""
@@ -133,7 +180,7 @@ class PartitionState:
 
     def lag_now(self, now_seconds: float) -> int | None:
         """Returns how many offsets the destination is behind; None where the source was not seen of late."""
-        return self.lag if self.is_source_seen(now_seconds) else None
+        return self.lag if self.is_source_seen(now_seconds) and self.shown_position is not None else None
 
     def lag_seconds(self, now_seconds: float) -> float | None:
         """Returns how long the oldest offset not copied has been waiting, as far as this process has seen.
@@ -141,9 +188,9 @@ class PartitionState:
         None where it is not known whether one does.
         """
         lag = self.lag_now(now_seconds)
-        if not lag or self.position is None:
+        if not lag or (reached := self.reached) is None:
             return None if lag is None else 0.0
-        since = self.end_history.there_since(self.position)
+        since = self.end_history.there_since(reached)
         return None if since is None else max(0.0, now_seconds - since)
 
     @property
@@ -171,12 +218,12 @@ class PartitionState:
             return None
         first = self.first_position or 0
         total = max(0, self.once_end - first)
-        return min(total, max(0, (self.position or 0) - first)), total
+        return min(total, max(0, (self.reached or 0) - first)), total
 
     @property
     def gave_up(self) -> bool:
-        """True where a bounded run has tried often enough."""
-        return self.failures >= ONCE_FAILURES_MAX
+        """True where a bounded run has tried often enough; leases that did nothing are no tries, for a while."""
+        return self.failures - self.failures_unbegun >= ONCE_FAILURES_MAX
 
     @property
     def is_finished(self) -> bool:
@@ -195,8 +242,25 @@ class PartitionState:
             return False
         return self.source_end < self.once_end
 
-    def saw_source(self, start: int, end: int, now_seconds: float, wall_seconds: float) -> None:
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """The largest record batch the destination takes, as far as this process knows; None where it takes any."""
+        return self.work.batch_bytes_max if self.size_limit is None else self.size_limit.bytes_max
+
+    def saw_batch_bytes_max(self, found: int) -> None:
+        """Takes what a look has found the destination topic to take: it counts where it is another than before.
+
+        Of one that is parked each counts: what parked it may have seen a limit that no look has.
+        """
+        before = self.work.batch_bytes_max if self.batch_bytes_max_seen is None else self.batch_bytes_max_seen
+        if before is not None and (found != before or self.is_parked):
+            self.size_limit = SizeLimit.of(found)
+        self.batch_bytes_max_seen = found
+
+    def saw_source(self, bounds: Bounds, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        self.bounds = bounds
+        start, end = seen_from(bounds, self.position)
         self.flush_clock.saw_source(position=self.position, start=start, end=end, wall_seconds=wall_seconds)
         self.source_start = start
         self._saw_end(end, now_seconds)
@@ -205,6 +269,15 @@ class PartitionState:
             self.ahead_since_seconds = None
         elif self.ahead_since_seconds is None:
             self.ahead_since_seconds = now_seconds
+
+    def _sees_from_its_position(self, now_seconds: float) -> None:
+        """Looks at the bounds again, once the position is known: a hole below it ends nothing, nor a bounded run."""
+        if self.bounds is None or not self.bounds.holes:
+            return
+        _, end = seen_from(self.bounds, self.position)
+        if self.once_end is not None:
+            self.once_end = max(self.once_end, end)
+        self._saw_end(end, now_seconds)
 
     def _saw_end(self, end: int, now_seconds: float) -> None:
         self.source_end = end
@@ -234,9 +307,13 @@ class PartitionState:
 
     def took(self, row: LeaseRow, now_seconds: float) -> Decision | None:
         """Takes the row of an ended lease; returns what its error means, None where there was none."""
+        self.told = None
         moved = row.position is not None and row.position != self.position
         if row.position is not None:
+            is_found = self.position is None
             self.position = row.position
+            if is_found:
+                self._sees_from_its_position(now_seconds)
             if self.first_position is None:
                 self.first_position = row.start_offset
         if row.source_end is not None:
@@ -261,14 +338,26 @@ class PartitionState:
         self.claim_looks = self.claim_looks + 1 if isinstance(row.error, ClaimAheadError) else 0
         self.hand_off = row.hand_off
         self.source_mark = row.mark or self.source_mark
+        self.size_limit = row.size_limit or self.size_limit
         if self.is_parked and (row.error is None or between_leases(row.error) is not Decision.END):
             return None  # a look at the tail has found meanwhile what the lease did not see, or saw as well
-        return self._took_outcome(row.error, now_seconds, moved=moved)
+        # A batch that is too large gets on too: the next ones are smaller.
+        return self._took_outcome(row.error, now_seconds, moved=moved or row.size_limit is not None)
 
     def saw_tail(self, tail: Segment) -> None:
         """Takes a segment that is known to be good, where it is the newest one."""
         if self.tail is None or tail.name.end_offset > self.tail.name.end_offset:
             self.tail = tail
+
+    def saw_progress(self, told: ToldProgress) -> None:
+        """Takes what a lease that runs has told."""
+        self.told = told
+
+    def lost_lease(self, unknown_until_seconds: float) -> None:
+        """Takes that a lease brought nothing back and may be at work so long; what it has told was safe by then."""
+        self.unknown_until_seconds = unknown_until_seconds
+        self.records, self.raw_bytes = self.copied_records, self.copied_bytes
+        self.told = None
 
     def failed(self, error: MirrorlakeError, now_seconds: float) -> Decision:
         """Takes an error that came instead of a row."""
@@ -280,6 +369,7 @@ class PartitionState:
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
         self.error = error
         self.needs_tail_check = error is not None
+        self._count_unbegun(error, now_seconds, moved=moved)
         if error is None:
             self.failures, self.retry_at_seconds = 0, 0.0
             return None
@@ -290,6 +380,16 @@ class PartitionState:
             self.failures = 1 if moved else self.failures + 1
             self.retry_at_seconds = now_seconds + back_off_seconds(self.failures)
         return decision
+
+    def _count_unbegun(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> None:
+        """Counts, among the failures in a row, the leases that did nothing; none once that goes on for too long."""
+        if error is None or moved:
+            self.failures_unbegun, self.unbegun_since_seconds = 0, None
+        if isinstance(error, LeaseLateError | ExecutorUncheckedError):
+            if self.unbegun_since_seconds is None:
+                self.unbegun_since_seconds = now_seconds
+            is_too_long = now_seconds - self.unbegun_since_seconds >= UNBEGUN_SECONDS_MAX
+            self.failures_unbegun = 0 if is_too_long else self.failures_unbegun + 1
 
     def _keep_waiting_clock(self, now_seconds: float) -> None:
         waits = self.position is not None and self.source_end is not None and self.source_end > self.position

@@ -138,8 +138,12 @@ class Service:
     # --- questions ----------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, object]:
-        """Returns how every partition stands, as the listener tells it."""
-        return live.partitions_json(self._parts.table.states, now_seconds=self._parts.clock.elapsed_seconds())
+        """Returns how every partition stands, and the schedules of archives, as the listener tells it."""
+        return live.partitions_json(
+            self._parts.table.states,
+            now_seconds=self._parts.clock.elapsed_seconds(),
+            keeping=self._parts.keeping.rows(),
+        )
 
     @property
     def pauses(self) -> Pauses:
@@ -221,7 +225,7 @@ class Service:
 
     def _serve(self, targets: Sequence[Target], session: Engine, control: ControlLoop) -> int:
         parts = self._parts
-        starts, supervisor = PartitionStarts(parts, control), supervisor_of(parts, session.recalls)
+        starts, supervisor = PartitionStarts(parts, control), supervisor_of(parts, session.lease_files)
         discovery = Discovery(parts, control, starts, supervisor)
         discovery.begin(targets)
         parts.metrics.looked()

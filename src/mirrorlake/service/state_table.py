@@ -6,9 +6,10 @@ a destination, and a pause lasts as long as the process.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from types import MappingProxyType
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.clock import Clock
@@ -17,12 +18,14 @@ from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.mirror.flush_clock import Retention
 from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.choosing import Phase
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Pauses, Selection
 from mirrorlake.service.sight.events import Events
+from mirrorlake.sources.client import Bounds, seen_from
 from mirrorlake.sources.source import SourceWork
 
 RowKey = tuple[str, TopicPartition, str]
@@ -154,7 +157,8 @@ class StateTable:
             for state in states:
                 state.is_paused = self._pauses.is_paused(state.mirror, state.source)
                 self._events.began(state)
-            self._sources = {**self._sources, **sources}
+            # What is served already keeps its source until `sources_seen` tells of another.
+            self._sources = {**sources, **self._sources}
             self._states = [*self._states, *states]
         self._changed()
 
@@ -171,7 +175,17 @@ class StateTable:
                 return False
             ended = {id(state) for state in states}
             self._states = [state for state in self._states if id(state) not in ended]
+            self._forget_bounds({(state.mirror, state.source) for state in states})
         return True
+
+    def _forget_bounds(self, ended: Set[tuple[str, TopicPartition]]) -> None:
+        """Has what no destination of a mirror is served of any more begin without what looks have told of it."""
+        served = {(state.mirror, state.source) for state in self._states}
+        gone: dict[str, set[TopicPartition]] = defaultdict(set)
+        for mirror, source in ended - served:
+            gone[mirror].add(source)
+        forgotten = {name: self._sources[name].forgetting(sources) for name, sources in gone.items()}
+        self._sources = {**self._sources, **forgotten}
 
     # --- commands -----------------------------------------------------------------------------------------
 
@@ -251,19 +265,55 @@ class StateTable:
         with self._lock:
             state.saw_tail(tail)
 
-    def observed(self, cluster: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Takes log start and last stable offset of partitions of the source cluster of that name."""
+    def past_the_end(
+        self, cluster: str, ends: Mapping[TopicPartition, Bounds | tuple[int, int]]
+    ) -> Sequence[TopicPartition]:
+        """Returns the partitions of a source that one of their destinations has more of than these ends show."""
+        with self._lock:
+            found = [state for state in self._from(cluster, ends) if not (state.is_parked or state.position is None)]
+            past = [s.source for s in found if (s.position or 0) > seen_from(ends[s.source], s.position)[1]]
+        return sorted(set(past))
+
+    def observed(
+        self,
+        cluster: str,
+        ends: Mapping[TopicPartition, Bounds | tuple[int, int]],
+        missing: Mapping[TopicPartition, MirrorlakeError] = MappingProxyType({}),
+    ) -> None:
+        """Takes log start and last stable offset of partitions of the source cluster of that name.
+
+        Args:
+            cluster: the source's name.
+            ends: by partition.
+            missing: why some of those that end below a position of ours end there.
+        """
         now, wall = self._clock.elapsed_seconds(), self._clock.now_seconds()
         with self._lock:
             for state in self._from(cluster, ends):
-                state.saw_source(*ends[state.source], now, wall)
+                state.saw_source(Bounds(*ends[state.source]), now, wall)
                 if self._phase.once and state.once_end is None:
                     state.once_end = state.source_end
                 is_outside = state.is_ahead(now) or state.is_truncated
                 if not state.is_live and not state.is_leased and is_outside:
-                    error = explain_out_of_range(state.source, state.position or 0, *ends[state.source])
+                    position = state.position or 0
+                    start, end = seen_from(ends[state.source], state.position)
+                    lost = missing.get(state.source) if position > end else None
+                    error = lost or explain_out_of_range(state.source, position, start, end)
                     self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._events.looked(self._states)
+
+    def unseen(self, cluster: str, errors: Mapping[TopicPartition, MirrorlakeError]) -> None:
+        """Takes why a look at the source cluster of that name failed, by partition.
+
+        A bounded run that has not found where a partition ends gives it no lease. So the look is its try, or the run
+        would wait for ever.
+        """
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            for state in self._from(cluster, errors) if self._phase.once else ():
+                is_begun = state.once_end is not None or state.is_leased or state.is_finished
+                if not is_begun and not state.is_paused and now >= state.retry_at_seconds:
+                    self._events.lease_ended(-1, state, None, state.failed(errors[state.source], now))
 
     def ends_to_ask(self, cluster: str) -> Sequence[TopicPartition]:
         """Returns the partitions of a source cluster whose logs may end below what this run was to copy."""
@@ -298,12 +348,29 @@ class StateTable:
             for state in self._from(cluster, offsets):
                 state.flush_clock.answered(time_ms, offsets[state.source])
 
+    def sources_seen(self, sources: Mapping[str, SourceWork]) -> None:
+        """Takes where to read, by mirror, as a look has found it; an archive's bounds move with what it holds.
+
+        What a look could not tell of some partitions stays as it was known before.
+        """
+        with self._lock:
+            known = self._sources
+            seen = {name: each.seen_after(known[name]) if name in known else each for name, each in sources.items()}
+            self._sources = {**known, **seen}
+
     def keeps(self, retentions: Mapping[tuple[str, TopicPartition], Retention]) -> None:
         """Takes what source topics keep now, by mirror and partition."""
         with self._lock:
             for state in self._states:
                 if found := retentions.get((state.mirror, state.source)):
                     state.flush_clock.retention = found
+
+    def limits_seen(self, found: Mapping[RowKey, int]) -> None:
+        """Takes the largest batches that destination topics take now, by mirror, partition and destination."""
+        with self._lock:
+            for state in self._states:
+                if limit := found.get(key_of(state)):
+                    state.saw_batch_bytes_max(limit)
 
     def _from(self, cluster: str, among: Container[TopicPartition] | None = None) -> list[PartitionState]:
         """Returns the states whose source is in the cluster of that name; only those of ``among``, where given."""
@@ -321,6 +388,16 @@ class StateTable:
             for state in states:
                 state.is_leased = True
                 state.is_tried_at_stop = self._phase.is_stopping
+
+    def told(self, leased: Sequence[PartitionState], told: Sequence[ToldProgress]) -> None:
+        """Takes what a lease of these states has told of its progress since it began; what has ended is let be."""
+        by_key = {(each.mirror, each.source, each.destination): each for each in told}
+        with self._lock:
+            for state in leased:
+                progress = by_key.get(key_of(state))
+                if progress is not None and state.is_leased and progress != state.told:
+                    state.saw_progress(progress)
+                    self._events.lease_told(state, progress)
 
     def lease_ended(
         self,
@@ -349,7 +426,7 @@ class StateTable:
                 state.is_leased = False
                 row = rows.get(key_of(state))
                 if row is None:
-                    state.unknown_until_seconds = sent_until_seconds if state.is_live else archived_until_seconds
+                    state.lost_lease(sent_until_seconds if state.is_live else archived_until_seconds)
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)
                 self._events.lease_ended(lane, state, row, decision)
                 if decision is Decision.END:

@@ -5,24 +5,34 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mirrorlake.archive.names import partition_prefix
 from mirrorlake.clock import utc_text
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.source_bounds import destination_ahead
-from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kinds.registry import read_positions
+from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, RangeUnknownError
+from mirrorlake.kinds.registry import look_at_destinations, read_positions
 from mirrorlake.kinds.standing import Position, Standing
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import StateName
-from mirrorlake.service.sight.live import Key, LivePartition, LiveService, ask_service
+from mirrorlake.service.sight.live import DoubtedKeeping, FailedKeeping, Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.sight.park_names import park_name
-from mirrorlake.sources.client import Bounds
+from mirrorlake.sources.client import Bounds, concerns, seen_from
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
-Ends = Mapping[TopicPartition, Bounds | MirrorlakeError]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Where a source partition begins and ends, and why it cannot be read further where something is missing."""
+
+    bounds: Bounds
+    missing: MirrorlakeError | None = None
+
+
+Ends = Mapping[TopicPartition, Seen | MirrorlakeError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +40,13 @@ class StatusRow(Standing):
     """Where one source partition stands at one destination.
 
     ``live`` is what a running service says of the partition; None where none answered, or none that serves it.
+    ``failed_keeping`` are schedules of its archive whose last run failed there, ``doubt`` is why that of retention left
+    its folder alone.
     """
 
     live: LivePartition | None = None
+    failed_keeping: tuple[FailedKeeping, ...] = ()
+    doubt: str = ""
 
     @property
     def lag(self) -> int | None:
@@ -55,10 +69,12 @@ class StatusRow(Standing):
         Else ``caught-up`` at the source's end, ``running`` where a service that answers copies it, ``behind`` where
         none is known to, ``unknown`` where the offsets could not be read.
         """
+        if self._is_parked_by_service:
+            return StateName.PARKED
         if self.error is not None:
             return StateName.PARKED if between_leases(self.error) is Decision.PARK else StateName.UNKNOWN
-        if self.live is not None and self.live.state in (StateName.PARKED, StateName.PAUSED):
-            return self.live.state
+        if self.live is not None and self.live.state is StateName.PAUSED:
+            return StateName.PAUSED
         if self.lag is None:
             return StateName.UNKNOWN
         if self.lag == 0:
@@ -66,13 +82,20 @@ class StatusRow(Standing):
         is_served = self.live is not None and self.live.state in (StateName.RUNNING, StateName.CAUGHT_UP)
         return StateName.RUNNING if is_served else StateName.BEHIND
 
+    @property
+    def _is_parked_by_service(self) -> bool:
+        return self.live is not None and self.live.state is StateName.PARKED
+
     def as_json(self) -> dict[str, str | int | float | None]:
         """Returns the row of ``status --format json``.
 
         ``error`` is present exactly when the row failed, ``reason`` when it is parked: one of ``PARK_NAMES``. Where a
-        running service waits, ``waiting`` says for what, and ``reason`` is one of ``WAIT_NAMES``.
+        running service has parked the partition, both are the service's own: its lease saw more than a look from
+        outside does. Where it waits, ``waiting`` says for what, and ``reason`` is one of ``WAIT_NAMES``.
         ``owner`` and ``owner_since`` are where a process has taken the mirror at a Kafka destination, and not let go.
-        ``service`` is what a running service calls the partition's state, ``unknown`` where none answers.
+        ``service`` is what a running service calls the partition's state, ``unknown`` where none answers. ``keeping``
+        is there where the last run of a schedule of its archive failed, which is no failure of the row, ``doubt`` where
+        that of retention left its folder alone, as it is not certain whose it is.
         """
         row: dict[str, str | int | float | None] = {
             **self.target.as_json(),
@@ -86,14 +109,18 @@ class StatusRow(Standing):
         }
         if (owner := self.target.owner) is not None and not owner.is_released:
             row |= {"owner": owner.owner, "owner_since": utc_text(owner.taken_at_ms)}
-        if self.error is not None:
+        if self.live is not None and self._is_parked_by_service:
+            row["reason"], row["error"] = self.live.reason, self.live.error
+        elif self.error is not None:
             if self.state is StateName.PARKED:
                 row["reason"] = park_name(self.error)
             row["error"] = str(self.error)
-        elif self.live is not None and self.live.state is StateName.PARKED:
-            row["reason"], row["error"] = self.live.reason, self.live.error
         elif self.live is not None and self.live.reason:
             row["reason"], row["waiting"] = self.live.reason, self.live.error
+        if self.failed_keeping:
+            row["keeping"] = "; ".join(each.message for each in self.failed_keeping)
+        if self.doubt:
+            row["doubt"] = self.doubt
         return row
 
 
@@ -117,10 +144,33 @@ async def read_live_status(config: Configuration) -> Status:
         await clients.close()
         service = await asking
     return Status(
-        rows=[replace(row, live=service.partitions.get(_key(row.target))) for row in rows],
+        rows=[
+            replace(
+                row,
+                live=service.partitions.get(_key(row.target)),
+                failed_keeping=tuple(each for each in service.failed_keeping if _is_of(each, row.target)),
+                doubt=_doubt(service, row.target),
+            )
+            for row in rows
+        ],
         idle=idle_selections(config.enabled_mirrors, targets),
         service=service,
     )
+
+
+def _doubt(service: LiveService, target: Target) -> str:
+    """Returns why retention left a target's folder alone; empty where it did not, or nobody says so."""
+    if not service.doubted_keeping or target.source.partition == UNKNOWN_PARTITION:
+        return ""
+    folder = partition_prefix(target.destination_topic, target.source.partition)
+    return next(
+        (each.reasons[folder] for each in service.doubted_keeping if _is_of(each, target) and folder in each.reasons),
+        "",
+    )
+
+
+def _is_of(failed: FailedKeeping | DoubtedKeeping, target: Target) -> bool:
+    return (failed.mirror, failed.destination) == (target.mirror.name, target.destination.label)
 
 
 def _key(target: Target) -> Key:
@@ -143,14 +193,33 @@ async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusR
     positions = await read_positions(targets, clients)
     # Only then: a copy that is served meanwhile never stands past an end that was read after its position.
     sources = await _source_ends(targets, clients)
-    return [_row(target, sources, positions.get(number)) for number, target in enumerate(targets)]
+    rows = [_row(target, sources, positions.get(number)) for number, target in enumerate(targets)]
+    return await _with_proven_causes(rows, clients)
+
+
+async def _with_proven_causes(rows: list[StatusRow], clients: WorkerCache) -> list[StatusRow]:
+    """Returns the rows; one whose destination is ahead says that somebody else wrote there, where that is seen.
+
+    Of two numbers the cause cannot be told. Who wrote can be, as a lease would: what that look cannot see, or is not
+    allowed to, leaves the row as it is.
+    """
+    ahead = [number for number, row in enumerate(rows) if isinstance(row.error, DestinationAheadError)]
+    looks = await look_at_destinations([replace(rows[number], error=None) for number in ahead], clients)
+    for number, look in zip(ahead, looks, strict=True):
+        if isinstance(look.error, DestinationForeignError):
+            rows[number] = replace(rows[number], error=look.error)
+    return rows
 
 
 def _row(target: Target, sources: Mapping[str, Ends], found: Position | MirrorlakeError | None) -> StatusRow:
+    if target.error is None and not target.is_due:
+        return _nothing_due(target, found)
     ends = sources.get(target.mirror.name, {}).get(target.source)
-    start, end = ends if isinstance(ends, Bounds) else (None, None)
     position = found.offset if isinstance(found, Position) else None
+    start, end = seen_from(ends.bounds, position) if isinstance(ends, Seen) else (None, None)
     error = target.error or next((e for e in (ends, found) if isinstance(e, MirrorlakeError)), None)
+    missing = ends.missing if isinstance(ends, Seen) else None
+    error = error or (missing if missing is not None and concerns(missing, position, end) else None)
     if error is None and end is not None and position is not None and position > end:
         error = destination_ahead(target.source, position, end)
     return StatusRow(
@@ -163,19 +232,38 @@ def _row(target: Target, sources: Mapping[str, Ends], found: Position | Mirrorla
     )
 
 
+def _nothing_due(target: Target, found: Position | MirrorlakeError | None) -> StatusRow:
+    """Returns the row of a partition that has no record for this mirror yet: it has all there is for it."""
+    position = found.offset if isinstance(found, Position) else 0
+    # Where a mapped copy would begin is asked of the source, which does not know it yet.
+    error = found if isinstance(found, MirrorlakeError) and not isinstance(found, RangeUnknownError) else None
+    return StatusRow(
+        target=target,
+        source_start=position,
+        source_end=position,
+        position=position,
+        mapped=found.mapped if isinstance(found, Position) else None,
+        error=error,
+    )
+
+
 async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str, Ends]:
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
     sources = {}
     for target in targets:
-        if target.source.partition != UNKNOWN_PARTITION and target.source_cluster_id:
+        if target.source.partition != UNKNOWN_PARTITION and target.source_cluster_id and target.is_due:
             groups[target.mirror.name].add(target.source)
             sources[target.mirror.name] = target.source_work
 
     async def read(mirror: str) -> tuple[str, Ends]:
-        partitions = sorted(groups[mirror])
+        partitions, source = sorted(groups[mirror]), sources[mirror].client(clients)
         try:
-            return mirror, await sources[mirror].client(clients).bounds(partitions)
+            bounds, missing = await source.bounds(partitions), await source.missing(partitions)
         except MirrorlakeError as error:
             return mirror, dict.fromkeys(partitions, error)
+        return mirror, {
+            each: Seen(bounds=found, missing=missing.get(each)) if isinstance(found, Bounds) else found
+            for each, found in bounds.items()
+        }
 
     return dict(await asyncio.gather(*(read(mirror) for mirror in groups)))

@@ -5,20 +5,23 @@ shares: what is chosen stays as it was until it is leased.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.orders import Orders
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, SupersededError
+from mirrorlake.errors import ExecutorUncheckedError, MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.plan_bytes import plan_bytes
+from mirrorlake.mirror.told_progress import read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.moments import Moment
 from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
+from mirrorlake.pipeline.lease_files import LeaseFiles
+from mirrorlake.pipeline.lease_job import RETRIED, UNCHECKED
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
-from mirrorlake.pipeline.recalls import Recalls
 from mirrorlake.service.balance import find_move, spread
 from mirrorlake.service.choosing import Chosen, choose
 from mirrorlake.service.lease_plans import (
@@ -35,12 +38,13 @@ from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.state_table import RowKey, StateTable
+from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.topics.targets import shard_of
 
 WORK = "mirrorlake.mirror.lease_worker:work"
 
-LEASE_SECONDS_MIN = 0.1
-"""Of a lease whose pace is told; a shorter one tells none."""
+LOOK_SECONDS = 0.5
+"""Between two looks at what leases tell of their progress."""
 
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
@@ -59,19 +63,25 @@ class _Running:
     states: Sequence[PartitionState]
 
 
+def _not_seen(_: StoreSettings) -> str:
+    return ""
+
+
 class Supervisor:
     """Turns the table of states into leases, lane by lane.
 
     Args:
         table: the state of every partition.
         lanes: how many lanes there are.
-        lease_seconds: how long a live lease runs; up to `lease_seconds_max` where it can be recalled.
+        lease_seconds: how long a live lease runs; `lease_seconds_max` where it copies to Kafka only, can be recalled,
+            and none of its partitions has failed.
         memory_bytes_max: bound of the receive buffers of all lanes together.
         largest_batch_bytes: what one record batch may decompress to.
         clock: the driver's clock.
         events: told what happens; logs and metrics hang there.
         holding: what this process holds of a shard at a Kafka destination.
-        recalls: ends leases before their time.
+        archive_id_of: the id of the archive that was seen in a root, empty where none was.
+        lease_files: ends leases before their time, and says how far they are.
         changed: called when somebody waiting for the end should look again.
     """
 
@@ -87,7 +97,8 @@ class Supervisor:
         events: Events,
         changed: Callable[[], None],
         holding: HoldingOf = owned_for_ever,
-        recalls: Recalls | None = None,
+        archive_id_of: Callable[[StoreSettings], str] = _not_seen,
+        lease_files: LeaseFiles | None = None,
     ) -> None:
         self._table = table
         self._lanes = lanes
@@ -100,12 +111,13 @@ class Supervisor:
         self._events = events
         self._changed = changed
         self._holding = holding
-        self._recalls = recalls or Recalls(None)
+        self._archive_id_of = archive_id_of
+        self._lease_files = lease_files or LeaseFiles(None)
         self._leases = 0
         self._running: dict[bytes, _Running] = {}
-        self._offsets_per_second: dict[int, float] = {}  # of a lane's last lease
         self._lane_of = spread((state.shard for state in table.states), lanes)
         self._balanced_at = clock.elapsed_seconds()
+        self._progress_looked_at = -inf
         self._end: MirrorlakeError | None = None
 
     # --- asked by others ----------------------------------------------------------------------------------
@@ -160,7 +172,7 @@ class Supervisor:
         with self._table.held():
             for running in self._running.values():
                 if any(id(state) in wanted for state in running.states):
-                    self._recalls.recall(running.number)
+                    self._lease_files.recall(running.number)
 
     def recall_waited_for(self) -> None:
         """Recalls leases that run longer than usual where something waits for their end."""
@@ -168,7 +180,19 @@ class Supervisor:
         with self._table.held():
             for running in self._running.values():
                 if now >= running.began + self._limits.lease_seconds and self._is_waited_for(running, now):
-                    self._recalls.recall(running.number)
+                    self._lease_files.recall(running.number)
+
+    def look_at_progress(self) -> None:
+        """Takes what leases that run tell of their progress: for people to see, and nothing is decided by it."""
+        now = self._clock.elapsed_seconds()
+        if now < self._progress_looked_at + LOOK_SECONDS:
+            return
+        self._progress_looked_at = now
+        with self._table.held():
+            running = [(each.number, each.states) for each in self._running.values()]
+        for number, states in running:
+            if told := read_told(self._lease_files.progress_file_of(number)):
+                self._table.told(states, told)
 
     def _is_waited_for(self, running: _Running, now: float) -> bool:
         """Returns whether partitions wait for the lane, or leave it."""
@@ -177,7 +201,7 @@ class Supervisor:
 
     def _recall_all(self) -> None:
         for running in self._running.values():
-            self._recalls.recall(running.number)
+            self._lease_files.recall(running.number)
 
     def balance(self) -> None:
         """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease."""
@@ -239,9 +263,8 @@ class Supervisor:
         now = self._clock.elapsed_seconds()
         with self._table.held():
             ended = self._running.pop(lease.plan)
-            self._recalls.forget(ended.number)
+            self._lease_files.forget(ended.number)
             self._events.lease_took(lane_index, now - ended.began)
-            self._offsets_per_second[lane_index] = _offsets(rows.values()) / max(now - ended.began, LEASE_SECONDS_MIN)
             superseded = self._table.lease_ended(
                 lane_index,
                 ended.states,
@@ -269,9 +292,8 @@ class Supervisor:
     def _plan(self, lane: int, chosen: Sequence[Chosen]) -> LeasePlan:
         self._leases += 1
         live_seconds = self._limits.lease_seconds
-        if self._recalls.reach_workers:
-            pace = self._offsets_per_second.get(lane, 0.0)
-            live_seconds = live_seconds_of(chosen, lease_seconds=live_seconds, offsets_per_second=pace)
+        if self._lease_files.reach_workers:
+            live_seconds = live_seconds_of(chosen, lease_seconds=live_seconds)
         return plan_of(
             chosen,
             lease=self._leases,
@@ -281,20 +303,18 @@ class Supervisor:
             sources=self._table.sources,
             orders=self._orders,
             begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
-            recall_file=self._recalls.file_of(self._leases),
+            recall_file=self._lease_files.recall_file_of(self._leases),
+            progress_file=self._lease_files.progress_file_of(self._leases),
         )
 
     def _orders(self, state: PartitionState, due: Due | None) -> Orders:
         orders, written = orders_of(state, due), state.work.written_partition
+        if (archive := state.archive_work) is not None:
+            orders = replace(orders, archive_id=self._archive_id_of(archive.store))
         if written is None:
             return orders
         holding = self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)
         return with_owner(orders, state, holding, now_seconds=self._clock.elapsed_seconds())
-
-
-def _offsets(rows: Iterable[LeaseRow]) -> int:
-    """Returns how many offsets a lease brought its destinations further."""
-    return sum(max(0, row.position - row.start_offset) for row in rows if row.position is not None)
 
 
 def _split(
@@ -309,7 +329,12 @@ def _split(
         row = job_row.get("row")
         if isinstance(row, LeaseRow):
             rows[row.mirror, row.source, row.destination] = row
-        elif job_row["kind"] == "retried":
+        elif job_row["kind"] == UNCHECKED:
+            unknown = ExecutorUncheckedError(
+                f"a lease came to an executor on {job_row['host']} that was not looked at yet, and did nothing",
+                hint="it has just joined; it is looked at now, and the lease is tried again",
+            )
+        elif job_row["kind"] == RETRIED:
             unknown = OutcomeUnknownError("the worker of the lease died; the outcome of its last request is unknown")
         else:
             unknown = OutcomeUnknownError(

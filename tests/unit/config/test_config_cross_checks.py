@@ -157,8 +157,10 @@ def test_a_start_other_than_the_first_offset_needs_mapped_offsets_at_every_desti
     assert len(load(native(mirror("m", f"{EAST}, start: {start}", mapped))).mirrors) == 1
     lines = messages(native(mirror("m", f"{EAST}, start: {start}", mapped, TO_LAKE)))
     assert len(lines) == 1
-    assert lines[0].startswith("mirrors[0].destinations[1]: `start: ")
-    assert "needs `offsets: map`, which lake has not" in lines[0]
+    assert lines[0].startswith("mirrors[0].destinations[1]: an archive begins at `earliest` only, and lake is one (")
+    (line,) = messages(native(mirror("m", f"{EAST}, start: {start}", TO_WEST)))
+    assert line.startswith("mirrors[0].destinations[0]: `start: ")
+    assert "needs `offsets: map`, which west has not" in line
 
 
 def test_one_cluster_under_two_names_is_refused_for_mapped_offsets() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from mirrorlake.config.environment import VARIABLES, Environment, LogFormat, LogLevel, Override, read_environment
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.resolved import ListenAddress
+from mirrorlake.config.process_settings import ListenAddress
 from unit.config.config_texts import kafka, load, refusals, v3
 
 V3 = v3("{type: kafka, bootstrap-servers: w}", "- {name: m, source: {bootstrap-servers: e}, topic: t, partition: 0}")

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.config.process_settings import ListenAddress, OnPark
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
     Flush,
     Form,
     KafkaDestination,
-    ListenAddress,
-    OnPark,
+    KafkaSource,
     TopicSelection,
 )
 from mirrorlake.page_compression import Compression
@@ -40,6 +40,8 @@ def test_a_kafka_destination_is_shared_by_all_mirrors() -> None:
     assert west.cluster.settings.bootstrap_servers == ("west:9092",)
     assert first.source.topics == TopicSelection(names=("orders",))
     assert (first.source.partitions, second.source.partitions) == ((0,), (1,))
+    assert isinstance(first.source, KafkaSource)
+    assert isinstance(second.source, KafkaSource)
     assert (first.source.group_id, second.source.group_id) == ("mirror-v3-p0", "mine")
     assert first.source.cluster is second.source.cluster
     assert [m.destinations[0].name_for("orders") for m in configuration.mirrors] == ["orders", "copy"]

@@ -6,6 +6,7 @@ import pytest
 
 from mirrorlake.config.loading import available_cores
 from mirrorlake.config.native_form import FlushForm
+from mirrorlake.config.process_settings import ListenAddress, OnPark
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
@@ -13,10 +14,9 @@ from mirrorlake.config.resolved import (
     Flush,
     Form,
     KafkaDestination,
-    ListenAddress,
+    KafkaSource,
     LostTailPolicy,
     OffsetMode,
-    OnPark,
     RecreationPolicy,
     TimestampMode,
     TopicSelection,
@@ -76,6 +76,7 @@ def test_every_available_setting_of_the_native_form_arrives() -> None:
         ("west-1:9092", "west-2:9092"),
         "mirrorlake",
     )
+    assert isinstance(mirror.source, KafkaSource)
     assert mirror.source.cluster is east
     assert mirror.source.topics == TopicSelection(
         names=("orders",),
@@ -349,9 +350,13 @@ def test_a_slip_in_a_file_is_refused_with_a_hint(old: str, new: str, expected: s
         ("engine: {lease: 1h}", "engine.lease: expected a duration from 100ms to 10m, found `1h`"),
         ("engine: {memory: 1MiB}", "engine.memory: expected a size at least 256MiB, found `1MiB`"),
         ("engine: {lane: 1}", "engine.lane: is not a known field (did you mean `lanes`?)"),
-        ("service: {metrics: 9090}", "service.metrics: expected text, found the number 9090 (put it in quotes)"),
+        (
+            "service: {metrics: 9090}",
+            "service.metrics: expected host:port or off, found the number 9090 (for example 127.0.0.1:9090)",
+        ),
+        ("service: {metrics: ':9090'}", "service.metrics: `:9090` has no host (127.0.0.1:9090 for this machine alone"),
         ("service: {metrics: here}", "service.metrics: expected host:port or off, found `here`"),
-        ("service: {metrics: 'a:70000'}", "service.metrics: expected host:port or off, found `a:70000`"),
+        ("service: {metrics: 'a:70000'}", "service.metrics: `a:70000`: the port is above 65535"),
         ("service: {heartbeat: 1ms}", "service.heartbeat: expected a duration from 1s to 1d, found `1ms`"),
         ("service: []", "service: expected a mapping, found a list"),
         ("on-park: continu", "on-park: expected continue or exit, found `continu` (did you mean `continue`?)"),

@@ -21,7 +21,7 @@ def read(text: str) -> tuple[dict[str, Secret], list[str]]:
     document = read_document(text.encode(), file="c.yaml", environ={"P": PASSWORD}, problems=problems)
     tree: Tree = document.tree
     assert isinstance(tree, dict)
-    found = read_properties(tree, (), document, problems)
+    found = read_properties(tree, (), document)
     assert PASSWORD not in repr(found)
     return found.secrets, [str(problem) for problem in problems.found]
 
@@ -55,6 +55,35 @@ def test_a_secret_in_clear_is_refused_and_not_repeated(value: str) -> None:
     assert problems == [
         'c.yaml:1: ["ssl.key.password"]: a secret may not be in the file (write ${NAME} or {file: /path/of/it})'
     ]
+
+
+DEFAULTS = ("${P:-hunter2}", "${NONE:-hunter2}", "${P:-}", "user:${P:-hunter2}")
+
+SECRETS = {
+    "property": lambda value: kafka().replace(EAST, f"{EAST}, properties: {{sasl.password: '{value}'}}"),
+    "spark": lambda value: kafka() + f"engine: {{spark-conf: {{spark.authenticate.secret: '{value}'}}}}\n",
+    "store": lambda value: (
+        f"stores: {{s: {{type: azure, account: a, container: c, account-key: '{value}'}}}}\n{kafka()}"
+    ),
+}
+
+
+@pytest.mark.parametrize("where", list(SECRETS))
+@pytest.mark.parametrize("value", DEFAULTS)
+def test_a_default_of_a_secret_is_one_in_clear(where: str, value: str) -> None:
+    lines = messages(SECRETS[where](value), P="set")
+    name = "NONE" if "NONE" in value else "P"
+    refused = f"a secret may have no default: it would be in the file (write ${{{name}}}, and set {name})"
+    assert [line for line in lines if line.endswith(refused)], lines
+    assert PASSWORD not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("where", list(SECRETS))
+@pytest.mark.parametrize("value", ["${P}", "user:${P}"])
+@pytest.mark.parametrize("held", ["", " ", "\n"])
+def test_a_secret_may_not_be_empty(where: str, value: str, held: str) -> None:
+    lines = messages(SECRETS[where](value), P=held)
+    assert [line for line in lines if line.endswith("the value of ${P} is empty (a secret may not be empty)")], lines
 
 
 def test_a_secrets_file_must_be_absolute() -> None:

@@ -103,8 +103,7 @@ def test_a_secret_in_clear_is_refused_and_not_repeated() -> None:
     for name in ("spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.access.key"):
         (line,) = messages(conf(f"{name}: hunter2"))
         assert line == (
-            f'engine.spark-conf["{name}"]: a secret may not stand in the file '
-            "(write ${NAME} or {file: /path/of/it})"
+            f'engine.spark-conf["{name}"]: a secret may not be in the file (write ${{NAME}} or {{file: /path/of/it}})'
         )
 
 

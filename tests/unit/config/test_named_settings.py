@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.config.native_form import EngineForm, ServiceForm
+from mirrorlake.config.common_form import EngineForm, ServiceForm
 from mirrorlake.config.section import Section
 from support.python_sources import parsed
 

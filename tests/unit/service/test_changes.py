@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.errors import (
     BrokerUnreachableError,
     ChainBrokenError,
@@ -16,6 +17,8 @@ from mirrorlake.errors import (
     RecordTooLargeError,
     TopicMissingError,
     TopicRecreatedError,
+    UnsupportedError,
+    WrongTimestampsError,
 )
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.changes import find_changes
@@ -121,13 +124,58 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_what_is_served() -> N
     assert find_changes([silent], [], waiting={("m", "west")}).fresh == [silent]
 
 
-def test_what_is_served_stops_where_its_records_go_round_and_for_no_other_reason_of_a_look() -> None:
+def test_what_is_served_stops_where_its_records_go_round_and_for_no_collision() -> None:
     states = [served(target(0)), served(target(1)), served(target(2), parked=TopicMissingError("x"))]
     loop = LoopError("x")
     found = [target(0, error=loop), target(1, error=CollisionError("x")), target(2, error=loop)]
     changes = find_changes(found, states)
     assert changes.stopped == [(states[0], loop)]
     assert (changes.fresh, changes.retired) == ([], [])
+
+
+@pytest.mark.parametrize("limits", [(1000, 20, 1000), (1000, 20, 500), (1000, 2000, 3000)])
+def test_a_record_that_was_too_large_begins_anew_at_more_than_the_limit_it_was_parked_at(
+    limits: tuple[int, ...],
+) -> None:
+    """Also where that is what the limit was at the beginning: it was lowered since."""
+    _, lowered, raised = limits
+    before = served(target(0))
+    before.saw_batch_bytes_max(lowered)
+    before.failed(RecordTooLargeError("x"), 0.0)
+    assert find_changes([target(0, batch_bytes_max=lowered)], [before]).fresh == []
+    found = target(0, batch_bytes_max=raised)
+    assert find_changes([found], [before]).fresh == [found]
+
+
+def test_a_limit_that_a_lease_found_holds_until_a_look_finds_it_changed() -> None:
+    state = served(target(0))
+    state.size_limit = SizeLimit(bytes_max=1000, split_bytes=30)
+    state.saw_batch_bytes_max(1000)
+    assert state.size_limit.split_bytes == 30
+    state.saw_batch_bytes_max(2000)
+    assert state.size_limit == SizeLimit.of(2000)
+
+
+@pytest.mark.parametrize("found", [UnsupportedError("LogAppendTime is set"), PartitionCountError("one and two")])
+@pytest.mark.parametrize("is_restarting", [False, True])
+def test_what_wrong_settings_have_done_stays_the_reason_while_they_are_wrong(
+    found: MirrorlakeError, is_restarting: bool
+) -> None:
+    before = served(target(0), parked=WrongTimestampsError("offset 100 has another time"))
+    restarting = [before] if is_restarting else []
+    assert find_changes([target(0, error=found)], [before], restarting=restarting).explained == []
+    other = served(target(0), parked=RecordTooLargeError("x"))
+    assert find_changes([target(0, error=found)], [other]).explained == []
+
+
+def test_what_is_served_stops_where_the_destination_has_another_number_of_partitions_until_it_has_not() -> None:
+    state = served(target(0))
+    wrong = PartitionCountError("one and two")
+    assert find_changes([target(0, error=wrong)], [state]).stopped == [(state, wrong)]
+    state.failed(wrong, 0.0)
+    state.was_refused = True
+    assert find_changes([target(0, error=wrong)], [state]).stopped == []
+    assert find_changes([target(0)], [state]).fresh == [target(0)]
 
 
 def test_what_was_stopped_begins_again_when_a_look_finds_nothing_wrong() -> None:

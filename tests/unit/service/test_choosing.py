@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.service.choosing import DUE_PARTITIONS_PER_LEASE_MAX, Phase, choose
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.sources.client import Bounds
 from unit.service.test_supervisor import archive_state, kafka_state
 from unit.service.test_supervisor_mapped import mapped
 
@@ -24,7 +25,7 @@ def chosen(states: list[PartitionState], *, phase: Phase = RUNNING, lane: int = 
 def waiting(partition: int) -> PartitionState:
     """An archive with a whole segment to cut."""
     state = archive_state(partition)
-    state.saw_source(0, 1000, 0.0, 0.0)
+    state.saw_source(Bounds(0, 1000), 0.0, 0.0)
     return state
 
 

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,3 +166,52 @@ def test_a_look_that_is_asked_for_finds_drift_at_once_but_for_what_is_paused(
         while not state.is_parked and time.monotonic() < give_up_at:
             time.sleep(0.01)
     assert (state.is_parked, len(store.listed_after) > looked) == (not is_paused, not is_paused)
+
+
+def test_an_unforeseen_error_at_one_partition_keeps_no_other_from_being_looked_at(
+    store: AskedStore, archive: ArchivedPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, state = archive_state(0), archive_state(1)
+    broken.archived = ArchivedPartition(store, destination_name="broken", partition=0, extension="parquet")
+    state.archived, state.tail = archive, put(store, 0, 9)
+    del store.objects[f"orders/0/{state.tail.name}"]
+    listed = store.list
+
+    def fail_there(prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        if prefix.startswith("broken"):
+            raise RuntimeError("a bug")
+        return listed(prefix, start_after=start_after)
+
+    monkeypatch.setattr(store, "list", fail_there)
+    markers = ArchiveMarkers(writer="here", clock=ManualClock())
+    with DriftWatch(Bench(broken, state).table, markers, seconds=3600.0) as watch:
+        watch.look_now()
+        wait_for(lambda: state.is_parked)
+    assert not broken.is_parked
+
+
+def test_a_segment_deleted_between_two_looks_is_found_however_many_have_followed_it(
+    store: AskedStore, archive: ArchivedPartition
+) -> None:
+    state = archive_state(0)
+    state.archived, state.tail = archive, put(store, 0, 9)
+    table = Bench(state).table
+    with DriftWatch(table, ArchiveMarkers(writer="here", clock=ManualClock()), seconds=3600.0) as watch:
+        looked = len(store.listed_after)
+        watch.look_now()
+        wait_for(lambda: len(store.listed_after) > looked)
+        gone = put(store, 10, 19, data=written(10, 19))
+        newest = put(store, 20, 29, data=written(20, 29))
+        del store.objects[f"orders/0/{gone.name}"]
+        table.tail_seen(state, newest)  # as the leases tell
+        watch.look_now()
+        wait_for(lambda: state.is_parked)
+    assert isinstance(state.error, ChainBrokenError)
+    assert str(newest.name) in str(state.error)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + 60.0
+    while not happened():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)

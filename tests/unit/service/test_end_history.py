@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.service.end_history import MARKS_MAX, EndHistory
+from mirrorlake.sources.client import Bounds
 from support.partition_states import kafka_state
 
 
@@ -41,7 +42,7 @@ def test_a_copy_that_is_behind_all_the_time_is_so_since_its_oldest_offset_came_n
     state = kafka_state(0)
     for seconds in range(100):
         state.position = seconds  # one offset a second is copied, ten come
-        state.saw_source(0, 10 * (seconds + 1), float(seconds), 0.0)
+        state.saw_source(Bounds(0, 10 * (seconds + 1)), float(seconds), 0.0)
     # Offset 99 came with the end at 100, which was first seen in second 9.
     waited = state.lag_seconds(99.0)
     assert waited is not None
@@ -51,7 +52,7 @@ def test_a_copy_that_is_behind_all_the_time_is_so_since_its_oldest_offset_came_n
 def test_how_far_behind_is_unknown_before_a_source_was_seen_and_when_it_is_seen_no_more() -> None:
     state = kafka_state(0)
     assert (state.lag_now(0.0), state.lag_seconds(0.0)) == (None, None)
-    state.saw_source(0, 7, 1.0, 0.0)
+    state.saw_source(Bounds(0, 7), 1.0, 0.0)
     assert (state.lag_now(1.0), state.lag_seconds(1.0)) == (None, None), "the position is not known"
     state.position = 7
     assert (state.lag_now(2.0), state.lag_seconds(2.0)) == (0, 0.0)

@@ -1,14 +1,15 @@
 """Pauses and restarts in the table of states; what leases change is in ``test_supervisor``."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mirrorlake.errors import BrokerUnreachableError, ChainBrokenError, CommandRefusedError, SourceTruncatedError
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.pipeline.recalls import Recalls
+from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.service.commands import check_exists, done
-from mirrorlake.service.partition_state import StateName
+from mirrorlake.service.partition_state import ONCE_FAILURES_MAX, PartitionState, StateName
 from mirrorlake.service.selection import Selection
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from support.partition_states import EAST
@@ -43,7 +44,7 @@ def test_an_archive_that_is_due_waits_while_it_is_paused() -> None:
 
 def test_a_pause_recalls_the_lease_that_is_under_way_and_takes_what_it_did(tmp_path: Path) -> None:
     state = kafka_state(0)
-    bench = Bench(state, recalls=Recalls(tmp_path))
+    bench = Bench(state, lease_files=LeaseFiles(tmp_path))
     lease, plan = found(bench, 0)
     bench.table.set_paused(ALL, is_paused=True)
     bench.supervisor.recall([state])
@@ -90,6 +91,37 @@ def test_a_bounded_run_waits_for_what_is_paused() -> None:
     bench.table.set_paused(ALL, is_paused=True)
     assert not bench.supervisor.is_finished
     assert bench.next(0) is None
+
+
+@pytest.mark.parametrize("make", [kafka_state, archive_state])
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_bounded_run_gives_up_what_no_look_at_the_source_can_tell_the_end_of(
+    make: Callable[[int], PartitionState], is_paused: bool
+) -> None:
+    bench = Bench(make(0), make(1), once=True)
+    bench.observe(p1=0)
+    if is_paused:
+        bench.table.set_paused(FIRST, is_paused=True)
+    looks = 0
+    while not bench.states[0].is_finished and looks < 100:
+        looks += 1
+        bench.table.unseen("east", {TopicPartition("orders", 0): BrokerUnreachableError("it is away")})
+        bench.clock.advance(10)
+    assert (bench.states[0].is_finished, looks) == ((False, 100) if is_paused else (True, ONCE_FAILURES_MAX))
+
+
+def test_a_bounded_run_parks_what_a_look_finds_broken_and_a_service_waits_for_it() -> None:
+    for once in (True, False):
+        bench = Bench(archive_state(0), once=once)
+        bench.table.unseen("east", {TopicPartition("orders", 0): ChainBrokenError("no segment is there")})
+        assert bench.states[0].is_parked is once
+
+
+def test_a_look_that_fails_once_the_end_is_known_is_no_try_of_a_bounded_run() -> None:
+    bench = Bench(kafka_state(0), once=True)
+    bench.observe(p0=10)
+    bench.table.unseen("east", {TopicPartition("orders", 0): BrokerUnreachableError("it is away")})
+    assert bench.states[0].failures == 0
 
 
 def test_trouble_is_shown_before_a_pause() -> None:

@@ -1,21 +1,24 @@
 """What is known of a target before the first lease."""
 
+import json
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from mirrorlake.archive.names import LAST_OFFSET_MAX, SegmentName
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.archive.work import ArchiveWork
-from mirrorlake.errors import OtherSourceError
+from mirrorlake.errors import ChainBrokenError, OtherSourceError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import make_roots, state_of, with_archive_positions
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.targets import Target
+from support.archives import write_segment
 
 MIRROR_V3 = """
 destination: {{type: filesystem, root: "{root}", flush: {{max-time-ms: 1000, max-bytes: 1000, max-offsets: 10}}}}
@@ -79,7 +82,8 @@ def test_a_root_that_is_a_file_is_refused_by_name(tmp_path: Path, *, writes: boo
 def test_a_newest_file_of_mirror_v3_is_noted_and_said_where_others_are_described(tmp_path: Path) -> None:
     folder = tmp_path / "orders" / "0"
     folder.mkdir(parents=True)
-    (folder / f"{0:020}-{9:020}.ndjson").write_bytes(b"")
+    last = {"topic": "orders", "partition": 0, "offset": 9, "timestamp_type": "create_time"}
+    (folder / f"{0:020}-{9:020}.ndjson").write_text(json.dumps(last) + "\n")
     text = MIRROR_V3.replace("type: filesystem,", "type: filesystem, format: ndjson,")
     target = target_at(tmp_path, text)
 
@@ -100,6 +104,23 @@ def test_a_newest_file_of_mirror_v3_is_noted_and_said_where_others_are_described
     (line,) = said
     assert line["path"] == f"orders/0/{0:020}-{9:020}.ndjson"
     assert f"put orders/_meta/0/{0:020}-{9:020}.ndjson.json back" in line["hint"]
+
+
+@pytest.mark.parametrize("last", [7, 14, LAST_OFFSET_MAX], ids=["less", "more", "absurd"])
+@pytest.mark.parametrize("extension", ["parquet", "ndjson"])
+@pytest.mark.parametrize("writes", [False, True], ids=["plan", "run"])
+def test_a_newest_file_under_another_name_stops_its_partition_as_what_it_is(
+    tmp_path: Path, extension: str, last: int, *, writes: bool
+) -> None:
+    """And not as an archive that is ahead of its source, with the advice to make it anew."""
+    write_segment(tmp_path, "orders", 0, 0, 5, topic_id="some-topic", extension=extension)
+    file = write_segment(tmp_path, "orders", 0, 5, 10, topic_id="some-topic", extension=extension)
+    file.rename(file.with_name(str(SegmentName(from_offset=5, to_offset=last, extension=extension))))
+    target = target_at(tmp_path, MIRROR_V3.replace("type: filesystem,", f"type: filesystem, format: {extension},"))
+    (state,) = with_archive_positions([(target, state_of(target, writer="test"))], writes=writes)
+    assert isinstance(state.error, ChainBrokenError)
+    assert state.is_parked
+    assert f"{5:020}-{last:020}.{extension}" in str(state.error)
 
 
 def test_a_claim_of_another_source_is_told_at_the_start_and_stays(tmp_path: Path) -> None:

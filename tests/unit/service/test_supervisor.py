@@ -16,7 +16,7 @@ from mirrorlake.destinations.archive.adoption import CLAIM_LOOKS_MAX
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.archive.work import ArchiveWork
-from mirrorlake.destinations.interface import Flush, ProducerHandOff
+from mirrorlake.destinations.interface import ProducerHandOff, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
@@ -24,8 +24,11 @@ from mirrorlake.errors import (
     BrokerUnreachableError,
     ChainBrokenError,
     ClaimAheadError,
+    ExecutorUncheckedError,
+    LeaseLateError,
     LoopError,
     MirrorlakeError,
+    OutcomeUnknownError,
     SourceGapError,
     SourceTruncatedError,
     StoreUnavailableError,
@@ -36,15 +39,17 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.policy import back_off_seconds
+from mirrorlake.mirror.told_progress import ToldProgress, read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.pipeline.lanes import Lease
-from mirrorlake.pipeline.recalls import Recalls
+from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.supervisor import LOOK_SECONDS, WORK, Supervisor
+from mirrorlake.sources.client import Bounds
 from mirrorlake.sources.mark import SourceMark
 from mirrorlake.stores.settings import FilesystemSettings
 from support.leases import as_snapshots
@@ -101,11 +106,12 @@ class Bench:
         lanes: int = 2,
         once: bool = False,
         holding: Holding = HELD_FOR_EVER,
-        recalls: Recalls | None = None,
+        lease_files: LeaseFiles | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.states = states
-        events = Events(Metrics(), self.clock, {"m": "west"})
+        self.metrics = Metrics()
+        events = Events(self.metrics, self.clock, {"m": "west"})
         self.table = table_of(*states, once=once, clock=self.clock, events=events)
         self.supervisor = Supervisor(
             self.table,
@@ -116,7 +122,7 @@ class Bench:
             events=events,
             changed=lambda: None,
             holding=lambda mirror, cluster, shard, destination: holding,
-            recalls=recalls,
+            lease_files=lease_files,
         )
 
     def observe(self, **ends: int) -> None:
@@ -228,6 +234,18 @@ def test_a_lease_that_brings_nothing_back_leaves_every_partition_unknown_and_to_
     assert "worker of the lease died" in str(state.error)
 
 
+def test_a_lease_that_came_to_an_executor_before_it_was_looked_at_is_tried_again_and_says_where() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    found = bench.next(0)
+    assert found is not None
+    bench.supervisor.lease_ended(0, found[0], [{"kind": "unchecked", "host": "worker-3"}])
+    assert isinstance(state.error, ExecutorUncheckedError)
+    assert "an executor on worker-3 that was not looked at yet" in state.error.message
+    assert state.failures == 1
+    assert not state.is_leased
+
+
 def test_an_archive_is_leased_only_when_something_is_due_and_by_whichever_lane_asks() -> None:
     bench = Bench(archive_state(0), lanes=2)
     bench.observe(p0=99)
@@ -321,6 +339,51 @@ def test_a_bounded_run_gives_a_partition_up_that_keeps_failing() -> None:
         bench.end(0, found[0], row(state, None, BrokerUnreachableError("gone"), end=10))
         bench.clock.advance(60)
     assert finished(bench)
+    assert state.gave_up
+
+
+UNBEGUN = {"unchecked": [{"kind": "unchecked", "host": "worker-3"}], "late": LeaseLateError("too late")}
+
+
+@pytest.mark.parametrize("how", UNBEGUN)
+def test_a_bounded_run_waits_two_minutes_for_a_cluster_that_has_no_worker_for_its_leases(how: str) -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1, once=True)
+    bench.observe(p0=10)
+
+    def lease_that_does_nothing() -> None:
+        found = bench.next(0)
+        assert found is not None
+        bench.supervisor.lease_ended(0, found[0], UNBEGUN[how])  # type: ignore[arg-type]
+
+    for _ in range(5):
+        found = bench.next(0)
+        assert found is not None
+        bench.end(0, found[0], row(state, None, BrokerUnreachableError("gone"), end=10))
+        bench.clock.advance(30)
+    for _ in range(4):
+        lease_that_does_nothing()
+        bench.clock.advance(30)
+        assert not finished(bench)
+    assert state.failures == 9, "the pauses grow all the same"
+    lease_that_does_nothing()
+    assert finished(bench)
+    assert state.gave_up
+
+
+def test_what_has_failed_before_is_not_forgotten_while_leases_do_nothing() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1, once=True)
+    bench.observe(p0=10)
+    for begins in (False, True, True, True, True, True, False, True):
+        assert not state.gave_up
+        found = bench.next(0)
+        assert found is not None
+        if begins:
+            bench.end(0, found[0], row(state, None, BrokerUnreachableError("gone"), end=10))
+        else:
+            bench.supervisor.lease_ended(0, found[0], UNBEGUN["unchecked"])  # type: ignore[arg-type]
+        bench.clock.advance(state.retry_at_seconds - bench.clock.elapsed_seconds())
     assert state.gave_up
 
 
@@ -466,16 +529,33 @@ def test_being_superseded_ends_everything() -> None:
 @pytest.mark.parametrize(("position", "end", "expected"), [(None, 5, None), (3, 5, 2), (5, 5, 0), (7, 5, 0)])
 def test_lag_counts_offsets_behind_the_source(position: int | None, end: int, expected: int | None) -> None:
     state = archive_state(0, position=position)
-    state.saw_source(0, end, 0.0, 0.0)
+    state.saw_source(Bounds(0, end), 0.0, 0.0)
     assert state.lag == expected
+
+
+@pytest.mark.parametrize(("found", "end"), [(0, 10), (10, 10), (15, 15), (20, 40), (30, 40), (40, 40)])
+def test_a_bounded_run_ends_at_a_hole_only_where_its_copy_is_found_before_it_and_not_behind_a_hole_it_stands(
+    found: int, end: int
+) -> None:
+    """The source is seen before the position is: a copy whose position is not known is one that begins."""
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1, once=True)
+    bounds = Bounds(0, 40, (OffsetRange(start_offset=10, end_offset=20),))
+    bench.table.observed("east", {state.source: bounds})
+    assert (state.source_end, state.once_end) == (10, 10)
+
+    state.took(replace(row(state, found), source_start=None, source_end=None), 1.0)
+
+    assert (state.source_end, state.once_end) == (end, end)
+    assert state.is_finished is (found >= end)
 
 
 def test_the_waiting_clock_starts_when_the_end_is_first_seen_past_the_position() -> None:
     state = archive_state(0, position=5)
-    state.saw_source(0, 5, 10.0, 0.0)
+    state.saw_source(Bounds(0, 5), 10.0, 0.0)
     assert waiting_since(state) is None
-    state.saw_source(0, 6, 20.0, 0.0)
-    state.saw_source(0, 9, 30.0, 0.0)
+    state.saw_source(Bounds(0, 6), 20.0, 0.0)
+    state.saw_source(Bounds(0, 9), 30.0, 0.0)
     assert waiting_since(state) == 20.0
     state.took(row(state, 6, end=9), 40.0)
     assert waiting_since(state) == 40.0
@@ -635,8 +715,8 @@ def segment(first: int, last: int, size_bytes: int = 10) -> Segment:
     return Segment(name=SegmentName(from_offset=first, to_offset=last, extension="parquet"), size_bytes=size_bytes)
 
 
-def flush(first: int, last: int, *, is_ours: bool = True) -> Flush:
-    return Flush(
+def flush(first: int, last: int, *, is_ours: bool = True) -> PublishedSegment:
+    return PublishedSegment(
         key=str(segment(first, last).name),
         offsets=OffsetRange(start_offset=first, end_offset=last + 1),
         records=last + 1 - first,
@@ -765,7 +845,7 @@ def test_what_a_lease_finds_of_a_partition_that_was_parked_meanwhile_is_no_furth
     assert state.error is first
 
 
-# --- catching up, and recalls ---------------------------------------------------------------------------------
+# --- long leases: recalled, and told of --------------------------------------------------------------------------
 
 
 def behind(bench: Bench, *, position: int, end: int, seconds: float = 5.0) -> LeasePlan:
@@ -777,38 +857,83 @@ def behind(bench: Bench, *, position: int, end: int, seconds: float = 5.0) -> Le
     return found(bench, 0)[1]
 
 
-@pytest.mark.parametrize(
-    ("end", "live_seconds"),
-    [
-        (1000, 5.0),  # caught up: a short lease tells its position soon
-        (1999, 5.0),  # a lease's worth is left
-        (3000, 10.0),
-        (4500, 17.5),
-        (100_000, 20.0),  # never longer than four
-    ],
-)
-def test_a_lane_that_is_behind_takes_a_lease_as_long_as_it_needs_to_catch_up(
-    tmp_path: Path, end: int, live_seconds: float
-) -> None:
-    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+@pytest.mark.parametrize("end", [1000, 1999, 100_000])
+def test_a_lease_that_copies_to_kafka_only_is_a_long_one_however_far_behind(tmp_path: Path, end: int) -> None:
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
     plan = behind(bench, position=1000, end=end)
-    assert plan.live_seconds == live_seconds
-    assert (plan.unbroken_seconds, plan.send_seconds) == (5.0, live_seconds + 0.5)
+    assert (plan.live_seconds, plan.unbroken_seconds, plan.send_seconds) == (20.0, 5.0, 20.5)
+    assert Path(plan.progress_file).parent == tmp_path
 
 
 def test_the_first_lease_of_a_lane_is_a_short_one(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
     bench.observe(p0=100_000)
     assert found(bench, 0)[1].live_seconds == 5.0
 
 
 def test_a_lease_that_nobody_could_recall_is_a_short_one() -> None:
     plan = behind(Bench(kafka_state(0), lanes=1), position=1000, end=100_000)
-    assert (plan.live_seconds, plan.recall_file) == (5.0, "")
+    assert (plan.live_seconds, plan.recall_file, plan.progress_file) == (5.0, "", "")
+
+
+def tell(bench: Bench, plan: LeasePlan, position: int) -> None:
+    """The lease says how far it is, and the driver looks."""
+    told = ToldProgress("m", bench.states[0].source, "west", position, position, 10 * position)
+    Path(plan.progress_file).write_bytes(pickle.dumps((told,)))
+    bench.clock.advance(LOOK_SECONDS)
+    bench.supervisor.look_at_progress()
+
+
+def shown(bench: Bench) -> tuple[int | None, int | None, int, int]:
+    """Position and lag as they are shown, and the records copied: by the state, and by the metrics."""
+    state = bench.states[0]
+    labels = {"mirror": "m", "topic": "orders", "partition": "0", "destination": "west"}
+    counted = bench.metrics.registry.get_sample_value("mirrorlake_records_total", labels)
+    return state.shown_position, state.lag_now(bench.clock.elapsed_seconds()), state.copied_records, int(counted or 0)
+
+
+def test_what_a_lease_tells_while_it_runs_is_shown_and_counted_once(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
+    bench.observe(p0=1000)
+    lease, plan = found(bench, 0)
+    assert shown(bench) == (None, None, 0, 0)
+    tell(bench, plan, 300)
+    assert shown(bench) == (300, 700, 300, 300)
+    tell(bench, plan, 400)
+    tell(bench, plan, 400)
+    assert shown(bench) == (400, 600, 400, 400)
+    assert bench.states[0].position is None, "nothing is decided by it"
+    bench.end(0, lease, row(bench.states[0], 900, end=1000))
+    assert shown(bench) == (900, 100, 900, 900)
+    assert not Path(plan.progress_file).exists()
+    lease, plan = found(bench, 0)
+    tell(bench, plan, 950)
+    assert shown(bench) == (950, 50, 1850, 1850)  # records of a lease are counted from its begin
+
+
+def test_what_a_lost_lease_had_told_is_counted_and_its_position_is_read_again(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
+    behind(bench, position=1000, end=2000)
+    (running,) = bench.supervisor._running
+    lease = Lease(work=WORK, plan=running, description="", seconds=1.0)
+    tell(bench, pickle.loads(running), 1500)
+    assert shown(bench) == (1500, 500, 2500, 2500)
+    bench.supervisor.lease_ended(0, lease, OutcomeUnknownError("killed"))
+    assert shown(bench) == (1000, 1000, 2500, 2500)
+
+
+def test_what_a_lease_tells_that_has_ended_is_not_taken(tmp_path: Path) -> None:
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
+    bench.observe(p0=1000)
+    lease, plan = found(bench, 0)
+    bench.end(0, lease, row(bench.states[0], 900, end=1000))
+    tell(bench, plan, 300)
+    bench.table.told(bench.states, read_told(plan.progress_file))
+    assert shown(bench) == (900, 100, 900, 900)
 
 
 def test_a_lease_with_a_partition_that_failed_before_is_a_short_one(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), kafka_state(1), lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), kafka_state(1), lanes=1, lease_files=LeaseFiles(tmp_path))
     bench.observe(p0=100_000, p1=100_000)
     lease, _ = found(bench, 0)
     bench.clock.advance(5.0)
@@ -822,14 +947,14 @@ def test_a_lease_with_a_partition_that_failed_before_is_a_short_one(tmp_path: Pa
 def test_a_lease_with_something_due_for_an_archive_is_a_short_one(tmp_path: Path) -> None:
     archive = archive_state(1)
     archive.retry_at_seconds = 4.0  # so it is not in the first lease
-    bench = Bench(kafka_state(0), archive, lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), archive, lanes=1, lease_files=LeaseFiles(tmp_path))
     bench.observe(p1=100)
     plan = behind(bench, position=1000, end=100_000)
     assert (len(plan.partitions), plan.live_seconds) == (2, 5.0)
 
 
 def test_a_stop_recalls_every_lease_and_a_lease_that_ended_leaves_no_file(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), kafka_state(1), recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), kafka_state(1), lease_files=LeaseFiles(tmp_path))
     leases = [found(bench, lane) for lane in range(2)]
     assert list(tmp_path.iterdir()) == []
     bench.supervisor.stop()
@@ -840,7 +965,7 @@ def test_a_stop_recalls_every_lease_and_a_lease_that_ended_leaves_no_file(tmp_pa
 
 
 def test_a_process_that_was_superseded_recalls_its_leases(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), lease_files=LeaseFiles(tmp_path))
     _, plan = found(bench, 0)
     bench.supervisor.superseded(SupersededError("another process"))
     assert Path(plan.recall_file).exists()
@@ -848,7 +973,7 @@ def test_a_process_that_was_superseded_recalls_its_leases(tmp_path: Path) -> Non
 
 def test_a_partition_that_a_look_stops_is_recalled_from_its_lease_and_begins_no_other(tmp_path: Path) -> None:
     state = kafka_state(0)
-    bench = Bench(state, recalls=Recalls(tmp_path))
+    bench = Bench(state, lease_files=LeaseFiles(tmp_path))
     lease, plan = found(bench, 0)
     loop = LoopError("records would go round")
     bench.supervisor.stopped(state, loop)
@@ -868,7 +993,7 @@ def test_a_long_lease_is_recalled_when_something_waits_for_its_lane_but_not_befo
     tmp_path: Path,
 ) -> None:
     archive = archive_state(0)
-    bench = Bench(kafka_state(0), archive, lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), archive, lanes=1, lease_files=LeaseFiles(tmp_path))
     archive.retry_at_seconds = 1e9  # not now
     plan = behind(bench, position=1000, end=100_000)
     assert plan.live_seconds == 20.0
@@ -879,12 +1004,12 @@ def test_a_long_lease_is_recalled_when_something_waits_for_its_lane_but_not_befo
 
 
 def test_a_long_lease_that_nothing_waits_for_goes_on(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
     assert not recalled_after(bench, behind(bench, position=1000, end=100_000), 19.0)
 
 
 def test_a_long_lease_is_recalled_when_one_of_its_partitions_is_to_be_replaced(tmp_path: Path) -> None:
-    bench = Bench(kafka_state(0), lanes=1, recalls=Recalls(tmp_path))
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
     plan = behind(bench, position=1000, end=100_000)
     assert not bench.table.retire(bench.states)
     assert recalled_after(bench, plan, 5.0)
@@ -892,7 +1017,7 @@ def test_a_long_lease_is_recalled_when_one_of_its_partitions_is_to_be_replaced(t
 
 def test_a_shard_that_moves_is_recalled_from_its_long_lease_and_no_other_moves_meanwhile(tmp_path: Path) -> None:
     states = [kafka_state(number) for number in range(4)]  # 0 and 2 on lane 0, 1 and 3 on lane 1
-    bench = Bench(*states, recalls=Recalls(tmp_path))
+    bench = Bench(*states, lease_files=LeaseFiles(tmp_path))
     ends = {"p0": 200_000, "p1": 100, "p2": 150_000, "p3": 100}
     bench.observe(**ends)
     (lease, _), (other, _) = found(bench, 0), found(bench, 1)

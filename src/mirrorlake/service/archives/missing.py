@@ -1,9 +1,10 @@
 """What is not in an archive and should be, as its markers say: topics, partitions, and their ends."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import structlog
 
+from mirrorlake.archive.groups.objects import read_groups
 from mirrorlake.archive.root_marker import ROOT_MARKER, read_root_marker
 from mirrorlake.archive.topic_record import (
     TOPICS_FOLDER,
@@ -19,6 +20,9 @@ from mirrorlake.service.archives.reports import PartitionReport
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 
+NAMED_MAX = 10
+"""Folders that one hint names."""
+
 _log = structlog.get_logger("mirrorlake")
 
 
@@ -29,6 +33,8 @@ def find_missing(survey: Survey, reports: Sequence[PartitionReport]) -> list[Fin
     """
     found = [finding for store in survey.owners for finding in _missing_in(store, survey, reports)]
     if not reports and not found and not any(not finding.is_odd_name for finding in survey.findings):
+        if survey.filters.names and survey.names:
+            return list(_not_there(survey, reports, survey.findings))
         return [_nothing_checked(store, survey) for store in survey.owners]
     return found + list(_not_there(survey, reports, [*found, *survey.findings]))
 
@@ -41,7 +47,7 @@ def _not_there(survey: Survey, reports: Sequence[PartitionReport], findings: Seq
     for name in sorted(survey.filters.names - names):
         error = ChainBrokenError(
             f"nothing was checked of {name}: {where} holds no folder of that name",
-            hint="correct the name of the folder, or put it back",
+            hint=f"correct the name of the folder, or put it back; there {_named(survey.names)}",
         )
         yield Finding(store=stores[0], name=name, error=error)
     numbers = {report.place.partition for report in reports} | {finding.partition for finding in findings}
@@ -51,6 +57,15 @@ def _not_there(survey: Survey, reports: Sequence[PartitionReport], findings: Seq
             hint="correct the number, or put the partition's folder back",
         )
         yield Finding(store=stores[0], partition=number, error=error)
+
+
+def _named(names: Collection[str]) -> str:
+    """Returns the names of folders as the end of a sentence, as many as one wants to read."""
+    if not names:
+        return "is none"
+    shown = sorted(names)[:NAMED_MAX]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(f'`{name}`' for name in shown)}{more}"
 
 
 def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[PartitionReport]) -> Iterator[Finding]:
@@ -71,9 +86,13 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         in_topic = {report.place.partition: report for report in here if report.place.name == name}
         try:
             record = read_topic_record(opened, name)
+            groups = read_groups(opened, name)
         except MirrorlakeError as error:
             yield Finding(store=store, name=name, error=error)
             continue
+        for key in groups.damaged:
+            damage = _damaged_groups(store.where(key), is_unknown=groups.is_unknown)
+            yield Finding(store=store, name=name, error=damage)
         if record is not None:
             yield from _missing_in_topic(store, name, record, survey, in_topic)
         elif not in_topic:
@@ -84,6 +103,15 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
                 f"{store.where(name)} has no _topic.json: partitions that are missing cannot be told",
                 hint="the next run adds it",
             )
+
+
+def _damaged_groups(where: str, *, is_unknown: bool) -> ChainBrokenError:
+    instead = "cannot be told" if is_unknown else "is read from the object before it"
+    return ChainBrokenError(
+        f"{where} is damaged: what consumer groups had committed {instead}",
+        hint="put it back from a copy; or delete it: the next look of a run archives anew what groups have committed",
+        key=where,
+    )
 
 
 def _missing_in_topic(
@@ -104,14 +132,30 @@ def _missing_in_topic(
             report.names.problems.append(error)
 
 
+def check_is_archive(survey: Survey) -> None:
+    """Checks that there is something to keep, or that nothing was archived yet.
+
+    Raises:
+        ChainBrokenError: nothing is there of what was asked for by name, or the root holds neither a partition nor the
+            marker of an archive: it may not be mounted.
+        MirrorlakeError: a store could not be read.
+    """
+    if survey.places:
+        return
+    is_narrow = bool(survey.filters.names or survey.filters.partitions)
+    for store in survey.owners:
+        if is_narrow or read_root_marker(open_store(store)) is None:
+            raise _nothing_found(store, survey)
+
+
 def _nothing_checked(store: StoreSettings, survey: Survey) -> Finding:
+    return Finding(store=store, error=_nothing_found(store, survey, but="nothing was checked: "))
+
+
+def _nothing_found(store: StoreSettings, survey: Survey, *, but: str = "") -> ChainBrokenError:
     filters = survey.filters
     is_narrow = bool(filters.names or filters.partitions or filters.mirrors or survey.owners[store])
-    hint = "is this the root of an archive, and is its file system mounted?"
-    return Finding(
-        store=store,
-        error=ChainBrokenError(
-            f"nothing was checked: {store.where('')} holds no partition" + (" that was asked for" if is_narrow else ""),
-            hint=hint,
-        ),
+    return ChainBrokenError(
+        f"{but}{store.where('')} holds no partition" + (" that was asked for" if is_narrow else ""),
+        hint="is this the root of an archive, and is its file system mounted?",
     )

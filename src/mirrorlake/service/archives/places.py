@@ -4,7 +4,7 @@ Only stores are asked, never a cluster: an archive can be looked at where its so
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,17 @@ from pathlib import Path
 from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.inspection import archived_folders, are_snapshots, extension_found
 from mirrorlake.archive.names import partition_prefix
+from mirrorlake.archive.topic_record import read_topic_record, recorded_origins
 from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Mirror
-from mirrorlake.errors import ConfigurationError, MirrorlakeError
+from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 
 _GENERATION = re.compile(r"(.+)\.[0-9]+")
 """The folder of a topic that was recreated, after ``provenance.generation_name``."""
+
+SNAPSHOT_SUFFIX = ".snapshot"
+"""How the folder's name ends where `archive snapshot` puts what it makes of a topic, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,18 @@ class Filters:
     partitions: frozenset[int] = frozenset()
 
 
+def _nothing(topic: str) -> bool:
+    del topic
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivePlace:
     """One partition folder. ``mirror`` is None where no configuration says whose it is.
 
-    ``are_snapshots`` is None where the files have to say it.
+    ``are_snapshots`` is None where the files have to say it. ``destination`` is the mirror's, None with it. ``selects``
+    tells the source topics whose records that mirror would write there, and ``rivals`` are other mirrors that a name
+    cannot tell from it.
     """
 
     store: StoreSettings
@@ -42,6 +53,9 @@ class ArchivePlace:
     partition: int
     mirror: str | None = None
     are_snapshots: bool | None = None
+    destination: ArchiveDestination | None = None
+    selects: Callable[[str], bool] = field(default=_nothing, compare=False, repr=False)
+    rivals: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -66,12 +80,35 @@ class ArchivePlace:
         )
 
 
+def doubt_about(place: ArchivePlace) -> str:
+    """Returns why it is not certain that a folder is its mirror's; empty where it is.
+
+    A name alone does not prove it: a folder of another configuration, or of a topic with a number in its name, may look
+    the same. What was recorded of the folder says whose records it holds.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    if place.mirror is None:
+        return "no mirror of the configuration writes there"
+    if place.rivals:
+        return f"by its name it may be of mirror {place.mirror}, or of {', '.join(place.rivals)}"
+    origins = recorded_origins(open_store(place.store), place.name, place.partition)
+    if not origins:
+        return f"nothing recorded says whose records it holds: `run` mirror {place.mirror} once, which records it"
+    strange = next((origin.topic for origin in origins if not place.selects(origin.topic)), None)
+    if strange is not None:
+        return f"it holds records of topic {strange}, which mirror {place.mirror} does not write there"
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What is wrong with something that is no partition folder that is there.
 
     ``name`` is a folder of the store, empty for the store itself; ``partition`` is None where it is not of one.
-    ``is_odd_name`` is True where nothing is wrong but a name that mirrorlake never writes.
+    ``is_odd_name`` is True where nothing is wrong but a name that mirrorlake never writes. ``is_beside`` is True where
+    files lie beside partitions, each of which is as it should be.
     """
 
     store: StoreSettings
@@ -79,6 +116,7 @@ class Finding:
     partition: int | None = None
     error: MirrorlakeError
     is_odd_name: bool = False
+    is_beside: bool = False
 
 
 Owners = Sequence[tuple[Mirror, ArchiveDestination]]
@@ -88,19 +126,57 @@ Owners = Sequence[tuple[Mirror, ArchiveDestination]]
 class Survey:
     """What there is to look at: stores, their partition folders, and what could not be looked into.
 
-    ``owners`` are the mirrors that write to each store, empty where no configuration says it.
+    ``owners`` are the mirrors that write to each store, those not asked for included, empty where no configuration says
+    it. ``names`` are those of all topics' folders that are there, asked for or not.
     """
 
     filters: Filters
     owners: Mapping[StoreSettings, Owners]
     places: list[ArchivePlace] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
+    _recorded: dict[tuple[StoreSettings, str], bool | None] = field(default_factory=dict, repr=False)
 
     def is_asked_for(self, store: StoreSettings, name: str) -> bool:
         """Tells whether a folder of a store is one that is to be looked at."""
         owners = self.owners[store]
-        is_owned = not owners or any(_writes(*owner, name) for owner in owners)
+        is_owned = not owners or any(
+            _is_asked_for(self.filters, pair[0]) and _topics_of(*pair, name) for pair in owners
+        )
         return is_owned and (not self.filters.names or name in self.filters.names)
+
+    def place(self, store: StoreSettings, name: str, partition: int) -> ArchivePlace | None:
+        """Returns a partition folder with the mirror that writes to it; None where that mirror is not asked for."""
+        if not self.owners[store]:
+            return ArchivePlace(store=store, name=name, partition=partition)
+        found = _writers(self.owners[store], name, partition)
+        wanted = [each for each in found if _is_asked_for(self.filters, each[0])]
+        if not wanted:
+            return None
+        mirror, destination, selects = wanted[0]
+        return ArchivePlace(
+            store=store,
+            name=name,
+            partition=partition,
+            mirror=mirror.name,
+            are_snapshots=True if destination.compaction is Compaction.LOG else self._recorded_kind(store, name),
+            destination=destination,
+            selects=selects,
+            rivals=tuple(dict.fromkeys(each.name for each, _, _ in found if each is not mirror)),
+        )
+
+    def _recorded_kind(self, store: StoreSettings, name: str) -> bool | None:
+        """Tells whether a folder is of snapshots, whatever its mirror writes: `archive snapshot` makes such ones.
+
+        None where nothing was recorded: a run that died behind its snapshot has left none, so the files have to say it.
+        """
+        if (store, name) not in self._recorded:
+            try:
+                record = read_topic_record(open_store(store), name)
+            except MirrorlakeError:
+                record = None  # which is said where the record counts
+            self._recorded[store, name] = None if record is None else record.holds_snapshots
+        return self._recorded[store, name]
 
 
 def places_below(root: Path, filters: Filters) -> Survey:
@@ -109,6 +185,12 @@ def places_below(root: Path, filters: Filters) -> Survey:
     Raises:
         MirrorlakeError: the folder could not be read.
     """
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise StoreUnusableError(
+            f"the archive's root {root.absolute()} {what}",
+            hint="name the folder that holds the topics' folders; is its file system mounted?",
+        )
     return _survey({FilesystemSettings(root=root.absolute()): ()}, filters)
 
 
@@ -125,31 +207,47 @@ def places_of(config: Configuration, filters: Filters) -> Survey:
             f"{config.file} has no mirror {', '.join(sorted(unknown))}",
             hint=f"its mirrors: {', '.join(mirror.name for mirror in config.mirrors)}",
         )
+    owners = _owners(config)
+    asked = {store: pairs for store, pairs in owners.items() if any(_is_asked_for(filters, m) for m, _ in pairs)}
+    if not asked:
+        raise ConfigurationError(f"{config.file} has no mirror with an archive destination")
+    return _survey(asked, filters)
+
+
+def places_in(config: Configuration, store: StoreSettings) -> Survey:
+    """Returns the partition folders of one store that the mirrors of a configuration write to, of those there are.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    return _survey({store: _owners(config).get(store, ())}, Filters())
+
+
+def _owners(config: Configuration) -> dict[StoreSettings, list[tuple[Mirror, ArchiveDestination]]]:
     owners: dict[StoreSettings, list[tuple[Mirror, ArchiveDestination]]] = {}
     for mirror in config.mirrors:
         for destination in mirror.destinations:
-            if isinstance(destination, ArchiveDestination) and (not filters.mirrors or mirror.name in filters.mirrors):
+            if isinstance(destination, ArchiveDestination):
                 owners.setdefault(destination.store.settings, []).append((mirror, destination))
-    if not owners:
-        raise ConfigurationError(f"{config.file} has no mirror with an archive destination")
-    return _survey(owners, filters)
+    return owners
+
+
+def _is_asked_for(filters: Filters, mirror: Mirror) -> bool:
+    return not filters.mirrors or mirror.name in filters.mirrors
 
 
 def _survey(owners: Mapping[StoreSettings, Owners], filters: Filters) -> Survey:
     survey = Survey(filters=filters, owners=owners)
     for store in owners:
-        for name, partition in archived_folders(open_store(store), pass_over=partial(_pass_over, survey, store)):
+        for name, partition in archived_folders(
+            open_store(store), pass_over=partial(_pass_over, survey, store), strays=partial(_stray, survey, store)
+        ):
+            survey.names.add(name)
             if not survey.is_asked_for(store, name) or (filters.partitions and partition not in filters.partitions):
                 continue
-            owner = next((pair for pair in owners[store] if _writes(*pair, name)), None)
-            if owner is None:
-                survey.places.append(ArchivePlace(store=store, name=name, partition=partition))
-                continue
-            mirror, destination = owner
-            snapshots = destination.compaction is Compaction.LOG
-            survey.places.append(
-                ArchivePlace(store=store, name=name, partition=partition, mirror=mirror.name, are_snapshots=snapshots)
-            )
+            place = survey.place(store, name, partition)
+            if place is not None:
+                survey.places.append(place)
     return survey
 
 
@@ -158,12 +256,43 @@ def _pass_over(survey: Survey, store: StoreSettings, name: str, error: Mirrorlak
     survey.findings.append(Finding(store=store, name=name, error=error, is_odd_name=is_odd))
 
 
-def _writes(mirror: Mirror, destination: ArchiveDestination, name: str) -> bool:
-    """Tells whether a folder is one a mirror writes to: of a topic it selects, or of one that was recreated."""
-    template = re.escape(destination.name_template).replace(re.escape("{topic}"), "(?P<topic>.+)", 1)
-    generation = _GENERATION.fullmatch(name)
-    for base in (name, generation[1]) if generation else (name,):
-        found = re.fullmatch(template, base)
-        if found and ("topic" not in found.groupdict() or mirror.source.topics.selects(found["topic"])):
-            return True
-    return False
+def _stray(survey: Survey, store: StoreSettings, name: str, error: MirrorlakeError) -> None:
+    if survey.is_asked_for(store, name):
+        survey.findings.append(Finding(store=store, name=name, error=error, is_beside=True))
+
+
+Writer = tuple[Mirror, ArchiveDestination, Callable[[str], bool]]
+"""A mirror that may write a folder, and which source topics' records it would write there."""
+
+
+def _writers(owners: Owners, name: str, partition: int) -> list[Writer]:
+    """Returns who may write a partition folder: a mirror whose folder has the very name goes before a generation's."""
+    found: list[tuple[bool, Writer]] = []
+    for mirror, destination in owners:
+        if mirror.source.partitions is not None and partition not in mirror.source.partitions:
+            continue
+        for is_generation, selects in _topics_of(mirror, destination, name):
+            found.append((is_generation, (mirror, destination, selects)))
+    is_exact = any(not is_generation for is_generation, _ in found)
+    return [writer for is_generation, writer in found if not (is_generation and is_exact)]
+
+
+def _topics_of(mirror: Mirror, destination: ArchiveDestination, name: str) -> list[tuple[bool, Callable[[str], bool]]]:
+    """Returns how a folder can be a mirror's, and of which topics.
+
+    And whether it is so only as that of a topic that was recreated, or of the snapshots made of its folder.
+    """
+    template = re.escape(destination.name_template).replace(re.escape("{topic}"), "(?P<topic>[^/]+)", 1)
+    records = name.removesuffix(SNAPSHOT_SUFFIX)
+    generation = _GENERATION.fullmatch(records)
+    bases = dict.fromkeys((name, records, generation[1] if generation else records))
+    ways: list[tuple[bool, Callable[[str], bool]]] = []
+    for base in bases:
+        is_generation = base != name
+        if (found := re.fullmatch(template, base)) is None:
+            continue
+        if "topic" not in found.groupdict():
+            ways.append((is_generation, mirror.source.topics.selects))
+        elif mirror.source.topics.selects(found["topic"]):
+            ways.append((is_generation, found["topic"].__eq__))
+    return ways

@@ -18,9 +18,18 @@ from mirrorlake.archive.inspection import (
     inspect_names,
     key_of,
 )
+from mirrorlake.archive.maintenance.holds import Holds, read_holds, unreadable_hold
+from mirrorlake.archive.maintenance.snapshot_publication import check_says_erased
+from mirrorlake.archive.newest import newest_footer
+from mirrorlake.archive.origin import Origin
+from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.reading import check_covered, covered_segments
 from mirrorlake.archive.source_continuity import SourceContinuity
+from mirrorlake.archive.topic_record import recorded_origins
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.service.archives.places import ArchivePlace, Finding
+from mirrorlake.service.archives.places import ArchivePlace, Finding, doubt_about
+from mirrorlake.stores.object_store import ObjectMissingError
+from mirrorlake.stores.opening import open_store
 
 Cell = str | int | None
 Progressed = Callable[[int], None]
@@ -38,6 +47,7 @@ class PartitionReport:
     """One archived partition. ``contents`` are the footers' sums; None where footers were not read.
 
     ``bare`` is how many of the files that were read whole say nothing of themselves, so were compared with nothing.
+    ``doubt`` is why retention, where it is configured, leaves the partition alone: it is not certain whose it is.
     """
 
     place: ArchivePlace
@@ -45,6 +55,8 @@ class PartitionReport:
     names: NamesReport = field(default_factory=NamesReport)
     contents: "Contents | None" = None
     bare: int = 0
+    holds: tuple[str, ...] = ()
+    doubt: str = ""
 
     def fields(self) -> dict[str, Cell]:
         """Returns what every row of a report begins with."""
@@ -60,6 +72,10 @@ class PartitionReport:
             "position": names.position,
             "bytes": names.size_bytes,
             "claims": names.claims,
+            "covered": names.covered,
+            "floor": names.floor,
+            "holds": ", ".join(self.holds) or None,
+            "doubt": self.doubt or None,
         }
 
 
@@ -113,13 +129,35 @@ def finding_row(finding: Finding) -> dict[str, Cell]:
         "position": 0,
         "bytes": 0,
         "claims": 0,
+        "covered": 0,
+        "floor": 0,
+        "holds": None,
+        "doubt": None,
     }
 
 
 def read_names(places: Sequence[ArchivePlace]) -> list[PartitionReport]:
-    """Reads the names of every partition; a store that does not answer is a problem of its partition."""
+    """Reads the names of every partition, and its topic's holds; what does not answer is a problem of its partition."""
+    topics = {(place.store, place.name): place for place in places}
     with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="archive-names") as pool:
-        return list(pool.map(_read_names, places))
+        reports = list(pool.map(_read_names, places))
+        found = dict(zip(topics, pool.map(_read_holds, topics.values()), strict=True))
+    for report in reports:
+        holds = found[report.place.store, report.place.name]
+        if isinstance(holds, MirrorlakeError):
+            report.names.problems.append(holds)
+        else:
+            report.holds = holds.labels(report.place.partition)
+            where = report.place.store.where(report.place.name)
+            report.names.problems += [unreadable_hold(where, name) for name in holds.unreadable]
+    return reports
+
+
+def _read_holds(place: ArchivePlace) -> Holds | MirrorlakeError:
+    try:
+        return read_holds(open_store(place.store), place.name)
+    except MirrorlakeError as error:
+        return error
 
 
 def read_footers(
@@ -150,8 +188,34 @@ def read_footers(
         progressed(segment.size_bytes)
 
 
+def check_ends(reports: Sequence[PartitionReport]) -> None:
+    """Looks at the newest file of every partition, whose name is its position, and at what covered files say.
+
+    Whatever is wrong becomes a problem of its report; names that are no chain are not looked behind.
+    """
+
+    def check(report: PartitionReport) -> None:
+        archived = report.archived
+        if archived is None or report.names.problems:
+            return
+        try:
+            tail = archived.read_chain().tail
+            if tail is not None:
+                newest_footer(archived, tail)
+            if isinstance(archived, ArchivedPartition):
+                check_covered(archived)
+            else:
+                for counting in {counting for _, counting in archived.replaced()}:
+                    check_says_erased(archived, counting)
+        except MirrorlakeError as error:
+            report.names.problems.append(error)
+
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="archive-ends") as pool:
+        list(pool.map(check, reports))
+
+
 def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed) -> None:
-    """Reads every file whole; whatever is wrong becomes a problem of its report."""
+    """Reads every file whole, covered ones too; whatever is wrong becomes a problem of its report."""
 
     def check(pair: tuple[PartitionReport, Segment]) -> SegmentFooter | MirrorlakeError | None:
         report, segment = pair
@@ -161,7 +225,7 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
         except MirrorlakeError as error:
             return error
 
-    continuities = {id(report): SourceContinuity() for report in reports}
+    continuities = {id(report): SourceContinuity(_recorded(report)) for report in reports}
     for (report, segment), found in _in_order(check, _files(reports)):
         assert report.archived is not None
         continuity = continuities[id(report)]
@@ -174,6 +238,22 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
         progressed(segment.size_bytes)
     for report in reports:
         report.names.problems += continuities[id(report)].end()
+    for (report, segment), found in _in_order(check, _covered_files(reports)):
+        assert report.archived is not None
+        if isinstance(found, MirrorlakeError):
+            if not isinstance(found, ObjectMissingError):  # whoever merges deletes what is covered
+                report.names.problems.append(found)
+            continue
+        report.names.problems += continuities[id(report)].check_beside(key_of(report.archived, segment), found)
+
+
+def _recorded(report: PartitionReport) -> Sequence[Origin]:
+    """Returns whose records the topic's records say a partition holds; a store that cannot be read says none."""
+    try:
+        return recorded_origins(open_store(report.place.store), report.place.name, report.place.partition)
+    except MirrorlakeError as error:
+        report.names.problems.append(error)
+        return ()
 
 
 def segment_row(report: PartitionReport, segment: Segment, footer: SegmentFooter | None) -> dict[str, Cell]:
@@ -200,7 +280,18 @@ def _read_names(place: ArchivePlace) -> PartitionReport:
         report.names = inspect_names(report.archived)
     except MirrorlakeError as error:
         report.names.problems.append(error)
+    report.doubt = _doubt(place)
     return report
+
+
+def _doubt(place: ArchivePlace) -> str:
+    """Returns why retention leaves a partition alone; empty where it does not, or is not configured."""
+    if place.destination is None or place.destination.retain is None or place.are_snapshots:
+        return ""
+    try:
+        return doubt_about(place)
+    except MirrorlakeError as error:
+        return f"its topic record cannot be read: {error.message}"
 
 
 def _files(reports: Iterable[PartitionReport]) -> Iterator[tuple[PartitionReport, Segment]]:
@@ -208,6 +299,16 @@ def _files(reports: Iterable[PartitionReport]) -> Iterator[tuple[PartitionReport
         if report.archived is not None:
             try:
                 for segment in all_segments(report.archived):
+                    yield report, segment
+            except MirrorlakeError as error:
+                report.names.problems.append(error)
+
+
+def _covered_files(reports: Iterable[PartitionReport]) -> Iterator[tuple[PartitionReport, Segment]]:
+    for report in reports:
+        if isinstance(report.archived, ArchivedPartition):
+            try:
+                for segment in covered_segments(report.archived):
                     yield report, segment
             except MirrorlakeError as error:
                 report.names.problems.append(error)

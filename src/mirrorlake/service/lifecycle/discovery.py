@@ -9,7 +9,7 @@ import structlog
 from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.service.changes import Changes, find_changes
 from mirrorlake.service.control_loop import ControlLoop
-from mirrorlake.service.lifecycle.partition_starts import PartitionStarts
+from mirrorlake.service.lifecycle.partition_starts import PartitionStarts, sources_found
 from mirrorlake.service.lifecycle.parts import Parts
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.supervisor import Supervisor
@@ -107,6 +107,7 @@ class Discovery:
             self._tell_idle(targets)
         self._waiting_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self.rounds += 1
+        table.sources_seen(sources_found(targets))
         table.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
         waiting = {(t.mirror.name, t.destination.label) for t in self._starts.waiting}
         changes = find_changes(targets, table.states, waiting=waiting, restarting=self._restarting)
@@ -116,6 +117,13 @@ class Discovery:
         if not table.retire(changes.retired):
             self._look_at_seconds = now + LOOK_AGAIN_SECONDS  # a lease is at work on what is to be replaced
             return
+        table.limits_seen(
+            {
+                (t.mirror.name, t.source, t.destination.label): t.batch_bytes_max
+                for t in targets
+                if t.batch_bytes_max and t.creation is None
+            }
+        )
         self._apply(changes)
         self._refuse_restarts(targets, changes)
 

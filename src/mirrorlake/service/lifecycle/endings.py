@@ -1,12 +1,14 @@
 """How a run ended: its exit code, and the last lines of its log that say why."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
 from mirrorlake.clock import utc_text
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.state_table import StateTable
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -20,7 +22,13 @@ NAMED_MAX = 10
 
 
 def exit_code(
-    table: StateTable, *, once: bool, ended: bool, superseded: MirrorlakeError | None, waiting: Sequence[Target]
+    table: StateTable,
+    *,
+    once: bool,
+    ended: bool,
+    superseded: MirrorlakeError | None,
+    waiting: Sequence[Target],
+    missing: Mapping[TopicPartition, MirrorlakeError] = MappingProxyType({}),
 ) -> int:
     """Returns the exit code of a run that has ended, and says why it is none of success.
 
@@ -30,6 +38,7 @@ def exit_code(
         ended: whether every lane came to its end in time.
         superseded: another process has taken over.
         waiting: what could not even be asked for.
+        missing: source partitions that a bounded run read up to where something is missing.
     """
     if superseded is not None:
         _log.error("another process has taken over", error=str(superseded))
@@ -51,7 +60,9 @@ def exit_code(
             left=_named(failed),
             hint="the lines above say why; run it again, it continues there",
         )
-    if failed or not ended:
+    for partition, error in missing.items():
+        _log.error("not all of the source could be read", source=str(partition), error=error.message, hint=error.hint)
+    if failed or missing or not ended:
         return EXIT_FAILED
     if parked := [_left(state) for state in table.states if state.is_parked]:
         _log.error("ended while partitions are parked", partitions=len(parked), left=_named(parked))
@@ -69,7 +80,7 @@ def served_elsewhere(living: Mapping[str, Sequence[OwnerState]]) -> int:
                 cluster=cluster,
                 owner=state.owner,
                 owner_since=utc_text(state.taken_at_ms),
-                hint="end that process, or let it do the work; --take-over ends it",
+                hint="end that process, or let it do the work; `run --take-over` ends it",
             )
     return EXIT_SUPERSEDED
 
@@ -83,7 +94,7 @@ def _given_up(states: Sequence[PartitionState], waiting: Sequence[Target]) -> li
 
 
 def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else "")
+    return "; ".join(names[:NAMED_MAX]) + (f"; and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")
 
 
 def _offsets_left(states: Sequence[PartitionState]) -> int | str:
@@ -97,10 +108,16 @@ def _offsets_left(states: Sequence[PartitionState]) -> int | str:
 
 
 def _left(state: PartitionState) -> str:
-    """Returns a partition and the offsets that are left at its source, both inclusive; ? where not known."""
+    """Returns a partition and the offsets that are left at its source, both inclusive, in words."""
     source = state.source.topic if state.source.partition == UNKNOWN_PARTITION else str(state.source)
-    first = "?" if state.position is None else state.position
     end = state.source_end if state.once_end is None else state.once_end
-    if end is not None and end == state.position:
-        return f"{state.mirror}: {source} nothing ({state.destination})"
-    return f"{state.mirror}: {source} {first}…{'?' if end is None else end - 1} ({state.destination})"
+    return f"{state.mirror}: {source} to {state.destination}, {_offsets_said(state.position, end)}"
+
+
+def _offsets_said(position: int | None, end: int | None) -> str:
+    """Returns the offsets between a position and an end (exclusive), of which either may be unknown."""
+    if position is None:
+        return "offsets unknown" if end is None else f"offsets up to {end - 1}, position unknown"
+    if end is None:
+        return f"offsets from {position} on, source's end unknown"
+    return "nothing left" if end == position else f"offsets {position} to {end - 1}"

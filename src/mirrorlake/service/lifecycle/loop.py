@@ -5,21 +5,23 @@ import os
 
 import structlog
 
-from mirrorlake.config.resolved import OnPark
+from mirrorlake.config.process_settings import OnPark
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
 from mirrorlake.pipeline.signals import StopSignal
+from mirrorlake.service.archives.group_archive import GroupWatch
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
+from mirrorlake.service.lifecycle.keeping import keeper_of
 from mirrorlake.service.lifecycle.partition_starts import PartitionStarts
 from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts
-from mirrorlake.service.observer import observe, observe_once
+from mirrorlake.service.observer import find_missing, observe, observe_once
 from mirrorlake.service.sight.health import Part, Phase
+from mirrorlake.service.snapshot_keeper import SnapshotKeeper
 from mirrorlake.service.supervisor import Supervisor
-from mirrorlake.service.view_keeper import ViewKeeper
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -43,7 +45,7 @@ class ServiceLoop:
     """Serves the partitions of the table on an engine until there is a reason to end.
 
     At the end: sources are looked at once more, live leases end, what is archived is flushed, lanes stop, the ownership
-    is released, the archives' markers are written.
+    is released, the archives' markers are written, consumer groups are looked at once more.
 
     Args:
         parts: of the run.
@@ -75,7 +77,8 @@ class ServiceLoop:
         self._stop = stop
         look_seconds = parts.config.engine.tail_check_seconds
         self._drift_watch = DriftWatch(parts.table, parts.markers, seconds=look_seconds)
-        self._view_keeper = ViewKeeper(parts.table, seconds=look_seconds, clock=parts.clock)
+        self._snapshot_keeper = SnapshotKeeper(parts.table, seconds=look_seconds, clock=parts.clock)
+        self._group_watch = GroupWatch(parts.groups)
         self._pool = engine_lanes(
             session,
             lanes=parts.config.engine.lanes,
@@ -83,6 +86,7 @@ class ServiceLoop:
             on_engine_dead=self._on_engine_dead,
             may_give_up=may_restart,
         )
+        self._keeper = keeper_of(parts, session, on_engine_dead=self._on_engine_dead)
         self._engine_died = False
         self._engine_is_silent = False
 
@@ -92,11 +96,11 @@ class ServiceLoop:
         """Looks for topics and partitions, and at the tails of archives, at once."""
         self._discovery.look_now()
         self._drift_watch.look_now()
-        self._view_keeper.look_now()
+        self._snapshot_keeper.look_now()
 
     def reloaded(self) -> None:
         """Applies settings of the current configuration that are not read at every turn."""
-        for watch in (self._drift_watch, self._view_keeper):
+        for watch in (self._drift_watch, self._snapshot_keeper):
             watch.every(self._parts.config.engine.tail_check_seconds)
         self._parts.wake.set()
 
@@ -115,7 +119,7 @@ class ServiceLoop:
         ]
         self._pool.start()
         try:
-            with self._drift_watch, self._view_keeper:
+            with self._drift_watch, self._snapshot_keeper, self._keeper, self._group_watch:
                 self._wait_for_end()
             parts.pulse.entered(Phase.STOPPING)
             ended = self._end_leases()
@@ -124,6 +128,7 @@ class ServiceLoop:
             for task in watching:
                 task.cancel()
         self._start_again_without_engine()
+        missing = self._control.call(find_missing(parts.table, parts.clients)) if parts.options.once else {}
         self._leave(ended=ended)
         if was_cut_short:
             _log.error(
@@ -136,6 +141,7 @@ class ServiceLoop:
             ended=ended,
             superseded=supervisor.end_error,
             waiting=self._starts.waiting,
+            missing=missing,
         )
 
     def _wait_for_end(self) -> None:
@@ -153,6 +159,7 @@ class ServiceLoop:
             self._pool.look()
             self._watch_engine()
             self._supervisor.recall_waited_for()
+            self._supervisor.look_at_progress()
             self._supervisor.balance()
             now, heartbeat = parts.clock.elapsed_seconds(), parts.config.service.heartbeat_seconds
             if heartbeat is not None and now >= next_beat:
@@ -220,6 +227,8 @@ class ServiceLoop:
             with contextlib.suppress(TimeoutError):
                 self._control.call(parts.owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
         parts.markers.update()
+        if self._supervisor.end_error is None and not self._engine_died:
+            parts.groups.look_once_more()
         parts.events.ended(parts.table.states)
         if not ended:
             _log.error("graceful stop gave up", seconds=parts.config.engine.stop_seconds)

@@ -20,6 +20,7 @@ from mirrorlake.service.lifecycle.parts import Parts
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.states import make_roots, state_of, with_archive_positions
+from mirrorlake.sources.source import SourceWork
 from mirrorlake.topics.targets import Target
 from mirrorlake.topics.topic_creation import create_topics
 
@@ -48,6 +49,7 @@ class PartitionStarts:
         """Makes topics, takes ownership, reads positions, adds states."""
         parts, call = self._parts, self._control.call
         lanes = parts.config.engine.lanes
+        targets = [target for target in targets if target.is_due or target.error is not None]
         targets = call(with_settled_shards(targets, parts.clients, lanes=lanes, clock=parts.clock))
         ready, not_made = self._make_topics(targets)
         owned_by_others = call(parts.owners.take(ready))
@@ -58,6 +60,7 @@ class PartitionStarts:
             for target, state in pairs
             if target.is_to_be_made and topic_at(target) in not_made and state.error is None
         ]
+        parts.table.sources_seen(sources_found(ready))
         parts.table.add(
             states,
             parts.sources,
@@ -88,7 +91,9 @@ class PartitionStarts:
         if parts.config.form is Form.MIRROR_V3:
             make_roots([target for target, _ in archives])
         archived = with_archive_positions(archives, writes=True, gone=parts.markers.gone_roots())
-        parts.markers.follow([(target, state) for (target, _), state in zip(archives, archived, strict=True)])
+        followed = [(target, state) for (target, _), state in zip(archives, archived, strict=True)]
+        parts.markers.follow(followed)
+        parts.groups.follow(followed)
         found = iter(archived)
         return [next(found) if t.is_archive else s for t, s in zip(targets, states, strict=True)]
 
@@ -98,6 +103,11 @@ class PartitionStarts:
                 (t.mirror.name, t.source.topic, t.destination.label): error for t, error in waiting
             }.items():
                 self._parts.events.not_ready(mirror, topic, destination, error)
+
+
+def sources_found(targets: Sequence[Target]) -> dict[str, SourceWork]:
+    """Returns where to read, by mirror, as far as a look has told; what failed has not."""
+    return {target.mirror.name: target.source_work for target in targets if target.error is None}
 
 
 def topic_at(target: Target) -> tuple[str, str]:

@@ -11,22 +11,24 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
-from mirrorlake.pipeline.recalls import Recalls
+from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.session import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
+from mirrorlake.service.archives.group_archive import GroupArchive
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.reloading import CurrentConfiguration
 from mirrorlake.service.selection import Pauses
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.health import Pulse
+from mirrorlake.service.sight.keeping_board import KeepingBoard
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.state_table import StateTable
 from mirrorlake.service.states import writer_name
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.sources.source import SourceWork
-from mirrorlake.topics.sources import source_of
+from mirrorlake.topics.sources import modules_of, source_of
 
 PAUSES_VARIABLE = "MIRRORLAKE_PAUSES"
 """What was paused when this process started itself again, because its engine had died."""
@@ -37,6 +39,9 @@ PRELOAD = (
     "mirrorlake.kafka.records.checksum_kernels",
     "mirrorlake.kafka.records.codec:warm",
 )
+
+KEEPING = "mirrorlake.archive.maintenance.work"
+"""What workers load beside that where archives are merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +74,12 @@ class Parts:
     writer: str
     owners: Owners
     markers: ArchiveMarkers
+    groups: GroupArchive
     metrics: Metrics
     pulse: Pulse
     events: Events
     table: StateTable
+    keeping: KeepingBoard
 
     @property
     def config(self) -> Configuration:
@@ -90,7 +97,10 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
     clock, clients, wake, writer = SystemClock(), WorkerCache(), threading.Event(), writer_name()
     is_v3 = config.form is Form.MIRROR_V3
     metrics = Metrics(clock=clock, has_v3=is_v3)
+    keeping = KeepingBoard()
+    metrics.registry.register(keeping)
     first_destinations = {mirror.name: mirror.destinations[0].label for mirror in config.enabled_mirrors}
+    markers = ArchiveMarkers(writer=writer, clock=clock)
     events = Events(metrics, clock, first_destinations, is_v3=is_v3)
     return Parts(
         current=CurrentConfiguration(config),
@@ -100,7 +110,8 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
         wake=wake,
         writer=writer,
         owners=Owners(clients, owner=writer, clock=clock, hold_seconds=_send_seconds_max(config)),
-        markers=ArchiveMarkers(writer=writer, clock=clock),
+        markers=markers,
+        groups=GroupArchive(markers, metrics, writer=writer, clock=clock),
         metrics=metrics,
         pulse=Pulse(clock, stop_seconds=config.engine.stop_seconds),
         events=events,
@@ -111,6 +122,7 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
             changed=wake.set,
             pauses=_pauses_before(),
         ),
+        keeping=keeping,
     )
 
 
@@ -124,12 +136,12 @@ def _pauses_before() -> Pauses:
         raise ConfigurationError(f"{PAUSES_VARIABLE} holds something that no service wrote", hint=hint) from error
 
 
-def supervisor_of(parts: Parts, recalls: Recalls) -> Supervisor:
+def supervisor_of(parts: Parts, lease_files: LeaseFiles) -> Supervisor:
     """Returns what makes leases of the parts' table.
 
     Args:
         parts: of the run.
-        recalls: of the engine that runs the leases.
+        lease_files: of the engine that runs the leases.
     """
     engine = parts.config.engine
     return Supervisor(
@@ -138,10 +150,11 @@ def supervisor_of(parts: Parts, recalls: Recalls) -> Supervisor:
         lease_seconds=engine.lease_seconds,
         memory_bytes_max=engine.memory_bytes // 8,
         largest_batch_bytes=engine.largest_batch_bytes,
+        archive_id_of=parts.markers.archive_id,
         clock=parts.clock,
         events=parts.events,
         holding=parts.owners.holding,
-        recalls=recalls,
+        lease_files=lease_files,
         changed=parts.wake.set,
     )
 
@@ -154,9 +167,13 @@ def session_settings_of(config: Configuration, *, is_stopping: Callable[[], bool
         is_stopping: ends a start that takes its time.
     """
     destinations = [destination for mirror in config.enabled_mirrors for destination in mirror.destinations]
+    keeping = (KEEPING,) if config.keeps_schedules else ()
     of_kinds = {module: None for each in destinations for module in kind_of(each).preload(each)}
     return settings_of(
-        config, preload=(*PRELOAD, *of_kinds), batch_slots=config.engine.batch_slots, is_stopping=is_stopping
+        config,
+        preload=(*PRELOAD, *of_kinds, *modules_of(config.enabled_mirrors), *keeping),
+        batch_slots=config.engine.batch_slots,
+        is_stopping=is_stopping,
     )
 
 

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states, knock_id
-from mirrorlake.errors import TransientError
+from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -27,6 +30,30 @@ ANSWER_SECONDS_MAX = CHECK_SECONDS + 3.0
 ASK_AGAIN_SECONDS = 0.5
 KNOCK_TIMEOUT_MS = 10_000
 KNOCKS_AT_ONCE = 8
+
+
+async def living_by_cluster(
+    clients: WorkerCache, targets: Sequence[Target], *, clock: Clock
+) -> dict[str, list[OwnerState]]:
+    """Returns the mirrors of ``targets`` that somebody is alive to serve, by destination cluster; see `living_at`."""
+    wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
+    for target in targets:
+        if not target.is_archive:
+            settings = target.destination_cluster
+            wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
+    found = await asyncio.gather(*(living_at(clients, *each, clock=clock) for each in wanted.values()))
+    return {name: living for name, living in zip(wanted, found, strict=True) if living}
+
+
+async def living_at(
+    clients: WorkerCache, settings: ClusterSettings, mirrors: set[str], *, clock: Clock
+) -> list[OwnerState]:
+    """Returns what `find_living` finds; nothing where it cannot find out, which is logged: never raises."""
+    try:
+        return await find_living(clients.client(settings), mirrors, clock=clock)
+    except MirrorlakeError as error:
+        _log.warning("not known who else serves the mirrors", cluster=settings.name, error=str(error))
+        return []
 
 
 async def find_living(client: ClusterClient, mirrors: Iterable[str], *, clock: Clock) -> list[OwnerState]:

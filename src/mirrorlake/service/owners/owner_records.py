@@ -54,7 +54,8 @@ def record_after(
         hold_seconds=hold_seconds,
         mapped_topics=tuple(sorted({*(before.mapped_topics if before else ()), *mapped})),
         origins={**(before.origins if before else {}), **_origins(accepted)},
-        former_ids=_joined(before.former_ids if before else {}, former_ids),
+        found_filled=_found_filled(accepted, before.found_filled if before else {}),
+        former_ids=_merged(before.former_ids if before else {}, former_ids),
         progress_topic_id=_first(
             (t.progress_topic_id for t in accepted if not t.error), before.progress_topic_id if before else ""
         ),
@@ -89,11 +90,21 @@ def _origins(accepted: Sequence[Target]) -> dict[str, tuple[tuple[str, str], ...
     }
 
 
-def _joined(
+def _found_filled(accepted: Sequence[Target], known: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Returns what held something that is nobody's copy for all that is known, as the targets were just seen."""
+    found = {topic: set(numbers) for topic, numbers in known.items()}
+    for target in accepted:
+        if target.is_found_filled is not None:
+            held, number = found.setdefault(target.destination_topic, set()), target.source.partition
+            held.add(number) if target.is_found_filled else held.discard(number)
+    return {topic: tuple(sorted(numbers)) for topic, numbers in sorted(found.items()) if numbers}
+
+
+def _merged(
     known: Mapping[str, Mapping[int, tuple[int, ...]]], more: Mapping[TopicPartition, set[int]]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    joined = {topic: dict(held) for topic, held in known.items()}
+    merged = {topic: dict(held) for topic, held in known.items()}
     for where, ids in more.items():
-        held = joined.setdefault(where.topic, {})
+        held = merged.setdefault(where.topic, {})
         held[where.partition] = tuple(sorted({*held.get(where.partition, ()), *ids}))
-    return joined
+    return merged

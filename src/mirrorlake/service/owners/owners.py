@@ -1,14 +1,12 @@
 """Takes the ownership of mirrors at their Kafka destinations, and notices when another process takes it over."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import replace
 
 import structlog
 
-from mirrorlake.clock import Clock, utc_text
+from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, knock_id, read_states, transactional_id
 from mirrorlake.destinations.transactions.ownership import Ownership
@@ -21,42 +19,38 @@ from mirrorlake.errors import (
     UnsupportedError,
 )
 from mirrorlake.kafka.control.descriptions import TransactionState
-from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.own_topics import STATE_TOPIC
 from mirrorlake.service.owners.holding import Holding
-from mirrorlake.service.owners.owner_life import CHECK_SECONDS, find_living
+from mirrorlake.service.owners.owner_life import CHECK_SECONDS, living_at, living_by_cluster
 from mirrorlake.service.owners.owner_records import record_after
-from mirrorlake.service.owners.owner_refusals import Place, find_refused, newly_held, place_of
-from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
+from mirrorlake.service.owners.owner_refusals import find_refused, newly_held, place_of
+from mirrorlake.service.owners.take_overs import (
+    TakeOver,
+    by_cluster,
+    map_shards,
+    say_continued,
+    say_taken,
+    wait_seconds,
+)
+from mirrorlake.service.owners.writer_ids import (
+    as_of_now,
+    find_former_ids,
+    find_map_producer_ids,
+    find_producer_ids,
+)
 from mirrorlake.topics.handover import (
     States,
     holdings_after,
-    predecessors,
     with_configured_partitions,
     with_holdings,
 )
+from mirrorlake.topics.provenance import of_another_source
 from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
 
 TAKES_AT_ONCE = 8
-
-
-@dataclass(slots=True)
-class _Claimed:
-    """One mirror at one destination cluster.
-
-    ``fills_from`` reads the clock, ``refusal`` says why it is not ours, ``heard`` is the knock that was answered last.
-    """
-
-    settings: ClusterSettings
-    ownership: Ownership
-    targets: list[Target]
-    refused: dict[Place, MirrorlakeError] = field(default_factory=dict)
-    fills_from: float = inf
-    refusal: MirrorlakeError | None = None
-    heard: tuple[int, int] | None = None
 
 
 class Owners:
@@ -75,7 +69,7 @@ class Owners:
         self._clock = clock
         # A process that was superseded may begin leases until it looks again.
         self._hold_seconds = hold_seconds + CHECK_SECONDS
-        self._claimed: dict[tuple[str, str], _Claimed] = {}
+        self._take_overs: dict[tuple[str, str], TakeOver] = {}
         self._began_ms = int(clock.now_seconds() * 1000)
         # State records are written one after another: topics are found while owners are compared.
         self._turn = asyncio.Lock()
@@ -89,17 +83,22 @@ class Owners:
             shard: the one that ``destination`` is written by.
             destination: other mirrors whose copy went on under this one have written there under ids of their own.
         """
-        claimed = self._claimed.get((mirror, cluster))
-        state = claimed.ownership.state if claimed is not None else None
-        if claimed is None:
+        take_over = self._take_overs.get((mirror, cluster))
+        state = take_over.ownership.state if take_over is not None else None
+        if take_over is None:
             return Holding()
         if state is None:
-            return Holding(refusal=claimed.refusal)
+            return Holding(refusal=take_over.refusal)
         former = state.former_ids.get(destination.topic, {}).get(destination.partition, ())
         return Holding(
             own_producer_ids=frozenset(state.producer_ids.get(shard, ())) | frozenset(former),
-            fills_from_seconds=claimed.fills_from,
+            fills_from_seconds=take_over.fills_from,
         )
+
+    def owns(self, mirror: str, clusters: Iterable[str]) -> bool:
+        """Tells whether this process owns a mirror at all of these destination clusters. May be called anywhere."""
+        found = [self._take_overs.get((mirror, cluster)) for cluster in clusters]
+        return all(each is not None and each.ownership.is_held for each in found)
 
     async def take(self, targets: Sequence[Target]) -> dict[int, MirrorlakeError]:
         """Becomes the owner of every mirror with a Kafka destination among ``targets``.
@@ -113,52 +112,52 @@ class Owners:
             await self._take_all(self._group(targets))
         errors: dict[int, MirrorlakeError] = {}
         for index, target in enumerate(targets):
-            claimed = self._claimed.get(_key(target)) if not target.is_archive else None
-            if claimed is not None and place_of(target) in claimed.refused:
-                errors[index] = claimed.refused[place_of(target)]
+            take_over = self._take_overs.get(_key(target)) if not target.is_archive else None
+            if take_over is not None and place_of(target) in take_over.refused:
+                errors[index] = take_over.refused[place_of(target)]
         return errors
 
-    async def _take_all(self, groups: dict[tuple[str, str], _Claimed]) -> None:
+    async def _take_all(self, groups: dict[tuple[str, str], TakeOver]) -> None:
         limit = asyncio.Semaphore(TAKES_AT_ONCE)
-        everyone = {**self._claimed, **groups}
-        states = {name: await self._states(group, everyone) for name, group in _by_cluster(groups).items()}
+        everyone = {**self._take_overs, **groups}
+        states = {name: await self._states(group, everyone) for name, group in by_cluster(groups).items()}
 
-        async def take_one(claimed: _Claimed) -> None:
+        async def take_one(take_over: TakeOver) -> None:
             async with limit:
-                await self._take(claimed, states[claimed.settings.name])
+                await self._take(take_over, states[take_over.settings.name])
 
-        await asyncio.gather(*(take_one(claimed) for claimed in groups.values()))
-        self._claimed |= groups
-        for cluster, group in _by_cluster(groups).items():
+        await asyncio.gather(*(take_one(take_over) for take_over in groups.values()))
+        self._take_overs |= groups
+        for cluster, group in by_cluster(groups).items():
             await self._give_way(group, states[cluster])
 
-    async def _give_way(self, group: Sequence[_Claimed], before: States | None) -> None:
+    async def _give_way(self, group: Sequence[TakeOver], before: States | None) -> None:
         """Looks once more: a mirror that took the same partitions at the same moment was not seen when we did.
 
         Who sees the other one gives way; nothing was appended yet. Both may: whoever tries again first has it then.
         """
-        if before is None or (after := await self._states(group, self._claimed)) is None:
+        if before is None or (after := await self._states(group, self._take_overs)) is None:
             return
-        for claimed in group:
-            found = {place_of(target): newly_held(target, before, after) for target in claimed.targets}
+        for take_over in group:
+            found = {place_of(target): newly_held(target, before, after) for target in take_over.targets}
             lost = {
-                place: error for place, error in found.items() if error is not None and place not in claimed.refused
+                place: error for place, error in found.items() if error is not None and place not in take_over.refused
             }
-            if not lost or claimed.ownership.state is None:
+            if not lost or take_over.ownership.state is None:
                 continue
-            claimed.refused |= lost
-            refused = [target for target in claimed.targets if place_of(target) in lost]
-            state = claimed.ownership.state
-            holdings = holdings_after((), refused, state, claimed.targets[0].mirror)
-            await self._write(claimed, with_holdings(state, holdings))
+            take_over.refused |= lost
+            refused = [target for target in take_over.targets if place_of(target) in lost]
+            state = take_over.ownership.state
+            holdings = holdings_after((), refused, state, take_over.targets[0].mirror)
+            await self._write(take_over, with_holdings(state, holdings))
 
-    async def _write(self, claimed: _Claimed, state: OwnerState) -> None:
+    async def _write(self, take_over: TakeOver, state: OwnerState) -> None:
         try:
-            await claimed.ownership.update(state)
+            await take_over.ownership.update(state)
         except SupersededError:
             raise
         except MirrorlakeError as error:
-            claimed.refusal = error
+            take_over.refusal = error
             _log.warning("state record not written, trying again", mirror=state.mirror, error=error.message)
 
     async def watch(
@@ -190,32 +189,32 @@ class Owners:
             SupersededError: another process has taken a mirror over.
         """
         async with self._turn:
-            groups = _by_cluster(self._claimed).values()
+            groups = by_cluster(self._take_overs).values()
             return [each for group in groups for each in await self._check_cluster(group)]
 
-    async def _check_cluster(self, group: Sequence[_Claimed]) -> list[tuple[Target, MirrorlakeError]]:
-        refused = await self._take_missing([claimed for claimed in group if not claimed.ownership.is_held])
+    async def _check_cluster(self, group: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
+        refused = await self._take_missing([take_over for take_over in group if not take_over.ownership.is_held])
         await self._compare(group)
         return refused
 
-    async def _take_missing(self, missing: Sequence[_Claimed]) -> list[tuple[Target, MirrorlakeError]]:
+    async def _take_missing(self, missing: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
         """Takes what is not held, or not any more; returns what only now turns out to be another's."""
         if not missing:
             return []
-        states = await self._states(missing, self._claimed)
+        states = await self._states(missing, self._take_overs)
         found: list[tuple[Target, MirrorlakeError]] = []
-        for claimed in missing:
-            await self._leave_to_a_later_start(claimed, states)
-            known = dict(claimed.refused)
-            await self._take(claimed, states)
+        for take_over in missing:
+            await self._leave_to_a_later_start(take_over, states)
+            known = dict(take_over.refused)
+            await self._take(take_over, states)
             found += [
-                (target, claimed.refused[place_of(target)])
-                for target in claimed.targets
-                if place_of(target) in claimed.refused and place_of(target) not in known
+                (target, take_over.refused[place_of(target)])
+                for target in take_over.targets
+                if place_of(target) in take_over.refused and place_of(target) not in known
             ]
         return found
 
-    async def _leave_to_a_later_start(self, claimed: _Claimed, states: States | None) -> None:
+    async def _leave_to_a_later_start(self, take_over: TakeOver, states: States | None) -> None:
         """Ends this process where one that started later owns the mirror and lives: the newest start is meant.
 
         By the clocks of both; where they differ by more than lies between the two starts, the older one may stay.
@@ -223,35 +222,40 @@ class Owners:
         Raises:
             SupersededError: so it is.
         """
-        mirror = claimed.ownership.mirror
+        mirror = take_over.ownership.mirror
         found = (states or {}).get(mirror)
-        if found is None or found.is_released or found.taken_at_ms <= self._began_ms or claimed.ownership.wrote(found):
+        if (
+            found is None
+            or found.is_released
+            or found.taken_at_ms <= self._began_ms
+            or take_over.ownership.wrote(found)
+        ):
             return
-        if not await self._living_at(claimed.settings, {mirror}):
+        if not await living_at(self._clients, take_over.settings, {mirror}, clock=self._clock):
             return
         raise SupersededError(
-            f"mirror {mirror} belongs to {found.owner} at cluster {claimed.settings.name}, which started later than "
+            f"mirror {mirror} belongs to {found.owner} at cluster {take_over.settings.name}, which started later than "
             "this process, took it while this one could not, and is at work",
             hint=f"run one process per mirror; the newest record of {mirror} in {STATE_TOPIC} names the owner",
             mirror=mirror,
         )
 
-    async def _compare(self, group: Sequence[_Claimed]) -> None:
-        names = [transactional_id(claimed.ownership.mirror) for claimed in group]
-        knocks = [knock_id(claimed.ownership.mirror) for claimed in group]
+    async def _compare(self, group: Sequence[TakeOver]) -> None:
+        names = [transactional_id(take_over.ownership.mirror) for take_over in group]
+        knocks = [knock_id(take_over.ownership.mirror) for take_over in group]
         try:
             found = await self._clients.client(group[0].settings).describe_transactions([*names, *knocks])
         except MirrorlakeError:
             return  # not being able to ask is no reason to end
-        for claimed, name in zip(group, names, strict=True):
+        for take_over, name in zip(group, names, strict=True):
             state = found.get(name)
             if isinstance(state, UnsupportedError):
-                await _prove(claimed.ownership)
+                await _prove(take_over.ownership)
             else:
-                claimed.ownership.check(state)
-        for claimed, knock in zip(group, knocks, strict=True):
-            if not await self._remember(claimed):
-                await self._answer(claimed, found.get(knock))
+                take_over.ownership.check(state)
+        for take_over, knock in zip(group, knocks, strict=True):
+            if not await self._remember(take_over):
+                await self._answer(take_over, found.get(knock))
 
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
@@ -260,18 +264,18 @@ class Owners:
         true anyway, that this process was the last owner.
         """
         async with self._turn:
-            for claimed in self._claimed.values():
-                state = claimed.ownership.state
-                if state is None or not claimed.ownership.is_held:
+            for take_over in self._take_overs.values():
+                state = take_over.ownership.state
+                if state is None or not take_over.ownership.is_held:
                     continue
                 try:
-                    await claimed.ownership.update(replace(state, is_released=True))
+                    await take_over.ownership.update(replace(state, is_released=True))
                 except MirrorlakeError as error:
                     _log.warning("mirror not released", mirror=state.mirror, error=error.message)
 
-    def _group(self, targets: Iterable[Target]) -> dict[tuple[str, str], _Claimed]:
+    def _group(self, targets: Iterable[Target]) -> dict[tuple[str, str], TakeOver]:
         """Returns what the targets are part of; what is held already is taken along, with the targets it had."""
-        groups: dict[tuple[str, str], _Claimed] = {}
+        groups: dict[tuple[str, str], TakeOver] = {}
         for target in targets:
             if target.is_archive or not target.source_cluster_id:
                 continue
@@ -279,19 +283,19 @@ class Owners:
                 continue  # nothing is copied, so nothing is to be held either
             key = _key(target)
             if key not in groups:
-                groups[key] = self._claimed.get(key) or self._new(target)
+                groups[key] = self._take_overs.get(key) or self._new(target)
             known = [t for t in groups[key].targets if place_of(t) != place_of(target)]
             groups[key].targets = [*known, target]
         return groups
 
-    def _new(self, target: Target) -> _Claimed:
+    def _new(self, target: Target) -> TakeOver:
         settings = target.destination_cluster
         ownership = Ownership(
             self._clients.client(settings), mirror=target.mirror.name, owner=self._owner, clock=self._clock
         )
-        return _Claimed(settings, ownership, [])
+        return TakeOver(settings, ownership, [])
 
-    async def _states(self, group: Sequence[_Claimed], everyone: Mapping[tuple[str, str], _Claimed]) -> States | None:
+    async def _states(self, group: Sequence[TakeOver], everyone: Mapping[tuple[str, str], TakeOver]) -> States | None:
         """Returns the state records of a group's cluster, None where they cannot be read now.
 
         ``everyone`` are all this process serves: what it is configured for says more than records of before.
@@ -300,60 +304,52 @@ class Owners:
         try:
             states = await read_states(self._clients.client(settings))
         except MirrorlakeError as error:
-            for claimed in group:
-                claimed.refusal = error
+            for take_over in group:
+                take_over.refusal = error
             _log.warning("owners cannot be read", cluster=settings.name, error=error.message, hint=error.hint)
             return None
         return with_configured_partitions(states, (each.targets[0].mirror for each in everyone.values()))
 
-    async def _take(self, claimed: _Claimed, states: States | None) -> None:
+    async def _take(self, take_over: TakeOver, states: States | None) -> None:
         if states is None:
             return
-        mirror = claimed.ownership.mirror
+        mirror = take_over.ownership.mirror
         before = states.get(mirror)
         # One that was in doubt for a moment has waited before, and nobody else has filled gaps since.
-        is_new = not claimed.ownership.is_held and not (before is not None and claimed.ownership.wrote(before))
+        is_new = not take_over.ownership.is_held and not (before is not None and take_over.ownership.wrote(before))
         try:
-            claimed.refused = await find_refused(claimed.targets, states, self._clients.client(claimed.settings))
-            first = claimed.targets[0]
+            take_over.refused = await find_refused(take_over.targets, states, self._clients.client(take_over.settings))
+            first = take_over.targets[0]
+            if before is not None and before.source_cluster_id != first.source_cluster_id:
+                # Its topics may be empty, and are copied to then; but their gaps would wait for an owner for ever.
+                take_over.refusal = of_another_source(first, before)
             if before is None or before.source_cluster_id == first.source_cluster_id:
-                client = self._clients.client(claimed.settings)
-                accepted = [t for t in claimed.targets if place_of(t) not in claimed.refused]
+                client = self._clients.client(take_over.settings)
+                accepted = [t for t in take_over.targets if place_of(t) not in take_over.refused]
                 state = record_after(
                     first.mirror,
                     states,
                     source_cluster_id=first.source_cluster_id,
                     accepted=accepted,
                     of_others=[
-                        t for t in claimed.targets if isinstance(claimed.refused.get(place_of(t)), OtherMirrorError)
+                        t for t in take_over.targets if isinstance(take_over.refused.get(place_of(t)), OtherMirrorError)
                     ],
                     producer_ids=await find_producer_ids(client, mirror, before),
-                    map_producer_ids=await find_map_producer_ids(client, mirror, before, shards=_map_shards(claimed)),
+                    map_producer_ids=await find_map_producer_ids(client, mirror, before, shards=map_shards(take_over)),
                     former_ids=await find_former_ids(client, accepted, states),
                     hold_seconds=self._hold_seconds,
                 )
-                await claimed.ownership.update(state)
+                await take_over.ownership.update(state)
                 if is_new:
-                    claimed.fills_from = self._clock.elapsed_seconds() + self._wait_seconds(before)
-                    self._say_taken(claimed, before)
-                    self._say_gone_on(accepted, before, states)
+                    wait = wait_seconds(before, or_else=self._hold_seconds)
+                    take_over.fills_from = self._clock.elapsed_seconds() + wait
+                    say_taken(take_over, self._owner, before)
+                    say_continued(accepted, before, states)
         except SupersededError:
             raise
         except MirrorlakeError as error:
-            claimed.refusal = error
+            take_over.refusal = error
             _log.warning("ownership not taken, trying again", mirror=mirror, error=error.message, hint=error.hint)
-
-    def _say_taken(self, claimed: _Claimed, before: OwnerState | None) -> None:
-        facts = {"mirror": claimed.ownership.mirror, "cluster": claimed.settings.name, "owner": self._owner}
-        if before is None or before.is_released:
-            _log.info("mirror taken over", **facts)
-        else:
-            _log.warning(
-                "mirror taken over from an owner that has not let go: it died, or ends within seconds",
-                **facts,
-                owner_before=before.owner,
-                owner_since=utc_text(before.taken_at_ms),
-            )
 
     async def find_living(self, targets: Sequence[Target]) -> dict[str, list[OwnerState]]:
         """Returns the mirrors of ``targets`` that somebody else is alive to serve, by destination cluster.
@@ -361,89 +357,38 @@ class Owners:
         Waits some seconds for the answer of an owner that has not let go. Takes nothing. Where nothing can be found out
         that is logged, and the cluster left out: a dead owner must not keep anybody away.
         """
-        wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
-        for target in targets:
-            if not target.is_archive:
-                settings = target.destination_cluster
-                wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
-        found = await asyncio.gather(*(self._living_at(*each) for each in wanted.values()))
-        return {name: living for name, living in zip(wanted, found, strict=True) if living}
+        return await living_by_cluster(self._clients, targets, clock=self._clock)
 
-    async def _living_at(self, settings: ClusterSettings, mirrors: set[str]) -> list[OwnerState]:
-        try:
-            return await find_living(self._clients.client(settings), mirrors, clock=self._clock)
-        except MirrorlakeError as error:
-            _log.warning("not known who else serves the mirrors", cluster=settings.name, error=str(error))
-            return []
-
-    def _wait_seconds(self, before: OwnerState | None) -> float:
-        """Returns how long leases of the owner before may still be under way; nothing of a released one is."""
-        if before is None or before.is_released:
-            return 0.0
-        # A record of an older version does not say; its leases are most likely as long as ours.
-        return self._hold_seconds if before.hold_seconds is None else before.hold_seconds
-
-    def _say_gone_on(self, accepted: Sequence[Target], before: OwnerState | None, states: States) -> None:
-        for target in accepted:
-            for state in predecessors(target, states):
-                if before is not None and before.taken_at_ms > state.taken_at_ms:
-                    continue  # it was said when that happened
-                _log.info(
-                    "continues the copy of another mirror, which has released it",
-                    mirror=target.mirror.name,
-                    topic=target.destination_topic,
-                    partition=target.source.partition,
-                    mirror_before=state.mirror,
-                    owner_before=state.owner,
-                )
-
-    async def _answer(self, claimed: _Claimed, knock: TransactionState | MirrorlakeError | None) -> None:
+    async def _answer(self, take_over: TakeOver, knock: TransactionState | MirrorlakeError | None) -> None:
         """Writes the state record anew where somebody wants to know whether its owner is alive."""
-        state = claimed.ownership.state
-        if state is None or not claimed.ownership.is_held or not isinstance(knock, TransactionState):
+        state = take_over.ownership.state
+        if state is None or not take_over.ownership.is_held or not isinstance(knock, TransactionState):
             return
         heard = knock.producer_id, knock.producer_epoch
-        if heard != claimed.heard:
-            await self._write(claimed, state)
-            claimed.heard = heard
+        if heard != take_over.heard:
+            await self._write(take_over, state)
+            take_over.heard = heard
 
-    async def _remember(self, claimed: _Claimed) -> bool:
-        """Writes the state record anew where a shard's transactional id stands for another producer id than before.
+    async def _remember(self, take_over: TakeOver) -> bool:
+        """Writes the state record anew where what it says of writers is not so any more; see `as_of_now`.
 
         Returns:
             Whether it was written.
         """
-        state = claimed.ownership.state
-        if state is None or not claimed.ownership.is_held:
+        state = take_over.ownership.state
+        if state is None or not take_over.ownership.is_held:
             return False
         try:
-            client = self._clients.client(claimed.settings)
-            producer_ids = await find_producer_ids(client, state.mirror, state)
-            map_ids = await find_map_producer_ids(client, state.mirror, state, shards=_map_shards(claimed))
-            if producer_ids != state.producer_ids or map_ids != state.map_producer_ids:
-                state = replace(state, producer_ids=producer_ids, map_producer_ids=map_ids)
-                await claimed.ownership.update(state)
+            client = self._clients.client(take_over.settings)
+            now = await as_of_now(client, state, map_shards=map_shards(take_over))
+            if now != state:
+                await take_over.ownership.update(now)
                 return True
         except SupersededError:
             raise
         except MirrorlakeError as error:
             _log.warning("producer ids not remembered, trying again", mirror=state.mirror, error=error.message)
         return False
-
-
-def _is_of_another(error: MirrorlakeError | None) -> bool:
-    return isinstance(error, OtherMirrorError)
-
-
-def _map_shards(claimed: _Claimed) -> int:
-    return max((target.map_shards for target in claimed.targets if target.is_mapped), default=0)
-
-
-def _by_cluster(claimed: Mapping[tuple[str, str], _Claimed]) -> dict[str, list[_Claimed]]:
-    groups: dict[str, list[_Claimed]] = defaultdict(list)
-    for each in claimed.values():
-        groups[each.settings.name].append(each)
-    return groups
 
 
 async def _prove(ownership: Ownership) -> None:

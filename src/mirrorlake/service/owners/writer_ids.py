@@ -5,12 +5,13 @@ expire after a week without a transaction and stand for another producer id then
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.control.descriptions import TransactionState
+from mirrorlake.kafka.control.descriptions import AppendState, TransactionState
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.handover import States, predecessors
 from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, shard_of, transactional_id_of
@@ -73,6 +74,48 @@ async def find_former_ids(
         if (state.mirror, shard) in now:
             ids.add(now[state.mirror, shard])
     return former
+
+
+async def as_of_now(client: ClusterClient, state: OwnerState, *, map_shards: int) -> OwnerState:
+    """Returns a state record with the producer ids its shards stand for now, and without partitions they have proven.
+
+    Args:
+        client: of the destination cluster.
+        state: the record.
+        map_shards: how many shards its mapped copies have.
+
+    Raises:
+        MirrorlakeError: the coordinators or leaders could not be asked.
+    """
+    producer_ids = await find_producer_ids(client, state.mirror, state)
+    return replace(
+        state,
+        producer_ids=producer_ids,
+        map_producer_ids=await find_map_producer_ids(client, state.mirror, state, shards=map_shards),
+        found_filled=await _still_unproven(client, state, producer_ids),
+    )
+
+
+async def _still_unproven(
+    client: ClusterClient, state: OwnerState, producer_ids: Mapping[int, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Returns the `found_filled` partitions of a record to which none of the mirror's shards has appended.
+
+    A lease appends once it has compared what is there with the source, so what it has appended to is the copy.
+    A partition that cannot be asked stays.
+    """
+    marked = [TopicPartition(topic, number) for topic, held in state.found_filled.items() for number in held]
+    if not marked:
+        return {}
+    own = {each for held in producer_ids.values() for each in held}
+    found = await client.append_states(marked)
+    kept: dict[str, tuple[int, ...]] = {}
+    for where in marked:
+        seen = found.get(where)
+        is_ours = isinstance(seen, AppendState) and any(each.producer_id in own for each in seen.producers)
+        if not is_ours:
+            kept[where.topic] = (*kept.get(where.topic, ()), where.partition)
+    return kept
 
 
 async def _ids_now(

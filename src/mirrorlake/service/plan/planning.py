@@ -21,8 +21,10 @@ from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
+from mirrorlake.topics.sources import remarks_of, window_of
 from mirrorlake.topics.targets import Target
 from mirrorlake.topics.topic_creation import with_new_topics
+from mirrorlake.topics.windows import count_left_out
 
 AS_USUAL = (TIMESTAMP_TYPE, CREATE_TIME)
 """Set on every topic that is made, and expected by everybody: not worth a word."""
@@ -96,11 +98,12 @@ async def read_whole_plan(config: Configuration) -> Plan:
         denied = await missing_rights(rows, clients)
         rows = [replace(row, error=error) if error else row for row, error in zip(rows, denied, strict=True)]
         samples = await read_samples(rows, clients)
+        left_out = await asyncio.gather(*(_left_out(row, clients) for row in rows))
         looks = await look_at_destinations(rows, clients)
         now_ms = int(SystemClock().now_seconds() * 1000)
         planned = [
-            _with_warnings(plan_row(row, found), sample, now_ms)
-            for row, found, sample in zip(rows, looks, samples, strict=True)
+            _with_warnings(plan_row(row, found), sample, now_ms, [*remarks_of(row.target.mirror), *more])
+            for row, found, sample, more in zip(rows, looks, samples, left_out, strict=True)
         ]
         return Plan(
             rows=await asyncio.gather(*(asyncio.to_thread(_with_removals, row, now_ms) for row in planned)),
@@ -115,11 +118,28 @@ async def read_plan(config: Configuration) -> list[PlanRow]:
     return list((await read_whole_plan(config)).rows)
 
 
-def _with_warnings(row: PlanRow, sample: Sample, now_ms: int) -> PlanRow:
+def _with_warnings(row: PlanRow, sample: Sample, now_ms: int, more: Sequence[str]) -> PlanRow:
     if row.action in (Action.NOTHING, Action.REFUSE, Action.UNREACHABLE):
-        return row
+        return replace(row, warnings=tuple(more))
     target = row.status.target
-    return replace(row, warnings=tuple(kind_of(target.destination).warnings(target, sample, now_ms=now_ms)))
+    return replace(row, warnings=(*kind_of(target.destination).warnings(target, sample, now_ms=now_ms), *more))
+
+
+async def _left_out(row: StatusRow, clients: WorkerCache) -> list[str]:
+    """Says how many records a point in time leaves out although they are not later than it."""
+    target = row.target
+    if row.error is not None or row.source_end is None or not target.is_due:
+        return []
+    try:
+        count = await count_left_out(target.source_work, window_of(target.mirror), target.source, clients)
+    except MirrorlakeError as error:
+        return [f"{target.source}: how many records `until` leaves out is not known: {error}"]
+    if not count:
+        return []
+    return [
+        f"{target.source}: {count} record(s) behind offset {row.source_end} are not later than `until` and are left "
+        "out: the first that is later stands before them"
+    ]
 
 
 def _with_removals(row: PlanRow, now_ms: int) -> PlanRow:
@@ -133,6 +153,8 @@ def _with_removals(row: PlanRow, now_ms: int) -> PlanRow:
 
 def plan_row(row: StatusRow, found: Look) -> PlanRow:
     """Returns what would happen to one partition. Pure."""
+    if row.error is None and not row.target.is_due:
+        return PlanRow(status=row, action=Action.NOTHING, note="no record is as late as `from` yet")
     error = row.error or found.error or _refusal(row, is_new=found.is_new)
     if error is not None:
         is_refused = between_leases(error) is Decision.PARK

@@ -37,7 +37,7 @@ async def _unreadable_sources(
 ) -> Mapping[tuple[str, str], MirrorlakeError]:
     """Tries to read each source topic, at the end of its first partition, and returns those that refuse."""
     limit = asyncio.Semaphore(PROBES_AT_ONCE)
-    chosen = {_source_topic(row): row for row in reversed(rows) if row.error is None and row.source_end is not None}
+    chosen = {_source_topic(row): row for row in reversed(rows) if _is_readable(row)}
 
     async def probe(row: StatusRow) -> MirrorlakeError | None:
         async with limit:
@@ -46,6 +46,10 @@ async def _unreadable_sources(
 
     errors = await asyncio.gather(*(probe(row) for row in chosen.values()))
     return {topic: error for topic, error in zip(chosen, errors, strict=True) if error is not None}
+
+
+def _is_readable(row: StatusRow) -> bool:
+    return row.error is None and row.source_end is not None and row.target.is_due
 
 
 # --- destinations -----------------------------------------------------------------------------------------

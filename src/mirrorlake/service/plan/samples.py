@@ -7,7 +7,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.kinds.standing import Sample
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.service.status import StatusRow
 from mirrorlake.sources.client import SourceClient
 
@@ -49,7 +49,10 @@ async def _sample(source: SourceClient, row: StatusRow) -> Sample:
     assert row.source_end is not None
     first = await source.batch_at(row.target.source, row.source_start)
     last = await source.batch_at(row.target.source, row.source_end - 1)
+    offsets = OffsetRange(start_offset=row.source_start, end_offset=row.source_end)
     return Sample(
         oldest_ms=first.oldest_ms if first is not None else None,
+        newest_ms=last.oldest_ms if last is not None else None,
+        stored_bytes=await source.stored_bytes(row.target.source, offsets),
         is_transactional=any(batch.is_transactional for batch in (first, last) if batch is not None),
     )

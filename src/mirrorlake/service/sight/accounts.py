@@ -37,19 +37,19 @@ class Account:
 def account_of(mirror: str, states: Iterable[PartitionState], *, now_seconds: float) -> Account:
     """Returns what was done for the partitions of a mirror.
 
-    ``behind`` counts parked ones where their lag is known, as what waits for them is not copied either.
+    ``behind`` counts parked ones too, as what waits for them is not copied either; it is None where the lag of any is
+    not known.
     """
     own = [state for state in states if state.mirror == mirror]
-    lags = [state.lag_now(now_seconds) for state in own if not state.is_parked]
-    parked = [state.lag or 0 for state in own if state.is_parked]
+    lags = [state.lag_now(now_seconds) for state in own]
     known = [lag for lag in lags if lag is not None]
     return Account(
         mirror=mirror,
         partitions=len(own),
-        records=sum(state.records for state in own),
-        bytes=sum(state.raw_bytes for state in own),
-        behind=sum(known) + sum(parked) if len(known) == len(lags) else None,
-        parked=len(parked),
+        records=sum(state.copied_records for state in own),
+        bytes=sum(state.copied_bytes for state in own),
+        behind=sum(known) if len(known) == len(lags) else None,
+        parked=sum(state.is_parked for state in own),
     )
 
 
@@ -108,7 +108,7 @@ class CatchUps:
         return [each for each in found if each is not None]
 
     def _look(self, place: tuple[str, str], group: list[PartitionState], now_seconds: float) -> CaughtUp | None:
-        records, size = sum(s.records for s in group), sum(s.raw_bytes for s in group)
+        records, size = sum(s.copied_records for s in group), sum(s.copied_bytes for s in group)
         if place not in self._behind:
             self._behind[place] = _Behind(self._began, 0, 0, is_first=True)
         behind = self._behind[place]

@@ -9,6 +9,7 @@ import structlog
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, RemoteTierError
 from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
@@ -47,7 +48,7 @@ class Events:
 
     def began(self, state: PartitionState) -> None:
         """A partition joins the service; its position is known for archives, else read by its first lease."""
-        self._metrics.began(state, is_first=self._first.get(state.mirror) == state.destination)
+        self._metrics.began(state, is_first=self._is_first(state))
         facts = _facts(state)
         if self._is_v3:
             _log.info("loop start", mirror=state.mirror)
@@ -68,6 +69,13 @@ class Events:
         facts = {"mirror": mirror, "topic": topic, "destination": destination, **_trouble(error)}
         self._tell(Trouble(event="target not ready, trying again", is_final=False, partition="", facts=facts, own={}))
 
+    def _is_first(self, state: PartitionState) -> bool:
+        return self._first.get(state.mirror) == state.destination
+
+    def lease_told(self, state: PartitionState, told: ToldProgress) -> None:
+        """A lease that runs has told how far it is with one partition at one destination."""
+        self._metrics.lease_told(state, told, is_first=self._is_first(state))
+
     def lease_ended(self, lane: int, state: PartitionState, row: LeaseRow | None, decision: Decision | None) -> None:
         """A lease ended for one partition at one destination; ``decision`` is what its error means.
 
@@ -77,7 +85,7 @@ class Events:
         self._metrics.lease_ended(
             state,
             row,
-            is_first=self._first.get(state.mirror) == state.destination,
+            is_first=self._is_first(state),
             now_seconds=self._clock.now_seconds(),
         )
         for flush in row.flushes if row else ():
@@ -91,7 +99,7 @@ class Events:
                 buffered_bytes=flush.raw_bytes,
                 encoded_bytes=flush.file_bytes,
                 elapsed_ms=flush.elapsed_ms,
-                interval_ms=self._interval_ms(state),
+                **self._interval(state),
                 trigger=flush.trigger,
             )
         if row is not None and (lost := row.gap_offsets.get("truncated")):
@@ -128,12 +136,12 @@ class Events:
         self._waiting.add(key)
         return was_waiting
 
-    def _interval_ms(self, state: PartitionState) -> int | None:
-        """Returns the time since the partition's last flush, as mirror-v3 tells it; None at the first one."""
+    def _interval(self, state: PartitionState) -> Mapping[str, int]:
+        """Returns the time since the partition's last flush, as mirror-v3 names it; nothing at the first one."""
         key = (state.mirror, state.source, state.destination)
         now = self._clock.elapsed_seconds()
         before, self._flushed_seconds[key] = self._flushed_seconds.get(key), now
-        return None if before is None else int((now - before) * 1000)
+        return {} if before is None else {"interval_ms": int((now - before) * 1000)}
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -188,13 +196,14 @@ class Events:
     def heartbeat(self, states: Sequence[PartitionState]) -> None:
         """A line now and then that says the service lives, and how far it is.
 
-        ``lag`` is of the partitions whose lag is known; ``lag_unknown`` says how many are not among them.
+        ``lag`` is of the partitions whose lag is known; ``lag_unknown`` says how many are not among them, as
+        parked ones whose sources are not asked any more.
         """
         if self._is_v3:
             self._v3_heartbeats(states)
             return
         now = self._clock.elapsed_seconds()
-        lags = [state.lag_now(now) for state in states if not state.is_parked]
+        lags = [state.lag_now(now) for state in states]
         known = [lag for lag in lags if lag is not None]
         _log.info(
             "heartbeat",
@@ -203,7 +212,7 @@ class Events:
             **({"lag_unknown": len(lags) - len(known)} if 0 < len(known) < len(lags) else {}),
             parked=sum(state.is_parked for state in states),
             **({"paused": paused} if (paused := sum(state.is_paused for state in states)) else {}),
-            records=sum(state.records for state in states),
+            records=sum(state.copied_records for state in states),
         )
 
     def _v3_heartbeats(self, states: Sequence[PartitionState]) -> None:
@@ -214,13 +223,13 @@ class Events:
             _log.info(
                 "heartbeat",
                 mirror=state.mirror,
-                expected_offset="unknown" if state.position is None else state.position,
-                progressed=state.records - self._records_told.get(state.mirror, 0),
+                expected_offset="unknown" if state.shown_position is None else state.shown_position,
+                progressed=state.copied_records - self._records_told.get(state.mirror, 0),
                 lag="unknown" if lag is None else lag,
                 **({"parked": park_name(state.error)} if state.is_parked and state.error else {}),
                 **({"paused": True} if state.is_paused else {}),
             )
-            self._records_told[state.mirror] = state.records
+            self._records_told[state.mirror] = state.copied_records
 
 
 def _facts(state: PartitionState) -> dict[str, str | int]:

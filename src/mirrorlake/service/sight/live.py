@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirrorlake import __version__
-from mirrorlake.config.resolved import ListenAddress
+from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.sight.park_names import park_name, wait_name
 from mirrorlake.topics.targets import UNKNOWN_PARTITION
@@ -45,10 +45,55 @@ class LivePartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedKeeping:
+    """A schedule of an archive whose last run failed, in part or as a whole; ``work`` is `merge` or `retain`."""
+
+    mirror: str
+    destination: str
+    work: str
+    ended: str
+    error: str
+
+    @property
+    def message(self) -> str:
+        """What is said of it."""
+        return f"{self.work} of {self.mirror} → {self.destination} failed at {self.ended}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedKeeping:
+    """Folders of an archive that retention left alone when it ran last, as it is not certain whose they are.
+
+    ``reasons`` say why, by folder; where there are very many, ``folders`` counts more than are named.
+    """
+
+    mirror: str
+    destination: str
+    folders: int
+    reasons: Mapping[str, str]
+
+    @property
+    def messages(self) -> list[str]:
+        """What is said of them, one for each reason."""
+        by_reason: dict[str, list[str]] = {}
+        for folder, reason in self.reasons.items():
+            by_reason.setdefault(reason, []).append(folder)
+        said = [
+            f"retain of {self.mirror} → {self.destination} leaves {', '.join(folders)} alone: {reason}"
+            for reason, folders in by_reason.items()
+        ]
+        if (more := self.folders - len(self.reasons)) > 0:
+            said.append(f"retain of {self.mirror} → {self.destination} leaves {more} more folders alone")
+        return said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveService:
     """What was found at a service's address: its partitions, or why nothing is known of them."""
 
     partitions: Mapping[Key, LivePartition] = field(default_factory=dict)
+    failed_keeping: tuple[FailedKeeping, ...] = ()
+    doubted_keeping: tuple[DoubtedKeeping, ...] = ()
     silent_because: str = ""
 
     @property
@@ -57,12 +102,15 @@ class LiveService:
         return not self.silent_because
 
 
-def partitions_json(states: Sequence[PartitionState], *, now_seconds: float) -> dict[str, object]:
-    """Returns what the listener tells of a service's partitions."""
+def partitions_json(
+    states: Sequence[PartitionState], *, now_seconds: float, keeping: Sequence[Mapping[str, object]] = ()
+) -> dict[str, object]:
+    """Returns what the listener tells of a service's partitions, and of the schedules of its archives."""
     return {
         "service": SERVICE,
         "version": __version__,
         "partitions": [_partition_json(state, now_seconds) for state in states],
+        "keeping": list(keeping),
     }
 
 
@@ -72,7 +120,7 @@ def _partition_json(state: PartitionState, now: float) -> dict[str, object]:
         "topic": state.source.topic,
         "partition": None if state.source.partition == UNKNOWN_PARTITION else state.source.partition,
         "destination": state.destination,
-        "dest_next": state.position,
+        "dest_next": state.shown_position,
         "lag": state.lag_now(now),
         "lag_seconds": _rounded(state.lag_seconds(now)),
         "state": state.state_now(now).value,
@@ -101,10 +149,15 @@ def ask_service(address: ListenAddress | None) -> LiveService:
         body = answer.read(ANSWER_BYTES_MAX)
         if answer.status != http.HTTPStatus.OK:
             return LiveService(silent_because=f"what answers at {where} is no mirrorlake that tells its partitions")
-        return LiveService(partitions=read_partitions(json.loads(body)))
+        told = json.loads(body)
+        return LiveService(
+            partitions=read_partitions(told),
+            failed_keeping=read_failed_keeping(told),
+            doubted_keeping=read_doubted_keeping(told),
+        )
     except OSError:
         return LiveService(silent_because=f"none answers at {where}")
-    except (http.client.HTTPException, ValueError, KeyError, TypeError):
+    except (http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
         return LiveService(silent_because=f"what answers at {where} is no mirrorlake")
     finally:
         connection.close()
@@ -127,3 +180,40 @@ def read_partitions(answer: Any) -> dict[Key, LivePartition]:
         )
         for row in answer["partitions"]
     }
+
+
+def read_failed_keeping(answer: Any) -> tuple[FailedKeeping, ...]:
+    """Returns the schedules of an answer whose last run failed; a service of before has none.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not one of a mirrorlake.
+    """
+    return tuple(
+        FailedKeeping(
+            mirror=str(row["name"]),
+            destination=str(row["destination"]),
+            work=str(row["work"]),
+            ended=str(row["ended"]),
+            error=str(row["error"]),
+        )
+        for row in answer.get("keeping", ())
+        if "error" in row
+    )
+
+
+def read_doubted_keeping(answer: Any) -> tuple[DoubtedKeeping, ...]:
+    """Returns the schedules of an answer that left folders alone in doubt; a service of before has none.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is not one of a mirrorlake.
+    """
+    return tuple(
+        DoubtedKeeping(
+            mirror=str(row["name"]),
+            destination=str(row["destination"]),
+            folders=int(row["doubted"]),
+            reasons={str(folder): str(reason) for folder, reason in row["doubts"].items()},
+        )
+        for row in answer.get("keeping", ())
+        if "doubts" in row
+    )

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -35,8 +36,15 @@ def configure_logs(*, level: str, as_json: bool) -> None:
         cache_logger_on_first_use=True,
     )
     # py4j and PySpark log through the standard library; their chatter is not ours to show.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_is_not_of_py4j)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Leaves out what py4j says through the root logger: a traceback for each call that no JVM is left to answer."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _without_empty_hint(_: Any, __: str, event: Any) -> Any:

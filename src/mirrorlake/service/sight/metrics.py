@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from mirrorlake import __version__
 from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.state_series import COPY, STREAM, StateSeries, copy_of, stream_of
@@ -124,6 +125,7 @@ class Metrics:
         )
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
+        self._told: dict[tuple[str, ...], tuple[int, int]] = {}  # records and bytes, of leases that run
         r.register(self._latencies)
         self._leases = Histogram(
             "mirrorlake_lease_seconds",
@@ -136,6 +138,18 @@ class Metrics:
             "mirrorlake_flush_seconds",
             "Time from the first byte of a segment to its publication",
             buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=r,
+        )
+        self._groups_at = Gauge(
+            "mirrorlake_groups_archived_timestamp_seconds",
+            "Unix time of the last look at consumer groups that found and archived all that was asked for",
+            ("mirror", "destination"),
+            registry=r,
+        )
+        self._group_failures = Counter(
+            "mirrorlake_group_archive_failures",
+            "Groups, brokers and folders that a look at consumer groups failed for",
+            ("mirror", "destination"),
             registry=r,
         )
         Gauge("mirrorlake_build_info", "Always 1", ("version",), registry=r).labels(__version__).set(1)
@@ -156,15 +170,27 @@ class Metrics:
         """Everything was looked at once."""
         self._states.looked()
 
+    def lease_told(self, state: PartitionState, told: ToldProgress, *, is_first: bool) -> None:
+        """Counts what a lease that runs has told; the rest follows when it has ended."""
+        self._count(state, told.records, told.raw_bytes, is_first=is_first)
+        self._told[copy_of(state)] = told.records, told.raw_bytes
+
+    def _count(self, state: PartitionState, records: int, raw_bytes: int, *, is_first: bool) -> None:
+        """Takes records and bytes of a lease up to now, of which those it has told are counted."""
+        told_records, told_bytes = self._told.pop(copy_of(state), (0, 0))
+        self._records.labels(*copy_of(state)).inc(max(0, records - told_records))
+        self._bytes.labels(*copy_of(state)).inc(max(0, raw_bytes - told_bytes))
+        if is_first:
+            self._v3_records.labels(*stream_of(state)).inc(max(0, records - told_records))
+
     def lease_ended(self, state: PartitionState, row: LeaseRow | None, *, is_first: bool, now_seconds: float) -> None:
         """Takes what one lease did for one partition at one destination."""
         copy, stream = copy_of(state), stream_of(state)
         if row is None:
+            if not state.is_leased:
+                self._told.pop(copy_of(state), None)
             return
-        self._records.labels(*copy).inc(row.records)
-        self._bytes.labels(*copy).inc(row.raw_bytes)
-        if is_first:
-            self._v3_records.labels(*stream).inc(row.records)
+        self._count(state, row.records, row.raw_bytes, is_first=is_first)
         self._latencies.add(copy, row)
         for name, count in row.batches.items():
             path, _, reason = name.partition(":")
@@ -183,6 +209,15 @@ class Metrics:
                 if flush.view_records is not None:
                     self._gap_records.labels(*stream).inc(flush.gap_records)
                     self._compaction_keys.labels(*stream).set(flush.view_records)
+
+    def groups_archived(self, mirror: str, destination: str, *, now_seconds: float) -> None:
+        """Records that the archive has what every group had committed at a time."""
+        self._groups_at.labels(mirror, destination).set(now_seconds)
+        self._group_failures.labels(mirror, destination).inc(0)
+
+    def groups_not_archived(self, mirror: str, destination: str, failures: int) -> None:
+        """Takes how much a look at the groups failed for."""
+        self._group_failures.labels(mirror, destination).inc(failures)
 
     def lease_took(self, lane: int, seconds: float) -> None:
         """Takes the wall time of one lease."""

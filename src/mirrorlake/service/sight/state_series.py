@@ -77,7 +77,7 @@ def _copies(states: Sequence[PartitionState], now: float) -> Iterator[GaugeMetri
     )
     for state in states:
         values = (
-            (position, state.position),
+            (position, state.shown_position),
             (source_end, state.source_end if state.is_source_seen(now) else None),
             (lag, state.lag_now(now)),
             (seconds, state.lag_seconds(now)),
@@ -95,8 +95,8 @@ def _streams(states: Sequence[PartitionState]) -> Iterator[GaugeMetricFamily]:
     for state in states:
         stream = stream_of(state)
         failures[stream] = max(failures.get(stream, 0), state.failures)
-        if state.position is not None:
-            verified[stream] = min(verified.get(stream, state.position), state.position)
+        if (position := state.shown_position) is not None:
+            verified[stream] = min(verified.get(stream, position), position)
     series = (
         (
             "mirror_v3_destination_offset_verified",

@@ -4,7 +4,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import BrokerUnreachableError, LostTailError
+from mirrorlake.errors import BrokerUnreachableError, LostTailError, TopicMissingError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
@@ -78,6 +78,25 @@ def test_the_end_says_of_each_mirror_what_was_done() -> None:
     assert [line["event"] for line in lines] == ["caught up", "mirror totals", "mirror task terminated gracefully"]
     facts = {"partitions": 1, "records": 12, "bytes": 600, "seconds": 0.0, "behind": 0, "parked": 0}
     assert {name: lines[1][name] for name in facts} == facts
+
+
+def test_the_lag_of_a_parked_partition_is_unknown_where_nobody_knows_it() -> None:
+    clock = ManualClock()
+    told = events(clock)
+    known, parked = state(0), state(1)
+    known.position = known.source_end = 12
+    known.source_seen_seconds = clock.elapsed_seconds()
+    parked.failed(TopicMissingError("x"), 0.0)
+    with capture_logs() as lines:
+        told.heartbeat([known, parked])
+        told.ended([known, parked])
+        parked.position, parked.source_end, parked.source_seen_seconds = 5, 12, clock.elapsed_seconds()
+        told.heartbeat([known, parked])
+        told.ended([known, parked])
+    beats = [line for line in lines if line["event"] == "heartbeat"]
+    assert [(line["lag"], line.get("lag_unknown"), line["parked"]) for line in beats] == [(0, 1, 1), (7, None, 1)]
+    totals = [line for line in lines if line["event"] == "mirror totals"]
+    assert [(line["behind"], line["parked"]) for line in totals] == [("unknown", 1), (7, 1)]
 
 
 def test_a_heartbeat_counts_what_is_paused_where_something_is() -> None:

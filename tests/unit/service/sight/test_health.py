@@ -19,6 +19,7 @@ from mirrorlake.service.sight.health import (
     Pulse,
     readiness,
 )
+from mirrorlake.sources.client import Bounds
 from support.partition_states import kafka_state
 
 SOURCES = {"m": "east"}
@@ -94,7 +95,7 @@ def test_a_start_and_a_stop_have_their_time_and_no_more() -> None:
 def seen(partition: int, *, position: int | None = 0, at: float = 0.0) -> PartitionState:
     state = kafka_state(partition)
     state.position = position
-    state.saw_source(0, 10, at, 0.0)
+    state.saw_source(Bounds(0, 10), at, 0.0)
     return state
 
 
@@ -143,6 +144,6 @@ def test_what_is_paused_speaks_against_no_readiness() -> None:
     paused, served = kafka_state(0), kafka_state(1)
     paused.is_paused = True  # its position was never read, and its source is away
     served.position = 5
-    served.saw_source(0, 5, 0.0, 0.0)
+    served.saw_source(Bounds(0, 5), 0.0, 0.0)
     assert readiness(Phase.SERVING, [paused, served], [], sources=SOURCES, now_seconds=1.0).is_good
     assert readiness(Phase.SERVING, [paused], [], sources=SOURCES, now_seconds=1.0).is_good

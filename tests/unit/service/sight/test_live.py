@@ -1,12 +1,25 @@
 """What a running service says of its partitions."""
 
+import json
 from collections.abc import Mapping
 
-from mirrorlake.errors import BrokerUnreachableError, RemoteTierError, TopicMissingError
+import pytest
+
+from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, RemoteTierError, TopicMissingError
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.archives.scheduled import KeepingOutcome
 from mirrorlake.service.partition_state import PartitionState, StateName
-from mirrorlake.service.sight.live import LivePartition, partitions_json, read_partitions
+from mirrorlake.service.sight.keeping_board import DOUBTS_TOLD_MAX, KeepingBoard
+from mirrorlake.service.sight.live import (
+    FailedKeeping,
+    LivePartition,
+    partitions_json,
+    read_doubted_keeping,
+    read_failed_keeping,
+    read_partitions,
+)
 from mirrorlake.service.status import StatusRow
+from mirrorlake.sources.client import Bounds
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import Target
 from support.mirrors import copying
@@ -16,7 +29,7 @@ from support.partition_states import WEST, kafka_state
 def told(state: PartitionState) -> LivePartition:
     """What it tells of a partition that is six offsets behind, and is read back."""
     state.position = 4
-    state.saw_source(0, 10, 0.0, 0.0)
+    state.saw_source(Bounds(0, 10), 0.0, 0.0)
     (found,) = read_partitions(partitions_json([state], now_seconds=1.0)).values()
     return found
 
@@ -40,7 +53,9 @@ def test_a_passing_failure_has_no_reason_and_a_parked_partition_has_its_own() ->
     assert (told(parked).state, told(parked).reason) == (StateName.PARKED, "missing")
 
 
-def shown(live: LivePartition) -> Mapping[str, object]:
+def shown(
+    live: LivePartition, error: MirrorlakeError | None = None, *, failed: tuple[FailedKeeping, ...] = ()
+) -> Mapping[str, object]:
     """The row of ``status`` for a partition that is six offsets behind."""
     (mirror,) = copying("east:9092", "west:9092", "orders").mirrors
     target = Target(
@@ -49,7 +64,9 @@ def shown(live: LivePartition) -> Mapping[str, object]:
         source_work=KafkaSourceWork(cluster=WEST),
         source=TopicPartition("orders", 0),
     )
-    return StatusRow(target=target, source_start=0, source_end=10, position=4, live=live).as_json()
+    return StatusRow(
+        target=target, source_start=0, source_end=10, position=4, live=live, error=error, failed_keeping=failed
+    ).as_json()
 
 
 def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> None:
@@ -59,6 +76,12 @@ def test_status_shows_what_the_service_waits_for_and_calls_it_no_failure() -> No
     assert "error" not in row
 
 
+@pytest.mark.parametrize("error", [None, TopicMissingError("gone", topic="orders"), BrokerUnreachableError("gone")])
+def test_status_shows_why_the_service_parked_it_before_what_it_concludes_itself(error: MirrorlakeError | None) -> None:
+    row = shown(LivePartition(state=StateName.PARKED, reason="foreign", error="another writer"), error)
+    assert (row["state"], row["reason"], row["error"]) == ("parked", "foreign", "another writer")
+
+
 def test_a_paused_partition_says_so_with_its_lag_and_status_shows_it() -> None:
     state = kafka_state(0)
     state.is_paused = True
@@ -66,3 +89,43 @@ def test_a_paused_partition_says_so_with_its_lag_and_status_shows_it() -> None:
     assert (found.state, found.lag_seconds, found.reason) == (StateName.PAUSED, 1.0, "")
     row = shown(found)
     assert (row["state"], row["service"], row["lag"], row["lag_seconds"]) == ("paused", "paused", 6, 1.0)
+
+
+def test_a_failed_schedule_of_an_archive_is_shown_beside_its_partitions_and_fails_no_row() -> None:
+    told = {
+        "name": "trade",
+        "destination": "lake",
+        "work": "merge",
+        "ended": "2026-11-23T05:00:00Z",
+        "result": "failed",
+    }
+    rows = [{**told, "error": "orders/0 is broken"}, {**told, "work": "retain", "result": "done"}]
+    (failed,) = read_failed_keeping(partitions_json([], now_seconds=1.0, keeping=rows))
+    assert failed.message == "merge of trade → lake failed at 2026-11-23T05:00:00Z: orders/0 is broken"
+    row = shown(LivePartition(state=StateName.RUNNING), failed=(failed,))
+    assert (row["state"], row["keeping"]) == ("running", failed.message)
+    assert "error" not in row
+    assert "keeping" not in shown(LivePartition(state=StateName.RUNNING))
+
+
+def test_a_service_of_a_version_before_has_no_schedules() -> None:
+    assert read_failed_keeping({"service": "mirrorlake", "partitions": []}) == ()
+    assert read_doubted_keeping({"service": "mirrorlake", "partitions": []}) == ()
+
+
+def test_folders_that_scheduled_retention_leaves_alone_are_told_with_the_reason() -> None:
+    board, key = KeepingBoard(), ("trade", "lake", "retain")
+    board.ended(key, KeepingOutcome(), now_seconds=1.0, seconds=1.0)
+    assert read_doubted_keeping(partitions_json([], now_seconds=1.0, keeping=board.rows())) == ()
+    doubts = tuple((f"orders.{number}/0", "nobody knows whose it is") for number in range(DOUBTS_TOLD_MAX + 2))
+    board.ended(key, KeepingOutcome(doubts=(*doubts[:1], ("events/0", "it is of b"))), now_seconds=2.0, seconds=1.0)
+    answer = json.loads(json.dumps(partitions_json([], now_seconds=1.0, keeping=board.rows())))
+    (few,) = read_doubted_keeping(answer)
+    assert few.messages == [
+        "retain of trade → lake leaves orders.0/0 alone: nobody knows whose it is",
+        "retain of trade → lake leaves events/0 alone: it is of b",
+    ]
+    board.ended(key, KeepingOutcome(doubts=doubts), now_seconds=3.0, seconds=1.0)
+    (many,) = read_doubted_keeping(partitions_json([], now_seconds=1.0, keeping=board.rows()))
+    assert (len(many.reasons), many.folders) == (DOUBTS_TOLD_MAX, DOUBTS_TOLD_MAX + 2)
+    assert many.messages[-1] == "retain of trade → lake leaves 2 more folders alone"

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from mirrorlake.archive.snapshots.tombstones import snapshot_rule
 from mirrorlake.destinations.archive.sink import ArchiveSettings
-from mirrorlake.destinations.interface import Flush, Progress
+from mirrorlake.destinations.interface import Progress, PublishedSegment
 from mirrorlake.destinations.snapshots.work import SnapshotWork
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -81,8 +81,8 @@ def snapshots(view_records: int | None) -> PartitionState:
     )
 
 
-def snapshot(view_records: int, gap_records: int) -> Flush:
-    return Flush(
+def snapshot(view_records: int, gap_records: int) -> PublishedSegment:
+    return PublishedSegment(
         key=f"{0:020}-{9:020}.parquet",
         offsets=OffsetRange(start_offset=0, end_offset=10),
         records=10,

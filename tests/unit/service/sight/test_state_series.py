@@ -6,9 +6,10 @@ import pytest
 from prometheus_client import generate_latest
 
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import RemoteTierError, TopicMissingError
+from mirrorlake.errors import RemoteTierError, TopicMissingError, TopicRecreatedError
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.metrics import Metrics
+from mirrorlake.sources.client import Bounds
 from support.partition_states import kafka_state
 
 
@@ -50,7 +51,7 @@ def test_a_source_that_is_away_has_no_end_and_no_lag_and_the_position_stays() ->
     state = kafka_state(0)
     shown.began(state)
     state.position = 4
-    state.saw_source(0, 10, 0.0, 0.0)
+    state.saw_source(Bounds(0, 10), 0.0, 0.0)
     shown.clock.advance(5.0)
     assert shown.of_states() == {
         "position_offset 0": 4,
@@ -83,7 +84,7 @@ def test_what_is_paused_is_counted_by_mirror_and_its_lag_is_shown() -> None:
     assert shown.all()[paused] == 0
     state.is_paused = True
     state.position = 4
-    state.saw_source(0, 10, 0.0, 0.0)
+    state.saw_source(Bounds(0, 10), 0.0, 0.0)
     assert (shown.all()[paused], shown.parked()) == (1, 0)
     assert shown.of_states()["lag_records 0"] == 6
 
@@ -136,3 +137,14 @@ def test_the_process_is_measured_and_no_series_says_when_a_counter_was_made() ->
     names = {series.split("{")[0] for series in Shown(has_v3=True).all()}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"} <= names
     assert not {name for name in names if name.endswith("_created")}
+
+
+@pytest.mark.parametrize("has_v3", [False, True])
+def test_a_copy_of_a_topic_that_was_recreated_has_no_position_in_the_topic_there_is_now(has_v3: bool) -> None:
+    shown = Shown(has_v3=has_v3)
+    state = kafka_state(0)
+    shown.began(state)
+    state.position = 100
+    state.saw_source(Bounds(0, 7), 0.0, 0.0)
+    state.failed(TopicRecreatedError("x"), 0.0)
+    assert not {"position_offset 0", "lag_records 0", "destination_offset_verified 0"} & shown.of_states().keys()

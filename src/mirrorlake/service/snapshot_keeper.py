@@ -1,4 +1,4 @@
-"""Removes views that newer ones have followed while the service runs, in a thread of its own: no lease waits for it."""
+"""Removes snapshots that newer ones have followed while the service runs, in a thread of its own: no lease waits."""
 
 import structlog
 
@@ -13,7 +13,7 @@ from mirrorlake.service.state_table import StateTable
 _log = structlog.get_logger("mirrorlake")
 
 
-class ViewKeeper(RepeatedInThread):
+class SnapshotKeeper(RepeatedInThread):
     """Looks at the snapshots of each partition every ``seconds``, in a thread. Use as a context manager.
 
     Args:
@@ -23,7 +23,7 @@ class ViewKeeper(RepeatedInThread):
     """
 
     def __init__(self, table: StateTable, *, seconds: float, clock: Clock) -> None:
-        super().__init__("view-keeper", seconds=seconds)
+        super().__init__("snapshot-keeper", seconds=seconds)
         self._table = table
         self._clock = clock
 
@@ -53,6 +53,9 @@ class ViewKeeper(RepeatedInThread):
             return
         except MirrorlakeError as error:
             _log.warning("old snapshots could not be removed", path=folder.prefix, error=str(error))
+            return
+        except Exception:  # noqa: BLE001  One partition's trouble, whatever it is, keeps no other from being looked at.
+            _log.exception("old snapshots could not be removed", path=folder.prefix)
             return
         if removed:
             _log.info(

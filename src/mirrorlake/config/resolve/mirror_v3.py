@@ -13,8 +13,8 @@ from mirrorlake.config.mirror_v3_form import (
     V3PoliciesForm,
     V3S3Form,
 )
-from mirrorlake.config.parts import Parts
-from mirrorlake.config.problems import FieldPath, Place, ProblemList
+from mirrorlake.config.problems import FieldPath, Place
+from mirrorlake.config.resolve.parts import Parts
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     Cluster,
@@ -22,8 +22,8 @@ from mirrorlake.config.resolved import (
     Destination,
     Flush,
     KafkaDestination,
+    KafkaSource,
     Mirror,
-    Source,
     Store,
     TopicSelection,
     TruncationPolicy,
@@ -36,18 +36,17 @@ STORE_NAME = "destination"
 """Name of the one store of this form: the field that describes it."""
 
 
-def resolve_mirror_v3(document: Document, problems: ProblemList) -> Parts:
+def resolve_mirror_v3(document: Document) -> Parts:
     """Returns all of the file that could be read, after noting everything that could not.
 
     Clusters have no names in this form; each distinct list of bootstrap servers is one, named by that list.
     """
-    return _MirrorV3(document, problems).resolve()
+    return _MirrorV3(document).resolve()
 
 
 class _MirrorV3:
-    def __init__(self, document: Document, problems: ProblemList) -> None:
+    def __init__(self, document: Document) -> None:
         self._document = document
-        self._problems = problems
         self._clusters: dict[tuple[str, ...], Cluster] = {}
         self._policies = V3PoliciesForm()
 
@@ -58,15 +57,15 @@ class _MirrorV3:
         shared = None
         if "destination" in tree:
             given = tree["destination"]
-            shared = check_one_of(V3_DESTINATION_FORMS, given, path, self._document, self._problems)
+            shared = check_one_of(V3_DESTINATION_FORMS, given, path, self._document)
         else:
-            self._problems.add(self._document.place(path), "is required")
+            self._document.note(path, "is required")
         store = self._store(shared, self._document.place(path))
         self._policies = self._root_policies(tree)
         parts = Parts(stores=[store] if store else [])
         if store or isinstance(shared, V3KafkaForm):
             parts.destination_types.append(store.type_name if store else "kafka")
-        for mirror_path, mirror_tree in entries(tree, "mirrors", self._document, self._problems):
+        for mirror_path, mirror_tree in entries(tree, "mirrors", self._document):
             if isinstance(mirror_tree, dict) and isinstance(mirror_tree.get("name"), str):
                 parts.names.append((str(mirror_tree["name"]), (*mirror_path, "name")))
             if mirror := self._mirror(mirror_tree, mirror_path, shared, store):
@@ -78,7 +77,7 @@ class _MirrorV3:
         """Returns what the root says for all mirrors; what cannot be read is noted and left at default."""
         names = [str(field.alias) for field in V3PoliciesForm.model_fields.values()]
         given = {name: tree[name] for name in names if name in tree}
-        return check(V3PoliciesForm, given, (), self._document, self._problems) or V3PoliciesForm()
+        return check(V3PoliciesForm, given, (), self._document) or V3PoliciesForm()
 
     def _store(self, shared: Section | None, place: Place) -> Store | None:
         settings: StoreSettings
@@ -92,11 +91,11 @@ class _MirrorV3:
         return Store(name=STORE_NAME, settings=settings, place=place)
 
     def _mirror(self, tree: Tree, path: FieldPath, shared: Section | None, store: Store | None) -> Mirror | None:
-        form = check(V3MirrorForm, tree, path, self._document, self._problems)
+        form = check(V3MirrorForm, tree, path, self._document)
         if form is None:
             return None
         servers = form.source.bootstrap_servers
-        source = Source(
+        source = KafkaSource(
             cluster=self._cluster(servers, (*path, "source", "bootstrap-servers")),
             topics=TopicSelection(names=(form.topic,)),
             partitions=(form.partition,),
@@ -125,8 +124,8 @@ class _MirrorV3:
         template = override or "{topic}"
         if isinstance(shared, V3KafkaForm):
             if form.compaction is Compaction.LOG:
-                where = self._document.place((*path, "compaction"))
-                self._problems.add(where, "`compaction: log` needs an archive as destination", "leave it out")
+                needs = "`compaction: log` needs an archive as destination"
+                self._document.note((*path, "compaction"), needs, "leave it out")
             cluster = self._cluster(shared.bootstrap_servers, ("destination", "bootstrap-servers"))
             return KafkaDestination(
                 label="kafka",

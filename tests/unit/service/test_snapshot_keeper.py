@@ -4,17 +4,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mirrorlake.archive.snapshots.followed import GRACE_SECONDS
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.snapshots.followed import GRACE_SECONDS, remove_followed
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service import snapshot_keeper
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Selection
-from mirrorlake.service.view_keeper import ViewKeeper
+from mirrorlake.service.snapshot_keeper import SnapshotKeeper
 from support.leases import as_snapshots
 from support.snapshots import names, snapshots
 from unit.destinations.snapshots.test_sink import Bench as Views
@@ -33,8 +37,8 @@ def views(tmp_path: Path) -> Iterator[Views]:
         yield bench
 
 
-def state_of(views: Views, *, kept: int | None) -> PartitionState:
-    state = archive_state(0)
+def state_of(views: Views, *, kept: int | None, number: int = 0) -> PartitionState:
+    state = archive_state(number)
     assert isinstance(state.work, ArchiveWork)
     settings = replace(
         state.work.settings,
@@ -51,7 +55,7 @@ def state_of(views: Views, *, kept: int | None) -> PartitionState:
 def look(views: Views, state: PartitionState) -> int:
     """Looks once when the newest has been there for a while; returns how many snapshots are left."""
     clock = ManualClock(views.clock.now_seconds() + GRACE_SECONDS)
-    ViewKeeper(Bench(state).table, seconds=1.0, clock=clock).look_at_all()
+    SnapshotKeeper(Bench(state).table, seconds=1.0, clock=clock).look_at_all()
     return len(names(views.root, "users"))
 
 
@@ -68,7 +72,7 @@ def test_all_stay_where_the_form_keeps_all_and_where_the_partition_is_parked(vie
 
 def test_all_stay_while_the_partition_is_paused(views: Views) -> None:
     table = Bench(state_of(views, kept=1)).table
-    keeper = ViewKeeper(table, seconds=1.0, clock=ManualClock(views.clock.now_seconds() + GRACE_SECONDS))
+    keeper = SnapshotKeeper(table, seconds=1.0, clock=ManualClock(views.clock.now_seconds() + GRACE_SECONDS))
     for is_paused, left in ((True, 2), (False, 1)):
         table.set_paused(Selection(mirror="m"), is_paused=is_paused)
         keeper.look_at_all()
@@ -84,3 +88,19 @@ def test_a_newest_view_that_is_damaged_stops_its_partition_and_nothing_goes(view
     assert look(views, state) == 2
     assert state.is_parked
     assert newest.name in str(state.error)
+
+
+def test_an_unforeseen_error_at_one_partition_keeps_no_other_from_being_looked_at(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, state = state_of(views, kept=1), state_of(views, kept=1, number=1)
+
+    def remove(folder: SnapshotPartition, **more: Any) -> tuple[Segment, ...]:
+        if folder is broken.archived:
+            raise RuntimeError("a bug")
+        return remove_followed(folder, **more)
+
+    monkeypatch.setattr(snapshot_keeper, "remove_followed", remove)
+    clock = ManualClock(views.clock.now_seconds() + GRACE_SECONDS)
+    SnapshotKeeper(Bench(broken, state).table, seconds=1.0, clock=clock).look_at_all()
+    assert len(names(views.root, "users")) == 1

@@ -1,22 +1,22 @@
 """From the native form in the file to the values the program uses."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pydantic_core import PydanticCustomError
-
-from mirrorlake.config.checking import check, check_one_of, entries, note_refusal
+from mirrorlake.config.checking import check, check_one_of, entries, read_or_note
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.kinds import read_name
+from mirrorlake.config.kinds import read_name, selected
 from mirrorlake.config.native_form import (
     DESTINATION_FORMS,
     STORE_FORMS,
     ArchiveDestinationForm,
+    ArchiveSourceForm,
     ClusterForm,
     KafkaDestinationForm,
+    KafkaReplicatorForm,
     MirrorForm,
     MirrorHeadForm,
     SourceForm,
@@ -25,29 +25,29 @@ from mirrorlake.config.native_form import (
     StoreGcsForm,
     StoreS3Form,
 )
-from mirrorlake.config.parts import Parts
-from mirrorlake.config.problems import FieldPath, ProblemList
+from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
+from mirrorlake.config.resolve.destination import archive_destination, kafka_destination
+from mirrorlake.config.resolve.parts import Parts
 from mirrorlake.config.resolved import (
     ArchiveDestination,
-    ArchiveFormat,
+    ArchiveSource,
     Cluster,
     Compaction,
     Destination,
-    Flush,
-    KafkaDestination,
+    KafkaSource,
     Mirror,
-    OffsetMode,
     Source,
     Store,
     TopicSelection,
 )
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
+from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.offsets import GapFill
 from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
+from mirrorlake.window import Window
 
 STORE_SETTINGS: Mapping[type[Section], type[StoreSettings]] = {
     StoreFilesystemForm: FilesystemSettings,
@@ -62,15 +62,15 @@ Known = Mapping[str, T | None]
 """Things by name; None stands for one that is in the file but could not be read."""
 
 
-def resolve_native(document: Document, problems: ProblemList) -> Parts:
+def resolve_native(document: Document) -> Parts:
     """Returns all of the file that could be read, after noting everything that could not."""
-    return _Native(document, problems).resolve()
+    return _Native(document).resolve()
 
 
 class _Native:
-    def __init__(self, document: Document, problems: ProblemList) -> None:
+    def __init__(self, document: Document) -> None:
         self._document = document
-        self._problems = problems
+        self._note = document.note
         self._clusters: Known[Cluster] = {}
         self._stores: Known[Store] = {}
 
@@ -83,7 +83,7 @@ class _Native:
         parts.clusters = [cluster for cluster in self._clusters.values() if cluster]
         parts.stores = [store for store in self._stores.values() if store]
         count = 0
-        for path, mirror_tree in entries(tree, "mirrors", self._document, self._problems):
+        for path, mirror_tree in entries(tree, "mirrors", self._document):
             count += 1
             if isinstance(mirror_tree, dict) and isinstance(mirror_tree.get("name"), str):
                 parts.names.append((str(mirror_tree["name"]), (*path, "name")))
@@ -100,18 +100,15 @@ class _Native:
                 self._note((key,), f"expected a mapping of names, found {found(tree)}")
             return {}
         for name in tree:
-            try:
-                read_name(name)
-            except PydanticCustomError as error:
-                note_refusal(error, self._document.place((key, name)), self._problems)
+            read_or_note(read_name, name, self._document.place((key, name)), self._document.problems)
         return {name: resolve(name, value, (key, name)) for name, value in tree.items()}
 
     def _cluster(self, name: str, tree: Tree, path: FieldPath) -> Cluster | None:
-        form = check(ClusterForm, tree, path, self._document, self._problems)
+        form = check(ClusterForm, tree, path, self._document)
         given = tree.get("properties") if isinstance(tree, dict) else None
         properties = given if isinstance(given, dict) else {}
-        read = read_properties(properties, (*path, "properties"), self._document, self._problems)
-        security = read_security(read, (*path, "properties"), self._document, self._problems)
+        read = read_properties(properties, (*path, "properties"), self._document)
+        security = read_security(read, (*path, "properties"), self._document)
         if form is None:
             return None
         settings = ClusterSettings(
@@ -120,7 +117,7 @@ class _Native:
         return Cluster(settings=settings, place=self._document.place(path))
 
     def _store(self, name: str, tree: Tree, path: FieldPath) -> Store | None:
-        form = check_one_of(STORE_FORMS, tree, path, self._document, self._problems)
+        form = check_one_of(STORE_FORMS, tree, path, self._document)
         if form is None:
             return None
         match form:
@@ -147,6 +144,7 @@ class _Native:
         if not isinstance(tree, dict):
             return
         self._look_up_in(tree.get("source"), "cluster", self._clusters, (*path, "source"))
+        self._look_up_in(tree.get("source"), "store", self._stores, (*path, "source"))
         items = tree.get("destinations")
         for index, item in enumerate(items if isinstance(items, list) else ()):
             where = (*path, "destinations", index)
@@ -163,10 +161,11 @@ class _Native:
 
     def _mirror(self, tree: Tree, path: FieldPath) -> Mirror | None:
         self._look_up_all(tree, path)
-        head_tree = {k: v for k, v in tree.items() if k != "destinations"} if isinstance(tree, dict) else tree
-        head = check(MirrorHeadForm, head_tree, path, self._document, self._problems, shown_as=MirrorForm)
+        apart = ("source", "destinations")
+        head_tree = {k: v for k, v in tree.items() if k not in apart} if isinstance(tree, dict) else tree
+        head = check(MirrorHeadForm, head_tree, path, self._document, shown_as=MirrorForm)
+        source = self._source(tree, path, head)
         forms = self._destination_forms(tree, path)
-        source = self._source(head.source, (*path, "source")) if head else None
         destinations = [
             destination
             for destination_path, form in forms
@@ -174,6 +173,7 @@ class _Native:
         ]
         if head is None or source is None or not destinations:
             return None
+        self._check_skipping(source, destinations, (*path, "on-missing-segment"))
         return Mirror(
             name=head.name,
             source=source,
@@ -184,6 +184,18 @@ class _Native:
             is_enabled=head.enabled,
             place=self._document.place(path),
         )
+
+    def _check_skipping(self, source: Source, destinations: Sequence[Destination], path: FieldPath) -> None:
+        """Notes what cannot be done where holes are passed over: both would be wrong without a word."""
+        if not isinstance(source, ArchiveSource) or source.skip_after_seconds is None:
+            return
+        if source.window.is_of_times:
+            what = "`skip-after` has no meaning beside `from` and `until`"
+            self._note(path, what, "which offsets a time is depends on the records that are missing: wait for them")
+        archives = [each for each in destinations if isinstance(each, ArchiveDestination)]
+        if any(each.compaction is not Compaction.NONE for each in archives):
+            what = "`skip-after` has no meaning for `compaction: log`"
+            self._note(path, what, "a view of the latest records needs all of them: wait for the segment")
 
     def _destination_forms(
         self, tree: Tree, path: FieldPath
@@ -200,29 +212,71 @@ class _Native:
             self._note(where, "names no destination", "a mirror has at least one")
         forms = []
         for index, item in enumerate(items if isinstance(items, list) else []):
-            form = check_one_of(DESTINATION_FORMS, item, (*where, index), self._document, self._problems)
+            form = check_one_of(DESTINATION_FORMS, item, (*where, index), self._document)
             if isinstance(form, KafkaDestinationForm | ArchiveDestinationForm):
                 forms.append(((*where, index), form))
         return forms
 
-    def _source(self, form: SourceForm, path: FieldPath) -> Source | None:
-        cluster = self._clusters.get(form.cluster)
-        if not form.topics:
-            self._note((*path, "topics"), "names no topic")
-        for index, entry in enumerate(form.topics):
-            if entry in form.topics[:index]:
-                self._note((*path, "topics", index), f"`{entry}` is listed twice", "remove one of them")
-        if cluster is None or not form.topics:
+    def _source(self, mirror_tree: Tree, mirror_path: FieldPath, head: MirrorHeadForm | None) -> Source | None:
+        path = (*mirror_path, "source")
+        if not isinstance(mirror_tree, dict):
             return None
-        names, patterns = _parted(form.topics)
-        excluded_names, excluded_patterns = _parted(form.exclude)
-        selection = TopicSelection(
-            names=names,
-            patterns=patterns,
-            excluded_names=excluded_names,
-            excluded_patterns=excluded_patterns,
+        if "source" not in mirror_tree:
+            self._note(path, "is required")
+            return None
+        tree = mirror_tree["source"]
+        if not isinstance(tree, dict) or "store" not in tree:
+            self._refuse_archives_policy(mirror_tree, mirror_path)
+            form = check(SourceForm, tree, path, self._document)
+            return self._kafka_source(form, path) if form else None
+        if "cluster" in tree:
+            self._note((*path, "store"), "has no meaning beside `cluster`", "a mirror reads one of the two")
+            return None
+        archive_form = check(ArchiveSourceForm, tree, path, self._document)
+        skip_after_seconds = head.on_missing_segment if head else None
+        return self._archive_source(archive_form, path, skip_after_seconds) if archive_form else None
+
+    def _refuse_archives_policy(self, mirror_tree: Mapping[str, Tree], path: FieldPath) -> None:
+        if "on-missing-segment" in mirror_tree:
+            where = (*path, "on-missing-segment")
+            self._note(where, "has no meaning for a cluster as source", "leave it out")
+
+    def _kafka_source(self, form: SourceForm, path: FieldPath) -> KafkaSource | None:
+        topics, cluster = self._topics(form.topics, form.exclude, path), self._clusters.get(form.cluster)
+        if cluster is None or topics is None:
+            return None
+        return KafkaSource(cluster=cluster, topics=topics, partitions=form.partitions, start=form.start)
+
+    def _archive_source(
+        self, form: ArchiveSourceForm, path: FieldPath, skip_after_seconds: float | None
+    ) -> ArchiveSource | None:
+        topics, store = self._topics(form.topics, form.exclude, path), self._stores.get(form.store)
+        window = Window(
+            from_ms=form.from_, until_ms=form.until, from_offsets=form.from_offsets, until_offsets=form.until_offsets
         )
-        return Source(cluster=cluster, topics=selection, partitions=form.partitions, start=form.start)
+        for key, flaw in window_flaws(window).items():
+            self._note((*path, key), flaw)
+        if form.layout is not None and form.generation is not None:
+            self._note((*path, "generation"), "has no meaning for this layout: its folders say nothing of it")
+        if store is None or topics is None:
+            return None
+        return ArchiveSource(
+            store=store,
+            topics=topics,
+            layout=_layout(form.layout),
+            partitions=form.partitions,
+            window=window,
+            generation=form.generation,
+            skip_after_seconds=skip_after_seconds,
+        )
+
+    def _topics(self, topics: list[str], excluded: list[str], path: FieldPath) -> TopicSelection | None:
+        if not topics:
+            self._note((*path, "topics"), "names no topic")
+        for index, entry in enumerate(topics):
+            if entry in topics[:index]:
+                self._note((*path, "topics", index), f"`{entry}` is listed twice", "remove one of them")
+        return TopicSelection(**selected(topics, excluded)) if topics else None
 
     def _destination(
         self,
@@ -231,76 +285,31 @@ class _Native:
         head: MirrorHeadForm | None,
         source: Source | None,
     ) -> Destination | None:
-        mirror_name = head.name if head else ""
-        source_name = source.cluster.name if source else ""
+        template = form.topic if isinstance(form, KafkaDestinationForm) else form.name
+        template = template.replace("{mirror}", head.name if head else "")
+        template = template.replace("{cluster}", source.name if source else "")
         if isinstance(form, KafkaDestinationForm):
-            template = _filled(form.topic, mirror_name, source_name)
-            return self._kafka(form, path, template)
-        return self._archive(form, path, _filled(form.name, mirror_name, source_name))
-
-    def _kafka(self, form: KafkaDestinationForm, path: FieldPath, template: str) -> KafkaDestination | None:
-        if form.gap_fill is not None and form.offsets is OffsetMode.MAP:
-            self._note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
-        if form.replication_factor is not None and not form.create_topics:
-            self._note((*path, "replication-factor"), "has no meaning with `create-topics: false`")
-        cluster = self._clusters.get(form.cluster)
-        if cluster is None:
-            return None
-        return KafkaDestination(
-            label=cluster.name,
-            cluster=cluster,
-            topic_template=template,
-            offsets=form.offsets,
-            gap_fill=form.gap_fill or GapFill.MARKERS,
-            gap_fill_offsets_max=form.gap_fill_max_offsets,
-            timestamp_mode=form.timestamp_mode,
-            creates_topics=form.create_topics,
-            replication_factor=form.replication_factor,
-            place=self._document.place(path),
-        )
-
-    def _archive(self, form: ArchiveDestinationForm, path: FieldPath, template: str) -> ArchiveDestination | None:
-        if "compression" in form.model_fields_set and form.format is not ArchiveFormat.PARQUET:
-            self._note((*path, "compression"), f"has no meaning with `format: {form.format}`", "leave it out")
-        if "keep_snapshots" in form.model_fields_set and form.compaction is not Compaction.LOG:
-            self._note((*path, "keep-snapshots"), "has no meaning without `compaction: log`", "leave it out")
+            cluster = self._clusters.get(form.cluster)
+            return kafka_destination(form, path, self._document, cluster=cluster, template=template)
         store = self._stores.get(form.store)
-        if store is None:
-            return None
-        return ArchiveDestination(
-            label=store.name,
-            store=store,
-            name_template=template,
-            format=form.format,
-            compression=form.compression,
-            compaction=form.compaction,
-            snapshots_kept=form.keep_snapshots,
-            flush=Flush(
-                bytes_max=form.flush.max_bytes,
-                records_max=form.flush.max_records,
-                time_seconds_max=form.flush.max_time,
-                daily_at_utc=form.flush.daily.at_utc if form.flush.daily else None,
-            ),
-            place=self._document.place(path),
-        )
+        return archive_destination(form, path, self._document, store=store, template=template, source=source)
 
     def _look_up(self, kind: str, name: str, known: Collection[str], path: FieldPath) -> None:
         if name not in known:
             hint = suggestion(name, known) if known else f"the file has no {kind}s"
             self._note(path, f"there is no {kind} `{name}`", hint)
 
-    def _note(self, path: FieldPath, message: str, hint: str = "") -> None:
-        self._problems.add(self._document.place(path), message, hint)
 
-
-def _parted(entries_written: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns names and expressions, the latter without their slashes."""
-    names = tuple(entry for entry in entries_written if not entry.startswith("/"))
-    return names, tuple(entry[1:-1] for entry in entries_written if entry.startswith("/"))
-
-
-def _filled(template: str, mirror_name: str, cluster_name: str) -> str:
-    return template.replace("{mirror}", mirror_name).replace("{cluster}", cluster_name)
+def window_flaws(window: Window) -> dict[str, str]:
+    """Returns by field why a window holds nothing of a partition, whatever the archive holds; none where it may."""
+    flaws: dict[str, str] = {}
+    if window.from_ms is not None and window.until_ms is not None and window.until_ms < window.from_ms:
+        flaws["until"] = "is before `from`, so nothing lies between"
+    for topic, by_partition in window.until_offsets.items():
+        for partition, offset in by_partition.items():
+            if offset < (first := window.from_offset(topic, partition)):
+                flaws["until-offsets"] = f"ends {topic}-{partition} at {offset}, before it begins at {first}"
+    return flaws
 
 
 def _labelled(destinations: list[Destination]) -> tuple[Destination, ...]:
@@ -308,4 +317,12 @@ def _labelled(destinations: list[Destination]) -> tuple[Destination, ...]:
     labels = [destination.label for destination in destinations]
     return tuple(
         replace(d, label=f"{d.label}/{d.name_for('{topic}')}") if labels.count(d.label) > 1 else d for d in destinations
+    )
+
+
+def _layout(form: KafkaReplicatorForm | None) -> ForeignLayout | None:
+    if form is None:
+        return None
+    return KafkaReplicatorLayout(
+        region=form.region, begins_at=form.begins_at, null_for_empty=frozenset(form.null_for_empty)
     )

@@ -1,0 +1,1 @@
+"""From what a file says, in either form, to the values the program uses."""

@@ -1,0 +1,165 @@
+"""From a destination of the native form to the value the program uses; what has no meaning in it is noted."""
+
+from mirrorlake.config.document import Document
+from mirrorlake.config.kinds import selected
+from mirrorlake.config.native_form import (
+    ArchiveDestinationForm,
+    FlushForm,
+    GroupsForm,
+    KafkaDestinationForm,
+    MergeForm,
+    RetainForm,
+)
+from mirrorlake.config.problems import FieldPath
+from mirrorlake.config.resolved import (
+    DEFAULT_MERGE_STEPS,
+    ArchiveDestination,
+    ArchiveFormat,
+    ArchiveSource,
+    Cluster,
+    Compaction,
+    Flush,
+    GroupArchiving,
+    KafkaDestination,
+    MergeSettings,
+    NameSelection,
+    OffsetMode,
+    RetainSettings,
+    Source,
+    Store,
+)
+from mirrorlake.offsets import GapFill
+from mirrorlake.schedule import Schedule
+
+
+def kafka_destination(
+    form: KafkaDestinationForm, path: FieldPath, document: Document, *, cluster: Cluster | None, template: str
+) -> KafkaDestination | None:
+    """Returns a Kafka destination; None where its cluster could not be read.
+
+    Args:
+        form: as it stands in the file.
+        path: where.
+        document: takes what is wrong.
+        cluster: the one it names.
+        template: of its topics, of which mirror and source are filled in.
+    """
+    if form.gap_fill is not None and form.offsets is OffsetMode.MAP:
+        document.note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
+    if form.replication_factor is not None and not form.create_topics:
+        document.note((*path, "replication-factor"), "has no meaning with `create-topics: false`")
+    if cluster is None:
+        return None
+    return KafkaDestination(
+        label=cluster.name,
+        cluster=cluster,
+        topic_template=template,
+        offsets=form.offsets,
+        gap_fill=form.gap_fill or GapFill.MARKERS,
+        gap_fill_offsets_max=form.gap_fill_max_offsets,
+        timestamp_mode=form.timestamp_mode,
+        creates_topics=form.create_topics,
+        replication_factor=form.replication_factor,
+        place=document.place(path),
+    )
+
+
+def archive_destination(
+    form: ArchiveDestinationForm,
+    path: FieldPath,
+    document: Document,
+    *,
+    store: Store | None,
+    template: str,
+    source: Source | None,
+) -> ArchiveDestination | None:
+    """Returns an archive as destination; None where its store could not be read. See `kafka_destination`.
+
+    ``source`` is what the mirror reads, None where that could not be read.
+    """
+    if "compression" in form.model_fields_set and form.format is not ArchiveFormat.PARQUET:
+        document.note((*path, "compression"), f"has no meaning with `format: {form.format}`", "leave it out")
+    if form.merge is not None and form.merge.compression and form.format is not ArchiveFormat.PARQUET:
+        document.note((*path, "merge", "compression"), f"has no meaning with `format: {form.format}`", "leave it out")
+    if "keep_snapshots" in form.model_fields_set and form.compaction is not Compaction.LOG:
+        document.note((*path, "keep-snapshots"), "has no meaning without `compaction: log`", "leave it out")
+    for key in ("merge", "retain"):
+        if getattr(form, key) is not None and form.compaction is Compaction.LOG:
+            document.note((*path, key), "has no meaning with `compaction: log`", "use `keep-snapshots`")
+    if store is None:
+        return None
+    return ArchiveDestination(
+        label=store.name,
+        store=store,
+        name_template=template,
+        format=form.format,
+        compression=form.compression,
+        compaction=form.compaction,
+        snapshots_kept=form.keep_snapshots,
+        flush=_flush(form.flush),
+        merge=_merge(form.merge, (*path, "merge"), document),
+        retain=_retain(form.retain, (*path, "retain"), document),
+        groups=_groups(form.groups, (*path, "groups"), document, source),
+        place=document.place(path),
+    )
+
+
+def _flush(form: FlushForm) -> Flush:
+    return Flush(
+        bytes_max=form.max_bytes,
+        records_max=form.max_records,
+        time_seconds_max=form.max_time,
+        daily_at_utc=form.daily.at_utc if form.daily else None,
+    )
+
+
+def _merge(form: MergeForm | None, path: FieldPath, document: Document) -> MergeSettings | None:
+    if form is None:
+        return None
+    if form.steps == []:
+        document.note((*path, "steps"), "needs at least one step", "leave it out for the default")
+    if form.min_files > form.max_files:
+        document.note((*path, "min-files"), "is above `max-files`", "make it smaller, or that larger")
+    return MergeSettings(
+        steps=tuple((step.min_age, step.max_bytes) for step in form.steps or ()) or DEFAULT_MERGE_STEPS,
+        files_min=form.min_files,
+        files_max=form.max_files,
+        bytes_min=form.min_bytes,
+        keep_inputs_seconds=form.keep_inputs,
+        parallelism=form.parallelism,
+        compression=form.compression,
+        schedule=_schedule(form, path, document),
+    )
+
+
+def _schedule(form: MergeForm | RetainForm, path: FieldPath, document: Document) -> Schedule | None:
+    if form.at is None and form.every is None:
+        return None
+    if form.at is not None and form.every is not None:
+        document.note((*path, "every"), "has no meaning beside `at`", "leave one of them out")
+        return None
+    return Schedule(cron=form.at, every_seconds=form.every)
+
+
+def _retain(form: RetainForm | None, path: FieldPath, document: Document) -> RetainSettings | None:
+    if form is None:
+        return None
+    if form.max_age is None and form.max_bytes is None:
+        document.note(path, "has no bound", "set `max-age` or `max-bytes`, or leave it out")
+        return None
+    schedule = _schedule(form, path, document)
+    return RetainSettings(age_seconds_max=form.max_age, bytes_max=form.max_bytes, schedule=schedule)
+
+
+def _groups(
+    form: GroupsForm | None, path: FieldPath, document: Document, source: Source | None
+) -> GroupArchiving | None:
+    if form is None:
+        return None
+    if isinstance(source, ArchiveSource):
+        hint = "leave it out"
+        document.note(path, "has no meaning where the source is an archive: groups are a cluster's", hint)
+    if not form.include:
+        document.note((*path, "include"), "names no group", "/.*/ is all of them; or leave `groups` out")
+    selection = NameSelection(**selected(list(dict.fromkeys(form.include)), form.exclude))
+    return GroupArchiving(selection=selection, interval_seconds=form.interval)

@@ -1,0 +1,90 @@
+"""One mirror at one destination cluster that a process takes over, and what is said of it in the log."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import structlog
+
+from mirrorlake.clock import utc_text
+from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.destinations.transactions.ownership import Ownership
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.service.owners.owner_refusals import Place
+from mirrorlake.topics.handover import States, predecessors
+from mirrorlake.topics.targets import Target
+
+_log = structlog.get_logger("mirrorlake")
+
+
+@dataclass(slots=True)
+class TakeOver:
+    """One mirror at one destination cluster.
+
+    ``fills_from`` reads the clock, ``refusal`` says why it is not ours, ``heard`` is the knock that was answered last.
+    """
+
+    settings: ClusterSettings
+    ownership: Ownership
+    targets: list[Target]
+    refused: dict[Place, MirrorlakeError] = field(default_factory=dict)
+    fills_from: float = inf
+    refusal: MirrorlakeError | None = None
+    heard: tuple[int, int] | None = None
+
+
+def by_cluster(take_overs: Mapping[tuple[str, str], TakeOver]) -> dict[str, list[TakeOver]]:
+    """Returns them by the name of their cluster."""
+    groups: dict[str, list[TakeOver]] = defaultdict(list)
+    for each in take_overs.values():
+        groups[each.settings.name].append(each)
+    return groups
+
+
+def map_shards(take_over: TakeOver) -> int:
+    """Returns how many shards the mapped copies of a mirror have; 0 where it has none."""
+    return max((target.map_shards for target in take_over.targets if target.is_mapped), default=0)
+
+
+def wait_seconds(before: OwnerState | None, *, or_else: float) -> float:
+    """Returns how long leases of the owner before may still be under way; nothing of a released one is.
+
+    Args:
+        before: the state record that was found; None for none.
+        or_else: for a record of an older version, which does not say: its leases are most likely as long as ours.
+    """
+    if before is None or before.is_released:
+        return 0.0
+    return or_else if before.hold_seconds is None else before.hold_seconds
+
+
+def say_taken(take_over: TakeOver, owner: str, before: OwnerState | None) -> None:
+    """Logs that ``owner`` has the mirror now, with the owner before where that one has not let go."""
+    facts = {"mirror": take_over.ownership.mirror, "cluster": take_over.settings.name, "owner": owner}
+    if before is None or before.is_released:
+        _log.info("mirror taken over", **facts)
+    else:
+        _log.warning(
+            "mirror taken over from an owner that has not let go: it died, or ends within seconds",
+            **facts,
+            owner_before=before.owner,
+            owner_since=utc_text(before.taken_at_ms),
+        )
+
+
+def say_continued(accepted: Sequence[Target], before: OwnerState | None, states: States) -> None:
+    """Logs which copies of another mirror the accepted targets continue, each once."""
+    for target in accepted:
+        for state in predecessors(target, states):
+            if before is not None and before.taken_at_ms > state.taken_at_ms:
+                continue  # it was said when that happened
+            _log.info(
+                "continues the copy of another mirror, which has released it",
+                mirror=target.mirror.name,
+                topic=target.destination_topic,
+                partition=target.source.partition,
+                mirror_before=state.mirror,
+                owner_before=state.owner,
+            )

@@ -1,0 +1,70 @@
+"""`groups` of an archive destination: which groups, how often, and what is refused."""
+
+import pytest
+
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.problems import ConfigurationErrors
+from mirrorlake.config.resolved import ArchiveDestination, GroupArchiving, NameSelection
+
+FILE = """
+clusters: {{east: {{bootstrap-servers: "localhost:9092"}}}}
+stores: {{lake: {{type: filesystem, root: /lake}}, other: {{type: filesystem, root: /other}}}}
+mirrors:
+  - name: m
+    source: {source}
+    destinations: [{{type: archive, store: lake, groups: {groups}}}]
+"""
+CLUSTER = "{cluster: east, topics: [orders]}"
+
+
+def groups_of(groups: str, source: str = CLUSTER) -> GroupArchiving | None:
+    config = parse_configuration(FILE.format(groups=groups, source=source).encode(), file="m.yaml", environ={})
+    destination = config.mirrors[0].destinations[0]
+    assert isinstance(destination, ArchiveDestination)
+    return destination.groups
+
+
+def refusal(groups: str, source: str = CLUSTER) -> str:
+    with pytest.raises(ConfigurationErrors) as refused:
+        groups_of(groups, source)
+    return str(refused.value)
+
+
+def test_groups_are_named_or_matched_whole_and_looked_at_every_minute() -> None:
+    found = groups_of('{include: [billing, "/app-.*/"], exclude: ["/.*-test/", app-odd]}')
+    assert found == GroupArchiving(
+        selection=NameSelection(
+            names=("billing",), patterns=("app-.*",), excluded_names=("app-odd",), excluded_patterns=(".*-test",)
+        ),
+        interval_seconds=60.0,
+    )
+    selects = found.selection.selects
+    chosen = [g for g in ("billing", "billing2", "app-1", "app-1-test", "app-odd", "my-app-1") if selects(g)]
+    assert chosen == ["billing", "app-1"]
+
+
+def test_a_group_may_have_any_name() -> None:
+    found = groups_of('{include: ["connect sink, größer", "__x"], interval: 5s}')
+    assert found is not None
+    assert found.selection.names == ("connect sink, größer", "__x")
+    assert found.interval_seconds == 5.0
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ("{}", "include"),
+        ("{include: []}", "names no group"),
+        ('{include: ["/(/"]}', "is not a regular expression"),
+        ('{include: ["/half"]}', "is neither a group nor an expression"),
+        ("{include: [a], interval: 500ms}", "interval"),
+        ("{include: [a], only-idle: true}", "only-idle"),
+        ("[a]", "groups"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(groups: str, said: str) -> None:
+    assert said in refusal(groups)
+
+
+def test_an_archive_as_source_has_no_groups() -> None:
+    assert "groups are a cluster's" in refusal("{include: [a]}", "{store: other, topics: [orders]}")
