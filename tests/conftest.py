@@ -33,6 +33,11 @@ settings.load_profile("mirrorlake")
 # interrupts that tests send: what is handled here has its default in a child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup make test` leaves it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS_AT_START = [signal.getsignal(number) for number in STOP_SIGNALS]
 
 Result = TypeVar("Result")
 EAGER_CLEANER = {"log.cleaner.backoff.ms": "500"}  # by default it looks every 15 s whether there is something to do
@@ -53,6 +58,24 @@ class RunAsync(Protocol):
     """Runs a coroutine to its end on an event loop of its own."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, Result]) -> Result: ...
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_left_as_they_were() -> Iterator[None]:
+    """Fails a test that leaves signals ignored: all that this process starts later would hear none of them."""
+    yield
+    left = [signal.getsignal(number) for number in STOP_SIGNALS]
+    for number, before in zip(STOP_SIGNALS, SIGNALS_AT_START, strict=True):
+        signal.signal(number, before)
+    assert left == SIGNALS_AT_START, "what a test installs to hear signals with it takes away again"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _kernels_are_loaded() -> None:
+    """As in a worker: the first lease of this process does not stand still in the middle of a transaction for them."""
+    from mirrorlake.kafka.records.kernels import load_kernels
+
+    load_kernels()
 
 
 @pytest.fixture(scope="session")

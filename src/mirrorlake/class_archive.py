@@ -22,6 +22,8 @@ from mirrorlake.errors import MirrorlakeError
 # An archive that no longer fits is a warning, on stdout, and of no use to anybody: the JVM goes on without.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
+# A diagnostic option of HotSpot's; a JVM that does not have it is told to start all the same.
+_IN_PLACE = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 _LOWEST_PRIORITY = 19
 _RETRY_SECONDS = 86_400.0  # A JVM that could not write an archive will hardly do so today.
 _UNUSED_SECONDS_MAX = 30 * 86_400.0
@@ -65,10 +67,14 @@ def _digest(java: Path, jars: Path, flags: Sequence[str]) -> str:
 
 
 def use_options(archive: Path) -> tuple[str, ...]:
-    """Returns JVM options to start with ``archive``; none where there is none that this user may read and trust."""
+    """Returns JVM options to start with ``archive``; none where there is none that this user may read and trust.
+
+    It is mapped where it was made for. By default newer JVMs map it elsewhere and rewrite every address in it: 54 MB of
+    pages that are then this process's alone, and cannot be dropped, instead of the file's.
+    """
     if not os.access(archive, os.R_OK) or not is_trusted(archive):
         return ()
-    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto")
+    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *_IN_PLACE)
 
 
 def make_options(being_written: Path) -> tuple[str, ...]:

@@ -8,10 +8,14 @@ MirrorlakeError
 │   ├── RemoteTierError          the remote tier of a log does not give out what it holds
 │   ├── PositionMovedError       another writer moved the position first: read it again
 │   ├── StoreUnavailableError    the archive's store does not answer, or is full
+│   ├── SourceAbsentError        at the source archive's place is none now, or another one
+│   ├── RangeUnknownError        what may be read of a partition is not known yet, so nothing is
 │   ├── TokenUnavailableError    the token endpoint does not answer
 │   ├── ClaimAheadError          a claim in an archive lies past the source's end, as it may for a moment
 │   ├── NotOwnerError            what only the owner of a mirror may do waits for the ownership
 │   ├── LeaseLateError           a lease came to its worker when its time was over
+│   ├── ExecutorUncheckedError   a task came to an executor of a cluster that nobody has looked at yet
+│   ├── SizeRefusedError         a batch is larger than the destination takes now: its records go in smaller ones
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
 │   ├── NotKafkaError            something else answers at the address
@@ -43,6 +47,7 @@ MirrorlakeError
 │   └── StoreUnusableError       the archive's folder is missing, read-only, or cannot publish atomically
 ├── SupersededError              another process has taken the mirror over
 ├── CommandRefusedError          a running service does not do what it was told; nothing changed
+├── QueryError                   a query over archives and topics is not understood, or could not be answered
 ├── ConfigurationError           the configuration cannot be used  (a list of places and remedies)
 ├── JavaUnusableError            Java or Spark cannot be started on this machine
 ├── StartStoppedError            a start was ended by a signal
@@ -109,6 +114,14 @@ class StoreUnavailableError(TransientError):
     """The store of an archive does not answer, or has no room."""
 
 
+class SourceAbsentError(TransientError):
+    """The archive that is copied is not at its place: its file system is not mounted, or another archive lies there."""
+
+
+class RangeUnknownError(TransientError):
+    """No look has told yet which records of a source partition are to be read; until one has, none is."""
+
+
 class TokenUnavailableError(TransientError):
     """The token endpoint does not answer, or has no token at the moment; no connection can be opened meanwhile."""
 
@@ -123,6 +136,14 @@ class NotOwnerError(TransientError):
 
 class LeaseLateError(TransientError):
     """A lease reached its worker so late that nobody reckons with its writes any more; it did nothing."""
+
+
+class ExecutorUncheckedError(TransientError):
+    """A task came to an executor that has just joined a cluster and was not looked at yet; it did nothing."""
+
+
+class SizeRefusedError(TransientError):
+    """A broker refused a batch for its size; nothing was appended. With ``bytes`` and ``records`` of it."""
 
 
 class OutcomeUnknownError(TransientError):
@@ -252,6 +273,10 @@ class SupersededError(MirrorlakeError):
 
 class CommandRefusedError(MirrorlakeError):
     """A running service does not do what it was told, such as for a name that nobody has; nothing changed."""
+
+
+class QueryError(MirrorlakeError):
+    """A query over archives and topics is not understood, or could not be answered."""
 
 
 class ConfigurationError(MirrorlakeError):

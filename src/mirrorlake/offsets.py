@@ -4,6 +4,7 @@ A position is a consumer position: the next offset to read. A range counts posit
 records than its length (compaction, transaction markers, aborted data).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,6 +51,10 @@ class GapKind(StrEnum):
     """The source's log start had moved past them before they were copied."""
     RECREATED = "recreated"
     """The topic was deleted and recreated; the offsets belonged to the topic before."""
+    MISSING = "missing"
+    """The archive they were read from had no segment with them, for so long that `skip-after` passed over them."""
+    ERASED = "erased"
+    """They were archived, and `archive erase` took them out again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -58,6 +63,34 @@ class Gap:
 
     offsets: OffsetRange
     kind: GapKind
+
+
+def gaps_within(gaps: Sequence[Gap], offsets: OffsetRange) -> Iterator[Gap]:
+    """Yields what of some gaps lies within a range, in their order."""
+    for gap in gaps:
+        start = max(gap.offsets.start_offset, offsets.start_offset)
+        end = min(gap.offsets.end_offset, offsets.end_offset)
+        if start < end:
+            yield Gap(offsets=OffsetRange(start_offset=start, end_offset=end), kind=gap.kind)
+
+
+def gaps_of(offsets: OffsetRange, known: Sequence[Gap]) -> Iterator[Gap]:
+    """Yields gaps that together are a range without a record, in order; what is not known to be another is absent.
+
+    Args:
+        offsets: the range.
+        known: gaps whose kind is known, in offset order.
+    """
+    position = offsets.start_offset
+    for gap in gaps_within(known, offsets):
+        if gap.offsets.start_offset > position:
+            before = OffsetRange(start_offset=position, end_offset=gap.offsets.start_offset)
+            yield Gap(offsets=before, kind=GapKind.ABSENT)
+        yield gap
+        position = gap.offsets.end_offset
+    if position < offsets.end_offset:
+        rest = OffsetRange(start_offset=position, end_offset=offsets.end_offset)
+        yield Gap(offsets=rest, kind=GapKind.ABSENT)
 
 
 class GapFill(StrEnum):

@@ -176,6 +176,56 @@ def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_fi
             assert "reason=chain-broken" in line
 
 
+def test_a_segment_that_was_deleted_under_load_stops_its_partition_however_many_have_followed_it(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, moto: ObjectServer
+) -> None:
+    """Segments follow one another within milliseconds: the newest is another one by the time anybody looks."""
+    servers, root, bucket = source_kafka.bootstrap_servers, tmp_path / "lake", moto.settings()
+    root.mkdir()
+    create_topic(servers, topic_name)
+    flush = "flush: {max-records: 20, max-time: 1s}"
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{servers}"}}}}\n'
+        f"stores:\n  disk: {store_section(root, tmp_path)}\n  bucket: {store_section(bucket, tmp_path)}\n"
+        f"mirrors:\n  - name: m\n    source: {{cluster: east, topics: [{topic_name}]}}\n    destinations:\n"
+        + "".join(
+            f"      - {{type: archive, store: disk, name: {name}, format: {name}, {flush}}}\n" for name in FORMATS[:3]
+        )
+        + f"      - {{type: archive, store: disk, name: snapshots, compaction: log, {flush}}}\n"
+        f"      - {{type: archive, store: bucket, name: bucket, {flush}}}\n"
+        "engine: {lanes: 2, memory: 512MiB, tail-check: 2s}\n",
+    )
+
+    def keys(name: str) -> list[str]:
+        if name == "bucket":
+            return sorted(key for key in moto.keys(f"{bucket.prefix}/bucket/0"))
+        return sorted(str(path.relative_to(root)) for path in (root / name / "0").glob("*"))
+
+    def ranges(name: str) -> list[SegmentName]:
+        return [found for key in keys(name) if (found := parse_segment_name(key.rpartition("/")[2]))]
+
+    def delete_newest(name: str) -> SegmentName:
+        gone = ranges(name)[-1]
+        (key,) = (key for key in keys(name) if key.endswith(str(gone)))
+        if name == "bucket":
+            obstore.delete(moto.client(), key)
+        else:
+            (root / key).unlink()
+        return gone
+
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
+        with Load(servers, topic_name, pause_seconds=0.05):
+            wait_until(lambda: all(len(ranges(name)) >= 3 for name in FORMATS), "segments", log=service.said)
+            gone = {name: delete_newest(name) for name in FORMATS}
+            service.await_words("partition parked", times=len(FORMATS))
+        parked = [line for line in service.said().splitlines() if "partition parked" in line]
+    for name in FORMATS:
+        (line,) = [line for line in parked if f"{name}/0" in line]
+        assert "reason=chain-broken" in line
+        assert str(gone[name]) in line or f"expected a segment from {gone[name].from_offset}" in line, line
+
+
 def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

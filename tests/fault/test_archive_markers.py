@@ -101,3 +101,34 @@ def test_a_root_that_is_unmounted_under_a_running_service_gets_nothing_written_a
         assert service.exit_code() is not None
     assert list(lake.rglob("*.parquet")) == []
     assert not (lake / "_mirrorlake.json").exists()
+
+
+def test_nothing_is_published_below_a_mount_point_from_the_moment_it_is_bare(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    """Long before the drift watch looks: partition 0 has a segment to follow, partition 1 none yet."""
+    servers, lake = source_kafka.bootstrap_servers, tmp_path / "lake"
+    create_topic(servers, topic_name, 2)
+    run_async(produce(servers, topic_name, 0, list(in_batches(simple_records(20), 10))))
+    config = write_config(
+        tmp_path / "mirror.yaml",
+        source=servers,
+        topic=topic_name,
+        lake=lake,
+        max_time="1s",
+        more_engine=", tail-check: 1h",
+    )
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
+        wait_until(lambda: archive_position(lake, topic_name, 0) == 20, "the first segment", log=service.said)
+        lake.rename(tmp_path / "unmounted")
+        lake.mkdir()
+        for partition, start in ((0, 20), (1, 0)):
+            more = list(in_batches(simple_records(20, start=start), 10))
+            run_async(produce(servers, topic_name, partition, more))
+        service.await_words("partition parked", times=2)
+        parked = [line for line in service.said().splitlines() if "partition parked" in line]
+        assert sum("is gone, and it was the last segment" in line for line in parked) == 1
+        assert sum("_mirrorlake.json is gone" in line for line in parked) == 1
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() is not None
+    assert list(lake.rglob("*.parquet")) == []

@@ -18,12 +18,15 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
+from mirrorlake.service.status import StatusRow, read_status
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.topics.targets import shard_of, transactional_id_of
 from support.copies import assert_same_records, create_topic, log_end, source_end, wait_until
 from support.gaps import open_transactions
 from support.leases import kafka_work, lease_plan
+from support.mirrors import copying
 from support.records import consume, settings_of, simple_records
 from support.topics import append, delete_before
 from support.transactions import append_in_transaction
@@ -91,6 +94,20 @@ mirrors:
     {mirror}
 """
         (row,) = asyncio.run(read_plan(parse_configuration(text.encode(), file="mirror.yaml", environ={})))
+        return row
+
+    def recreate_source(self) -> None:
+        async def recreate() -> None:
+            async with ClusterClient(settings_of(self.source)) as client:
+                await client.delete_topic(self.topic)
+                while self.topic in (await client.metadata([self.topic], refresh=True)).topics:
+                    await asyncio.sleep(0.1)
+
+        asyncio.run(recreate())
+        create_topic(self.source, self.topic)
+
+    def status(self) -> StatusRow:
+        (row,) = asyncio.run(read_status(copying(self.source, self.destination, self.topic)))
         return row
 
     def held(self) -> set[int]:
@@ -275,3 +292,31 @@ def test_a_record_that_somebody_writes_among_the_fillers_below_the_sources_log_s
     assert row.error.facts["differing_offset"] == 19
     assert 19 in copy.held()
     assert 19 in consume(copy.destination, copy.topic, 0)
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True], ids=["known producer", "forgotten producer"])
+def test_status_and_plan_name_who_wrote_past_the_sources_end_as_a_lease_does(copy: Copy, is_forgotten: bool) -> None:
+    copy.write_source(20)
+    assert copy.lease().position == 20
+    append(copy.destination, copy.topic, 0, simple_records(5, start=9000))
+    if is_forgotten:
+        copy.await_forgotten()
+
+    row, status, planned = copy.lease(), copy.status(), copy.plan()
+
+    assert isinstance(row.error, DestinationForeignError), row
+    assert (status.state, status.as_json()["reason"]) == (StateName.PARKED, "foreign"), status
+    assert planned.as_json().get("reason") == "foreign"
+    assert log_end(copy.destination, copy.topic) == 25
+
+
+def test_a_source_that_was_made_afresh_is_no_other_writer_and_all_causes_are_named(copy: Copy) -> None:
+    copy.write_source(20)
+    assert copy.lease().position == 20
+    copy.recreate_source()
+    copy.write_source(5)
+
+    status = copy.status()
+
+    assert (status.state, status.as_json()["reason"]) == (StateName.PARKED, "ahead"), status
+    assert "re-created, something else wrote to the destination, or" in str(status.error)

@@ -1,6 +1,7 @@
 """A worker killed (SIGKILL) before any step of either destination: the next one completes the copy exactly."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from mirrorlake.archive import publish
 from mirrorlake.destinations.preserve import settings as preserve_settings
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
+from support.archived_source import settings_at, source_at
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic
 from support.lease_processes import Death, LeaseProcesses
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
@@ -65,11 +68,14 @@ def test_every_step_of_both_destinations_has_its_death() -> None:
     assert {step for step, _, _ in ARCHIVE_DEATHS} == set(Archive)
 
 
+@pytest.mark.parametrize("read_from", ["kafka", "log", "parquet"])
 @pytest.mark.parametrize(("step", "occurrence"), KAFKA_DEATHS)
 def test_a_kafka_copy_killed_at_any_step_is_completed_by_the_next_worker(
     step: str,
     occurrence: int,
+    read_from: str,
     topic: TopicPartition,
+    tmp_path: Path,
     source_kafka: EmbeddedKafka,
     destination_kafka: EmbeddedKafka,
     lease_processes: LeaseProcesses,
@@ -77,6 +83,12 @@ def test_a_kafka_copy_killed_at_any_step_is_completed_by_the_next_worker(
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     create_topic(destination, topic.topic)
     plan = lease_plan(source, [(topic, [kafka_work(destination, topic)])], end=RECORDS)
+    if read_from != "kafka":
+        work = archive_work(tmp_path, topic, end=RECORDS, records_max=RECORDS_PER_SEGMENT, format_name=read_from)
+        assert run_lease(lease_plan(source, [(topic, [work])], end=RECORDS))[0, "lake"].error is None
+        # Batches of as many records as the topic has, and as large.
+        archive = source_at(settings_at(tmp_path), batch_bytes_max=RECORDS_PER_BATCH * 2050, codec=Codec.NONE)
+        plan = replace(plan, partitions=(replace(plan.partitions[0], source_work=archive),))
     lease_processes.die_in_lease(plan, Death(step=step, occurrence=occurrence))
 
     row = run_lease(plan)[0, "west"]

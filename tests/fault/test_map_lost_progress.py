@@ -115,9 +115,7 @@ mirrors:
                 await clients.close()
 
         found = asyncio.run(rows())
-        (verdict,) = RecordVerification(
-            found, run_task=lambda _name, plan, _what: verify_task(plan), tasks_at_once=1
-        ).run()
+        (verdict,) = RecordVerification(found, run_task=lambda task: verify_task(task.plan), tasks_at_once=1).run()
         return verdict
 
     def client(self, act: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:

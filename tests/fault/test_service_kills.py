@@ -41,11 +41,13 @@ class Scene:
         *,
         lake: Lake | None = None,
         without_spark: bool = False,
+        more_archive: str = "",
     ) -> None:
         self.source = source.bootstrap_servers
         self.destination = destination.bootstrap_servers if destination else ""
         self.topic, self.folder, self._without_spark = topic, folder, without_spark
         self.lake: Lake = lake or folder / "lake"
+        self._more_archive = more_archive
         self.config = self.write_config("mirror", max_records=500)
         create_topic(self.source, topic, PARTITIONS)
 
@@ -60,6 +62,7 @@ class Scene:
             lake=self.lake,
             max_records=max_records,
             max_time=max_time,
+            more_archive=self._more_archive,
         )
 
     def load(self) -> Load:

@@ -161,7 +161,7 @@ def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
         service.signal(signal.SIGTERM)
         assert service.exit_code() == EXIT_FAILED, service.said()
         assert "the graceful stop could not archive everything" in service.said()
-        assert f"{lake.topic}-0 0…39 (lake)" in service.said()
+        assert f"{lake.topic}-0 to lake, offsets 0 to 39" in service.said()
         service.assert_nothing_left()
     assert lake.position == 0
 
@@ -182,7 +182,7 @@ def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
         assert service.exit_code() == EXIT_FAILED, service.said()
         assert time.monotonic() - asked < 30
         assert "graceful stop gave up" in service.said()
-        assert f"{lake.topic}-0 0…39 (lake)" in service.said()
+        assert f"{lake.topic}-0 to lake, offsets 0 to 39" in service.said()
         service.assert_nothing_left()
     source.resume()
     assert lake.position == 0

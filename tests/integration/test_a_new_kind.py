@@ -6,11 +6,13 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kinds import registry
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import StateName
+from mirrorlake.service.plan.planning import Action, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
@@ -32,8 +34,10 @@ def test_a_kind_that_one_row_names_is_found_leased_and_shown(
     run_async: RunAsync,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for folder in ("counts", "lake"):
+        (tmp_path / folder).mkdir()
     servers, where = source_kafka.bootstrap_servers, TopicPartition(topic_name, 0)
-    monkeypatch.setattr(registry, "KINDS", (CountingKind(tmp_path),))
+    monkeypatch.setattr(registry, "KINDS", (CountingKind(tmp_path / "counts"), *registry.KINDS))
     # Two transactions of 3 and 4 records with their markers, the second aborted; then 5 records: [0, 14).
     create_topic(servers, topic_name)
     append_in_transaction(servers, topic_name, simple_records(3), partition=0, committed=True)
@@ -42,9 +46,10 @@ def test_a_kind_that_one_row_names_is_found_leased_and_shown(
     config = parse_configuration(
         f"""
 clusters: {{east: {{bootstrap-servers: "{servers}"}}}}
-stores: {{counts: {{type: filesystem, root: "{tmp_path}"}}}}
+stores: {{counts: {{type: filesystem, root: "{tmp_path}/counts"}}, lake: {{type: filesystem, root: "{tmp_path}/lake"}}}}
 mirrors:
 - {{name: m, source: {{cluster: east, topics: [{topic_name}]}}, destinations: [{{type: archive, store: counts}}]}}
+- {{name: n, source: {{cluster: east, topics: [{topic_name}]}}, destinations: [{{type: archive, store: lake}}]}}
 """.encode(),
         file="mirror.yaml",
         environ={},
@@ -53,17 +58,21 @@ mirrors:
     async def look() -> tuple[Target, StatusRow]:
         clients = WorkerCache()
         try:
-            (target,) = await find_targets(config, clients)
-            (row,) = await read_rows([target], clients)
+            target, beside = await find_targets(config, clients)
+            row, archived = await read_rows([target, beside], clients)
         finally:
             await clients.close()
+        assert (archived.error, archived.position, type(state_of(beside, writer="").work)) == (None, 0, ArchiveWork)
         return target, row
 
+    planned, other = run_async(read_plan(config))
+    assert (planned.error, planned.as_json()["to"]) == (None, str(tmp_path / "counts" / f"{where}.json"))
+    assert (other.error, planned.action, other.action) == (None, Action.COPY, Action.COPY)
     target, row = run_async(look())
     assert (row.error, row.position, row.source_end, row.state) == (None, 0, 14, StateName.BEHIND)
     for end in (6, 14):  # the first lease ends inside the aborted transaction
         (leased,) = run_lease(lease_plan(servers, [(where, [state_of(target, writer="").work])], end=end)).values()
         assert (leased.error, leased.position) == (None, end)
-    assert read_count(tmp_path / f"{where}.json") == (14, 3 + 5)
+    assert read_count(tmp_path / "counts" / f"{where}.json") == (14, 3 + 5)
     _, row = run_async(look())
     assert (row.position, row.state) == (14, StateName.CAUGHT_UP)

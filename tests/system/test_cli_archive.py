@@ -18,13 +18,14 @@ from support.records import simple_records
 
 FIELDS = [
     *("name", "partition", "store", "mirror", "format", "segments", "start", "position", "bytes", "claims"),
+    *("covered", "floor", "holds", "doubt"),
     *("records", "gaps", "first_time", "last_time", "problems"),
 ]
 SEGMENT_FIELDS = [
     *("name", "partition", "store", "mirror", "file", "start", "end", "bytes"),
     *("records", "gaps", "first_time", "last_time"),
 ]
-CHECK_FIELDS = [*FIELDS[:10], "result", "problems"]
+CHECK_FIELDS = [*FIELDS[:14], "result", "problems"]
 
 Damage = Callable[[Path], None]
 
@@ -96,6 +97,10 @@ def test_ls_says_what_each_partition_holds(lake: Path) -> None:
         "position": 35,
         "bytes": sum(file.stat().st_size for file in files),
         "claims": 1,
+        "covered": 0,
+        "floor": 0,
+        "holds": None,
+        "doubt": None,
         "records": 32,  # 35 without 7, 17 and 27
         "gaps": 3,
         "first_time": "2023-11-14T22:13:20.000Z",
@@ -216,6 +221,84 @@ def test_a_renamed_file_is_found(lake: Path) -> None:
     (folder / segment_name(30, 34)).rename(folder / segment_name(30, 39))
     (problem,) = problems(checked("--root", lake))
     assert "says of itself that it covers [30, 35), its place says that it covers [30, 40)" in problem
+
+
+ABSURD = segment_name(30, 2**63 - 2)
+
+
+@pytest.mark.parametrize("name", [segment_name(30, 31), segment_name(30, 39), ABSURD])
+@pytest.mark.parametrize("level", ["names", "checksums"])
+def test_a_newest_file_under_another_name_is_found_at_every_level_as_its_name_is_the_position(
+    lake: Path, level: str, name: str
+) -> None:
+    folder = lake / "orders/0"
+    (folder / segment_name(30, 34)).rename(folder / name)
+    ended = checked("--root", lake, level=level)
+    assert [row["result"] for row in ended.rows()] == ["broken", "sound", "sound"]
+    assert any(name in problem and "covers [30, 35), its place says" in problem for problem in problems(ended))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_an_absurd_name_of_nothing_is_no_sound_end(lake: Path, content: bytes) -> None:
+    (lake / "orders/0" / segment_name(35, 2**63 - 2)).write_bytes(content)
+    ended = checked("--root", lake, level="names")
+    (problem,) = problems(ended)
+    assert "cannot be read as Parquet" in problem
+
+
+@pytest.mark.parametrize("level", ["names", "checksums"])
+def test_a_covered_file_under_another_ones_name_is_found(lake: Path, level: str) -> None:
+    folder = lake / "orders/0"
+    shutil.copy(folder / segment_name(10, 29), folder / segment_name(10, 19))
+    (problem,) = problems(checked("--root", lake, level=level))
+    assert f"{segment_name(10, 19)} says of itself that it covers [10, 30)" in problem
+
+
+def test_a_covered_file_that_was_changed_or_swapped_is_found_by_its_content(lake: Path, tmp_path: Path) -> None:
+    covered = write_segment(lake, "orders", 0, 12, 20)
+    assert checked("--root", lake).code == 0
+    whole = covered.read_bytes()
+    flip_a_byte(covered)
+    (problem,) = problems(checked("--root", lake))
+    assert covered.name in problem
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    covered.write_bytes(write_segment(elsewhere, "orders", 0, 12, 20, topic="returns").read_bytes())
+    (problem,) = problems(checked("--root", lake))
+    assert f"{covered.name} holds records of returns-0" in problem
+    covered.write_bytes(whole)
+    assert checked("--root", lake).code == 0
+
+
+@pytest.mark.parametrize("other", [{"topic": "returns"}, {"topic_id": "id-2"}, {"cluster_id": "cluster-2"}])
+def test_an_archive_that_is_anothers_altogether_is_found_by_the_topics_record(
+    lake: Path, tmp_path: Path, other: dict[str, str]
+) -> None:
+    """Its files agree with one another."""
+    root = tmp_path / "elsewhere"
+    root.mkdir()
+    for start, end in ((0, 10), (10, 30), (30, 35)):
+        file = write_segment(root, "orders", 0, start, end, **other)
+        shutil.copy(file, lake / "orders/0" / file.name)
+    found = problems(checked("--root", lake))
+    assert len(found) == 3
+    for problem in found:
+        assert "the topic's record (_topic.json) says that the folder is of orders-0 of cluster cluster-1" in problem
+    right = tmp_path / "right"
+    right.mkdir()
+    # Of the first one alone the others do not say that they were swapped.
+    for file in (write_segment(right, "orders", 0, *ends) for ends in ((10, 30), (30, 35))):
+        shutil.copy(file, lake / "orders/0" / file.name)
+    (problem,) = problems(checked("--root", lake))
+    assert segment_name(0, 9) in problem
+
+
+def test_a_folder_that_two_topics_share_is_recorded_of_both(lake: Path) -> None:
+    write_segment(lake, "orders", 3, 0, 10, topic="returns", topic_id="id-9")
+    assert "returns-3" in problems(checked("--root", lake))[0]
+    mark_archive(lake, {"orders": {3: 10}}, topic="returns", topic_id="id-9")
+    mark_archive(lake, {"orders": {0: 35, 10: 5}})
+    assert checked("--root", lake).code == 0
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,10 @@ mirrors:
     for name in KINDS:
         (file,) = (lake / f"{name}-{topic_name}" / "0").glob("0*")
         content = bytearray(file.read_bytes())
-        content[10 : len(content) // 2] = bytes(len(content) // 2 - 10)
+        content[10:200] = bytes(190)  # records, and nothing of a footer
         file.write_bytes(content)
     code, rows = check(config, "names")
-    assert (code, {row["result"] for row in rows.values()}) == (0, {"sound"})
+    assert (code, {row["result"] for row in rows.values()}) == (0, {"sound"}), rows
     code, rows = check(config, "checksums", "--mirror", "all")
     assert (code, {name: row["result"] for name, row in rows.items()}) == (1, dict.fromkeys(KINDS, "broken")), rows
     for name, row in rows.items():

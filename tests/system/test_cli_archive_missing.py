@@ -113,6 +113,19 @@ def test_nothing_checked_is_no_success(lake: Path, tmp_path: Path, what: str) ->
     assert "nothing was checked" in problem
 
 
+def test_a_topic_that_is_not_there_is_told_with_those_that_are_and_a_root_that_is_not_is_no_place_to_make_one(
+    lake: Path, tmp_path: Path
+) -> None:
+    ended = mirrorlake("archive", "check", "--root", lake, "--topic", "ordres")
+    assert f"nothing was checked of ordres: {lake} holds no folder of that name" in ended.out
+    assert "there are `orders`, `payments`" in ended.out
+    ended = mirrorlake("archive", "check", "--root", tmp_path / "none")
+    assert (ended.code, ended.out) == (1, "")
+    assert f"the archive's root {tmp_path}/none does not exist" in ended.err
+    assert "name the folder that holds the topics' folders" in ended.err
+    assert "create" not in ended.err
+
+
 def test_what_was_asked_for_by_name_and_is_not_there_is_told_beside_what_is(lake: Path) -> None:
     found = broken(checked("--root", lake, "--topic", "orders", "--topic", "ordres"))
     assert found == [("ordres", None, f"nothing was checked of ordres: {lake} holds no folder of that name")]

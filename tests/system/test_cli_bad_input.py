@@ -414,7 +414,7 @@ CONFIGURATIONS = {
     ),
     "a variable that is not set": (
         f"{{name: '${{MIRRORLAKE_TEST_UNSET}}', source: {{cluster: east, topics: [x]}}, {TO_WEST}}}",
-        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it, or give a default"],
+        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it; "],
     ),
     "no YAML": ("{name: a", ["9: not YAML: while parsing a flow mapping"]),
     "no cluster of that name": (

@@ -35,6 +35,7 @@ VERBS = [
     "archive",
     "archive ls",
     "archive check",
+    "archive diff",
 ]
 STATUS_FIELDS = [
     *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),
@@ -83,11 +84,12 @@ mirrors:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=[verb or "mirrorlake" for verb in VERBS])
-def test_the_help_of_every_verb_shows_an_example(verb: str) -> None:
+def test_the_help_of_every_verb_shows_an_example_and_no_type_beside_flags(verb: str) -> None:
     ended = mirrorlake(*verb.split(), "--help")
 
     assert (ended.code, ended.err) == (0, "")
     assert "Example: mirrorlake" in ended.out
+    assert "<bool>" not in ended.out
 
 
 def test_help_and_version_are_also_had_by_one_letter() -> None:
@@ -248,9 +250,8 @@ def test_a_table_that_is_piped_has_one_line_per_row_and_cuts_nothing(setup: Setu
 
         lines = ended.out.splitlines()
         if verb == "status":
-            assert (
-                lines.pop() == "note partitions that a running service has parked are unknown: `service.metrics` is off"
-            )
+            unknown = "what only a running service knows is unknown, such as partitions it parked"
+            assert lines.pop() == f"note {unknown}: `service.metrics` is off"
         assert (ended.code, ended.err, len(lines)) == (1, "", 1 + 5 + 1), ended.out
         assert lines[0].split()[:4] == ["NAME", "TOPIC", "PARTITION", "DESTINATION"]
         assert lines[1].split()[:4] == ["both", setup.topic, "0", "west"]

@@ -390,7 +390,7 @@ def test_status_begins_its_table_as_mirror_v3_does_and_its_rows_have_the_fields_
 
     heading, *lines = table.out.splitlines()
     assert heading.split() == ["MIRROR", "SOURCE-HIGH", "DEST-NEXT", "LAG", "STATE"]
-    assert table.err.startswith("note: partitions that a running service has parked are unknown: ")
+    assert table.err.startswith("note: what only a running service knows is unknown, such as partitions it parked: ")
     assert [line.split() for line in lines] == [
         ["kinds", "36", "36", "0", "caught-up"],
         ["large", "4", "4", "0", "caught-up"],

@@ -104,7 +104,8 @@ def test_without_a_service_what_is_behind_is_said_to_be_behind_and_what_is_parke
     assert "error" not in row
     assert seen.after.code == 0
     assert (
-        "partitions that a running service has parked are unknown: none answers at 127.0.0.1:" in seen.after_table.out
+        "what only a running service knows is unknown, such as partitions it parked: none answers at 127.0.0.1:"
+        in seen.after_table.out
     )
     assert "unknown: none answers" not in seen.beside_table.out
 

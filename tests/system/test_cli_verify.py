@@ -18,7 +18,7 @@ from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
 FIELDS = [
-    *("name", "topic", "partition", "destination", "start", "end", "records", "lag", "result"),
+    *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "lag", "result"),
     *("first_difference", "difference"),
 ]
 RECORDS = simple_records(30)
@@ -208,7 +208,7 @@ def test_a_record_that_differs_is_found_by_comparing_records_at_its_very_offset(
 def test_a_copy_that_goes_on_where_its_source_ends_is_found_at_every_level(verified: Verified) -> None:
     assert verified.at_each_level("longer") == [("differs", 30, "extra")] * 3
     for ended in (verified.names, verified.checksums, verified.records, verified.status):
-        assert "is at position 32, past the source's end 30" in ended.row("longer")["error"]
+        assert "is at position 32, past the end 30 of source" in ended.row("longer")["error"]
     assert (verified.status.row("longer")["lag"], verified.status.row("longer")["state"]) == (-2, "parked")
 
 

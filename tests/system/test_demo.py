@@ -72,6 +72,9 @@ class DemoProcess:
     def is_mirroring(self) -> bool:
         return self.runs_something_with("org.apache.spark.deploy.SparkSubmit")
 
+    def is_restoring(self) -> bool:
+        return self.runs_something_with("restore -c after.yaml")
+
 
 @pytest.fixture
 def demo(kafka_libs: Path, tmp_path: Path) -> Iterator[DemoProcess]:
@@ -82,15 +85,20 @@ def demo(kafka_libs: Path, tmp_path: Path) -> Iterator[DemoProcess]:
     started.process.wait()
 
 
-def test_the_demo_mirrors_verifies_and_leaves_nothing_behind(demo: DemoProcess) -> None:
+def rows_of_equals(text: str) -> list[list[str]]:
+    """The words of each row of a table that ends in equal."""
+    return [line.split() for line in text.splitlines() if line.rstrip().endswith(" equal")]
+
+
+def test_the_demo_mirrors_verifies_restores_a_lost_cluster_and_leaves_nothing_behind(demo: DemoProcess) -> None:
     code = demo.process.wait(PATIENCE_SECONDS)
 
     assert code == 0, f"stdout:\n{demo.out}\nstderr:\n{demo.err}"
     assert demo.marked() == []
     assert list(demo.temporary.iterdir()) == []
     assert demo.err == ""
-    closing = demo.out.partition("The result")[2].splitlines()
-    rows = [line.split() for line in closing if line.endswith("equal") or " equal" in line]
+    copied, _, lost = demo.out.partition("The result")[2].partition("East is lost, for good")
+    rows = rows_of_equals(copied)
     assert [(row[0], row[1]) for row in rows[:-1]] == [
         ("orders", "west"),
         ("payments", "west"),
@@ -102,6 +110,12 @@ def test_the_demo_mirrors_verifies_and_leaves_nothing_behind(demo: DemoProcess) 
     assert rows[1][2] == "800"
     assert "$ mirrorlake plan -c demo.yaml" in demo.out
     assert demo.out.count("$ mirrorlake run -c demo.yaml --once") == 2
+    restored, _, found = lost.partition("What readers find in north")
+    assert "$ mirrorlake restore -c after.yaml --store lake" in restored
+    # As many as were copied to the archive by both runs.
+    archived = {row[0]: int(row[2]) + int(row[-2]) for row in rows if row[1] == "lake"}
+    assert {row[0]: int(row[3]) for row in rows_of_equals(found)} == archived
+    assert len(archived) == 4
     assert re.search(r"The archive: \d+ Parquet files, [\d.]+ MB", demo.out)
 
 
@@ -111,8 +125,12 @@ def test_the_demo_mirrors_verifies_and_leaves_nothing_behind(demo: DemoProcess) 
         (signal.SIGTERM, DemoProcess.is_starting_clusters, 130),
         (signal.SIGINT, DemoProcess.is_mirroring, 130),
         (signal.SIGKILL, DemoProcess.is_mirroring, -signal.SIGKILL),
+        (signal.SIGKILL, DemoProcess.is_restoring, -signal.SIGKILL),
     ],
-    ids=["SIGTERM while clusters start", "SIGINT while it mirrors", "SIGKILL while it mirrors"],
+    ids=[
+        *("SIGTERM while clusters start", "SIGINT while it mirrors"),
+        *("SIGKILL while it mirrors", "SIGKILL while it restores"),
+    ],
 )
 def test_a_signal_leaves_nothing_running(
     demo: DemoProcess, number: signal.Signals, moment: Callable[[DemoProcess], bool], code: int

@@ -3,6 +3,9 @@
 import threading
 import time
 
+import pytest
+import structlog.testing
+
 from mirrorlake.repeated import RepeatedInThread
 
 
@@ -48,3 +51,21 @@ def test_another_time_between_rounds_holds_from_the_next_wait_on() -> None:
         rounds.every(0.001)
         rounds.look_now()
         assert rounds.was_third.wait(60)
+
+
+@pytest.mark.parametrize("fails", [(1,), (1, 2), (2, 3, 4)])
+def test_a_round_that_fails_is_logged_once_and_the_rounds_continue(fails: tuple[int, ...]) -> None:
+    class Failing(Rounds):
+        def _round(self) -> None:
+            super()._round()
+            if self.done in fails:
+                raise RuntimeError("a bug")
+
+    with structlog.testing.capture_logs() as said, Failing(seconds=0.001) as rounds:
+        give_up_at = time.monotonic() + 60
+        while rounds.done < 6 and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+    assert rounds.done >= 6
+    (line,) = said
+    assert line["event"] == "unexpected error in the background; it is tried again"
+    assert (line["thread"], line["log_level"]) == ("rounds", "error")

@@ -21,12 +21,12 @@ _log = structlog.get_logger("mirrorlake")
 
 COLUMNS = (
     *("name", "partition", "format", "segments", "start", "position", "records", "gaps", "bytes"),
-    *("first_time", "last_time", "claims"),
+    *("first_time", "last_time", "claims", "covered"),
 )
 SEGMENT_COLUMNS = (
     *("name", "partition", "file", "start", "end", "records", "gaps", "bytes", "first_time", "last_time"),
 )
-CHECK_COLUMNS = ("name", "partition", "format", "segments", "start", "position", "bytes", "claims", "result")
+CHECK_COLUMNS = ("name", "partition", "format", "segments", "start", "position", "bytes", "claims", "covered", "result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Where:
 def ls(where: Where, *, segments: bool, as_json: bool) -> int:
     """Prints a row per partition or per file; returns 1 where something is wrong with one, else 0."""
     start_logs()
-    survey = _survey(where)
+    survey = survey_of(where)
     from mirrorlake.service.archives.reports import read_footers, read_names, segment_row
 
     reports = read_names(survey.places)
@@ -61,8 +61,10 @@ def ls(where: Where, *, segments: bool, as_json: bool) -> int:
             files if segments else [_with_problems(row, report) for row, report in zip(rows, reports, strict=True)]
         )
     else:
-        print_table(files if segments else rows, SEGMENT_COLUMNS if segments else COLUMNS)
+        columns = (*COLUMNS, "holds") if any(row["holds"] for row in rows) else COLUMNS
+        print_table(files if segments else rows, SEGMENT_COLUMNS if segments else columns)
         _print_problems(reports, findings)
+        _print_doubts(reports)
         _print_nothings(survey)
     return _exit_code(reports, findings)
 
@@ -73,11 +75,14 @@ def check(where: Where, *, level: str, as_json: bool) -> int:
     1 where something is wrong, and where there was nothing to check.
     """
     start_logs()
-    survey = _survey(where)
+    survey = survey_of(where)
     from mirrorlake.service.archives.missing import find_missing
-    from mirrorlake.service.archives.reports import check_contents, finding_row, read_names
+    from mirrorlake.service.archives.reports import check_contents, check_ends, finding_row, read_names
 
     reports = read_names(survey.places)
+    if level == "names":
+        # Before what is missing is told: an end that was renamed is not gone.
+        check_ends(reports)
     findings = [finding for finding in survey.findings if not finding.is_odd_name] + find_missing(survey, reports)
     if level == "checksums":
         with bytes_progress("checking files", _bytes(reports)) as progressed:
@@ -93,6 +98,7 @@ def check(where: Where, *, level: str, as_json: bool) -> int:
     else:
         print_table([*rows, *lost], CHECK_COLUMNS)
         _print_problems(reports, findings)
+        _print_doubts(reports)
     return _exit_code(reports, findings)
 
 
@@ -107,7 +113,12 @@ def _warn_of_bare(reports: "Sequence[PartitionReport]") -> None:
             )
 
 
-def _survey(where: Where) -> "Survey":
+def survey_of(where: Where) -> "Survey":
+    """Returns the partitions that are meant; warns of folders with odd names.
+
+    Raises:
+        MirrorlakeError: the configuration or a store could not be read.
+    """
     from mirrorlake.service.archives.places import Filters, places_below, places_of
 
     filters = Filters(
@@ -142,6 +153,13 @@ def _print_problems(reports: "Sequence[PartitionReport]", findings: "Sequence[Fi
         out.print(f"[red]error[/] {escape(error.message)}", soft_wrap=True)
         if error.hint:
             out.print(f"      {escape(error.hint)}", soft_wrap=True)
+
+
+def _print_doubts(reports: "Sequence[PartitionReport]") -> None:
+    """Says what retention leaves alone: it grows, and nothing else tells."""
+    for report in reports:
+        if report.doubt:
+            print_note(f"`retain` leaves {report.place.name}-{report.place.partition} alone: {report.doubt}")
 
 
 def _print_nothings(survey: "Survey") -> None:

@@ -28,6 +28,7 @@ SCALE_VARIABLE = "MIRRORLAKE_DEMO_SCALE"
 PROSE_WIDTH_MAX = 100
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_AGAIN_SECONDS = 0.2
+_FOLDER_BYTES_MAX = 4096  # As long as Linux takes: no sockets lie in it.
 
 
 class TerminalScreen:
@@ -78,7 +79,7 @@ def demo(*, keep: bool, scale: float | None = None) -> int:
         scale: of the amounts of data; None for the environment's, else 1.
 
     Returns:
-        0 where every copied record was found equal, 130 where a signal ended it before, else 1.
+        0 where every copied record was found equal, 130 where a signal ended it, before or while it was kept, else 1.
 
     Raises:
         ConfigurationError: the environment's scale is not a number above zero.
@@ -96,37 +97,49 @@ def demo(*, keep: bool, scale: float | None = None) -> int:
 
 
 def _tell(screen: TerminalScreen, *, keep: bool, scale: float) -> int:
-    from mirrorlake.demo.clusters import two_clusters
+    from mirrorlake.demo.clusters import demo_clusters
     from mirrorlake.demo.story import Story, things_to_try
     from mirrorlake.embedded.jars import kafka_libs
+    from mirrorlake.pipeline.run_folder import RunFolder
 
     libs = kafka_libs()
-    with tempfile.TemporaryDirectory(prefix="mirrorlake-demo-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with two_clusters(folder, libs=libs) as clusters:
+    is_interrupted = False
+    # What a demo that was killed left is removed by the next one.
+    with RunFolder((Path(tempfile.gettempdir()),), name="mirrorlake-demo", bytes_max=_FOLDER_BYTES_MAX) as kept:
+        folder = kept.path
+        with demo_clusters(folder, libs=libs) as clusters:
             is_equal = Story(screen, folder, clusters, scale=scale).tell()
             if keep:
                 screen.step("Yours to try")
                 screen.show(things_to_try(folder))
-                _wait_for_interrupt(screen, clusters)
+                is_interrupted = _wait_for_interrupt(screen, clusters)
     if is_equal and not keep:
         screen.step("What to try next")
         screen.say(
             "mirrorlake demo --keep leaves the clusters up and says what to type; examples/ has configurations to "
             "start from, docs/quickstart.md the way from there."
         )
-    return EXIT_DONE if is_equal else EXIT_FAILED
+    return exit_code(is_equal=is_equal, is_interrupted=is_interrupted)
 
 
-def _wait_for_interrupt(screen: TerminalScreen, clusters: "Clusters") -> None:
-    """Returns at a signal, or when a cluster is gone."""
-    screen.say("Both clusters stay up until Ctrl-C; then everything is removed.")
+def exit_code(*, is_equal: bool, is_interrupted: bool) -> int:
+    """Returns what a demo ends with that has told its story; a signal is no success, even one that was waited for."""
+    if not is_equal:
+        return EXIT_FAILED
+    return EXIT_INTERRUPTED if is_interrupted else EXIT_DONE
+
+
+def _wait_for_interrupt(screen: TerminalScreen, clusters: "Clusters") -> bool:
+    """Returns True at a signal, False when a cluster is gone."""
+    screen.say("west and north stay up until Ctrl-C; then everything is removed.")
     try:
         while clusters.are_running:
             time.sleep(_LOOK_AGAIN_SECONDS)
         screen.say("One of the clusters is gone, so the demo ends.")
     except KeyboardInterrupt:
         screen.say("Stopping.")
+        return True
+    return False
 
 
 def _interrupt_on_signals() -> None:

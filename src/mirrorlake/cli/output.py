@@ -25,6 +25,7 @@ _STYLES = {
     "unreachable": "yellow",
     "caught-up": "green",
     "equal": "green",
+    "explained": "green",
     "sound": "green",
     "broken": "red",
     "unknown": "yellow",

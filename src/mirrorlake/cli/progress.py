@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from mirrorlake.cli.output import error_console
 
@@ -32,6 +40,38 @@ def bytes_progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None
             progress.update(bar, advance=done_bytes, visible=time.monotonic() - started > QUIET_SECONDS)
 
         yield advance
+
+
+@contextmanager
+def offsets_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function to call with offsets done and offsets to do in all; shows progress on stderr."""
+    bars = error_console()
+    if not bars.is_terminal:
+        yield _OffsetLines(what).reached
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("offsets"))
+    with Progress(*columns, TimeRemainingColumn(), console=bars, transient=True) as progress:
+        bar = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total or None)
+
+
+class _OffsetLines:
+    """Prints a line once in a while."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._started = time.monotonic()
+        self._next_line = self._started + QUIET_SECONDS
+
+    def reached(self, done: int, total: int) -> None:
+        """Takes offsets done and offsets to do in all, both 0 until they are known."""
+        now = time.monotonic()
+        if now < self._next_line or not total:
+            return
+        self._next_line = now + LINE_SECONDS
+        rate = done / (now - self._started)
+        left = f", {(total - done) / rate:.0f} s left" if rate else ""
+        error_console().print(f"{self._what}: {done} of {total} offsets, {rate:.0f}/s{left}", soft_wrap=True)
 
 
 class _Lines:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorlake.cli.output import error_console
+from mirrorlake.cli.progress import offsets_progress
 from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
@@ -26,17 +26,6 @@ def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | No
     if not (once and sys.stderr.isatty()):
         options = RunOptions(once=once, takes_over=takes_over, engine=engine)
         return serve(config, options, reread=lambda: load(path))
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("copying"), BarColumn(), MofNCompleteColumn(), TextColumn("offsets"), TimeRemainingColumn())
-    with Progress(*columns, console=error_console(), transient=True) as progress:
-        bar = progress.add_task("copying", total=None)
-        return serve(
-            config,
-            RunOptions(
-                once=True,
-                takes_over=takes_over,
-                progressed=lambda done, total: progress.update(bar, completed=done, total=total or None),
-                engine=engine,
-            ),
-        )
+    with offsets_progress("copying") as progressed:
+        options = RunOptions(once=True, takes_over=takes_over, progressed=progressed, engine=engine)
+        return serve(config, options)

@@ -20,6 +20,9 @@ V3_COLUMNS = ("mirror", "source_high", "dest_next", "lag", "state")
 OWNER_COLUMNS = ("owner", "owner_since")
 """Shown where somebody owns a mirror at a Kafka destination."""
 
+UNKNOWN_NOTE = "what only a running service knows is unknown, such as partitions it parked"
+"""Shown below the table, with the reason: rows that are parked by what can be read say so all the same."""
+
 
 def status(path: Path, *, as_json: bool) -> int:
     """Prints one row per partition and destination; returns 1 if a row failed, else 0."""
@@ -39,8 +42,12 @@ def status(path: Path, *, as_json: bool) -> int:
         print_table([{**_named(row), "mirror": row["name"]} for row in rows], V3_COLUMNS if is_v3 else native_columns)
         for idle in found.idle:
             print_warning(idle.message)
+        for failed in found.service.failed_keeping:
+            print_warning(failed.message)
+        for message in (said for doubted in found.service.doubted_keeping for said in doubted.messages):
+            print_warning(message)
         if not found.service.answers:
-            note = f"partitions that a running service has parked are unknown: {found.service.silent_because}"
+            note = f"{UNKNOWN_NOTE}: {found.service.silent_because}"
             if is_v3:  # what reads that form's table expects nothing below it
                 print(f"note: {note}", file=sys.stderr)
             else:

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.problems import ConfigurationErrors, Problem
-from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
+from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource, Mirror
 
 
 def validate(path: Path, environ: Mapping[str, str] | None = None, *, as_json: bool = False) -> int:
@@ -66,7 +67,7 @@ def _mirror(mirror: Mirror) -> dict[str, object]:
         "name": mirror.name,
         "enabled": mirror.is_enabled,
         "source": {
-            "cluster": mirror.source.cluster.name,
+            **_place(mirror),
             "topics": list(_topics(mirror)),
             "exclude": list(_excluded(mirror)),
             "partitions": None if partitions is None else sorted(partitions),
@@ -76,6 +77,25 @@ def _mirror(mirror: Mirror) -> dict[str, object]:
             for destination in mirror.destinations
         ],
     }
+
+
+def _place(mirror: Mirror) -> dict[str, object]:
+    """Returns the cluster, or the store and which part of it."""
+    source = mirror.source
+    if isinstance(source, KafkaSource):
+        return {"cluster": source.cluster.name}
+    window = source.window
+    return {
+        "store": source.store.name,
+        "from": _moment(window.from_ms),
+        "until": _moment(window.until_ms),
+    }
+
+
+def _moment(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _topics(mirror: Mirror) -> tuple[str, ...]:
@@ -101,4 +121,4 @@ def _line(mirror: Mirror) -> str:
         for d in mirror.destinations
     )
     disabled = "" if mirror.is_enabled else " (disabled)"
-    return f"  {mirror.name}{disabled}: {what} of cluster {source.cluster.name} → {places}"
+    return f"  {mirror.name}{disabled}: {what} of {source.label} → {places}"

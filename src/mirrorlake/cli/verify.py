@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorlake.cli.output import error_console, print_json, print_table
+from mirrorlake.cli.output import Row, error_console, print_json, print_table
 from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
@@ -29,8 +29,19 @@ COLUMNS = (
 )
 
 
+def columns_of(found: Sequence[Row]) -> tuple[str, ...]:
+    """Returns the columns of a table of verdicts; how many records were erased only where any were."""
+    if not any(row["erased"] for row in found):
+        return COLUMNS
+    after = COLUMNS.index("records") + 1
+    return (*COLUMNS[:after], "erased", *COLUMNS[after:])
+
+
 def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | None" = None) -> int:
     """Compares every copy with its source; prints one row each; returns 0 where all are equal, else 1.
+
+    A row is ``empty`` where nothing could be compared; that is not equal. Records that were erased from a copy are
+    counted, and no difference.
 
     Records are compared on ``engine``, by default Spark's.
     """
@@ -44,7 +55,7 @@ def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | No
     if as_json:
         print_json(found)
     else:
-        print_table(found, COLUMNS)
+        print_table(found, columns_of(found))
     return 0 if all(row["result"] == "equal" for row in found) else 1
 
 
@@ -64,13 +75,14 @@ def compare(
             bar = progress.add_task("checking files", total=len(rows))
             return verification.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
         from mirrorlake.pipeline.session import build_session
-        from mirrorlake.verify.engine import verification_engine
+        from mirrorlake.verify.engine import verification_jobs
 
-        with verification_engine(config, engine or build_session) as run_task:
+        with verification_jobs(config, engine or build_session) as jobs:
             comparing = verification.RecordVerification(
                 rows,
-                run_task=run_task,
-                tasks_at_once=config.engine.lanes,
+                run_task=jobs.run,
+                # Executors that come later are used too: as many as may run wait for a slot.
+                tasks_at_once=max(jobs.slots, config.engine.lanes + config.engine.batch_slots),
                 largest_batch_bytes=config.engine.largest_batch_bytes,
                 progressed=lambda n: progress.advance(bar, n),
             )

@@ -1,5 +1,6 @@
-"""The demo's two clusters: started side by side, gone with whoever started them."""
+"""The demo's clusters: two started side by side, a third in place of a lost one; gone with whoever started them."""
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,12 +16,27 @@ _KILL_AGAIN_SECONDS = 0.1
 
 
 class Clusters:
-    """Two clusters on their way up. ``east`` is the source; addresses are known at once, served after ``wait``."""
+    """Clusters on their way up, at first two. ``east`` is the source; addresses are known at once, served after `wait`.
 
-    def __init__(self, east: EmbeddedKafka, west: EmbeddedKafka, starting: Sequence["Future[EmbeddedKafka]"]) -> None:
+    Args:
+        east: the source.
+        west: the destination.
+        spare: not started yet; takes the place of what is lost.
+        starting: the starts of ``east`` and ``west``.
+    """
+
+    def __init__(
+        self,
+        east: EmbeddedKafka,
+        west: EmbeddedKafka,
+        spare: EmbeddedKafka,
+        starting: Sequence["Future[EmbeddedKafka]"],
+    ) -> None:
         self.east = east
         self.west = west
+        self.north = spare
         self._starting = starting
+        self._is_east_lost = False
 
     def wait(self) -> None:
         """Returns when both serve.
@@ -31,26 +47,41 @@ class Clusters:
         for start in self._starting:
             start.result()
 
+    def lose_east(self) -> None:
+        """Kills the source and deletes its disk: nobody gets anything from there again."""
+        self._is_east_lost = True
+        self.east.kill()
+        shutil.rmtree(self.east.folder)
+
+    def start_north(self) -> None:
+        """Starts a new, empty cluster; returns when it serves.
+
+        Raises:
+            ServerUnusableError: it cannot start.
+        """
+        self.north.start()
+
     @property
     def are_running(self) -> bool:
-        """Whether both processes are there."""
-        return self.east.is_running and self.west.is_running
+        """Whether the processes of all that were not lost are there."""
+        return self.west.is_running and (self.north if self._is_east_lost else self.east).is_running
 
 
 @contextmanager
-def two_clusters(folder: Path, *, libs: Path) -> Iterator[Clusters]:
-    """Starts both in threads and yields at once; at the end, or at any trouble, both are killed.
+def demo_clusters(folder: Path, *, libs: Path) -> Iterator[Clusters]:
+    """Starts both in threads and yields at once; at the end, or at any trouble, all are killed.
 
     Nobody needs their data afterwards, so they are not asked to end in good order.
     """
-    properties: Mapping[str, Mapping[str, str]] = {"east": _EAGER_CLEANER, "west": {}}
+    properties: Mapping[str, Mapping[str, str]] = {"east": _EAGER_CLEANER, "west": {}, "north": {}}
     servers = [
         EmbeddedKafka(folder / name, libs=libs, heap_mb=_HEAP_MB, properties=own) for name, own in properties.items()
     ]
-    with ThreadPoolExecutor(len(servers), thread_name_prefix="demo-cluster") as pool:
-        starting = [pool.submit(server.start) for server in servers]
+    east, west, north = servers
+    with ThreadPoolExecutor(2, thread_name_prefix="demo-cluster") as pool:
+        starting = [pool.submit(server.start) for server in (east, west)]
         try:
-            yield Clusters(servers[0], servers[1], starting)
+            yield Clusters(east, west, north, starting)
         finally:
             for start in starting:
                 start.cancel()

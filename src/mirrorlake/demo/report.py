@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.demo.loading import Content
-
-Row = Mapping[str, str | int | float | None]
+from mirrorlake.demo.screen import Row
 
 COLUMNS = ("topic", "to", "records", "mb", "seconds", "records/s", "mb/s", "added", "verified")
 

@@ -1,18 +1,18 @@
 """The steps of the demo, in order; each prints what a user would do and what came of it.
 
 1. two clusters; 2. believable data on one of them; 3. a configuration; 4. ``plan``; 5. ``run --once``; 6. more
-records, and another run that goes on where the first one ended; 7. ``verify``, and the closing table.
+records, and another run that goes on where the first one ended; 7. ``verify``, and a table of what was copied; then
+what `aftermath` tells.
 """
 
 import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
+from mirrorlake.demo.aftermath import AFTER, Aftermath
 from mirrorlake.demo.clusters import Clusters
 from mirrorlake.demo.commands import RunningCommand, command_line, program
 from mirrorlake.demo.data import FULL, MORE, Shop, scaled
@@ -22,12 +22,12 @@ from mirrorlake.demo.report import (
     EQUAL,
     NOT_COMPARED,
     CopiedLeg,
-    Row,
     archive_size,
     closing_rows,
     explanation,
     verdicts,
 )
+from mirrorlake.demo.screen import Row, Screen
 from mirrorlake.demo.topics import CUSTOMERS, LEDGER, ORDERS, PAYMENTS, TOPICS
 from mirrorlake.demo.watch import Leg, Watch, seconds_under_way
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -40,25 +40,6 @@ _REFRESH_SECONDS = 0.1
 _LOG_LINES = 15
 
 Ends = Mapping[TopicPartition, int]
-
-
-class Screen(Protocol):
-    """Where the demo tells its story."""
-
-    def step(self, title: str) -> None:
-        """Begins a step."""
-
-    def say(self, text: str) -> None:
-        """Shows prose, wrapped."""
-
-    def show(self, text: str) -> None:
-        """Shows text as it is."""
-
-    def table(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
-        """Shows a table."""
-
-    def bars(self, totals: Mapping[str, int]) -> AbstractContextManager[Callable[[Mapping[str, int]], None]]:
-        """Shows a bar per name, and gives what moves them."""
 
 
 class Story:
@@ -95,6 +76,7 @@ class Story:
         if not self._run(ends, more_ends, []):
             return False
         is_equal = self._verify_and_report(first.contents, more.contents)
+        is_equal = is_equal and self._aftermath(first.contents, more.contents).tell()
         self._screen.say(f"All of it took {time.monotonic() - started:.0f} s.")
         return is_equal
 
@@ -236,6 +218,16 @@ class Story:
             self._screen.show(json.dumps(unequal, indent=2, ensure_ascii=False))
         return is_equal
 
+    def _aftermath(self, first: Mapping[str, Content], more: Mapping[str, Content]) -> Aftermath:
+        return Aftermath(
+            self._screen,
+            self._folder,
+            self._folder / LAKE,
+            self._clusters,
+            expected={topic: first[topic].records + more[topic].records for topic in first},
+            has_ended_well=lambda code, log: self._has_ended_well(code, log=log),
+        )
+
     # --- within -------------------------------------------------------------------------------------------
 
     def _legs(self, starts: Ends, ends: Ends, now: float) -> tuple[list[Leg], list[Leg]]:
@@ -299,9 +291,10 @@ def things_to_try(folder: Path) -> str:
     return "\n".join(
         (
             f"cd {folder}",
-            f"{call} status -c {CONFIG}",
-            f"{call} verify -c {CONFIG}",
-            f"{call} run -c {CONFIG}      # mirrors until Ctrl-C",
+            f"{call} run -c {AFTER}      # mirrors from the restored cluster until Ctrl-C",
+            f"{call} status -c {AFTER}",
+            f"{call} verify -c {AFTER}",
+            f"{call} restore -c {AFTER} --store {LAKE} --topics {PAYMENTS.name} --to west --rename '{{topic}}.again'",
             f"ls {LAKE}/{ORDERS.name}/0",
             f'{sys.executable} -c "import pyarrow.parquet as pq; {read}"',
         )

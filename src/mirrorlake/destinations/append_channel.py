@@ -17,7 +17,6 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.records.batches import BatchHeader, Codec
 from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
-from mirrorlake.kafka.wire.error_codes import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.kafka.wire.produce import ProducedPartition, decode_produce, encode_produce
 
@@ -56,13 +55,6 @@ class Append:
         if self.frame is not None:
             self.frame.unpin()
             self.frame = None
-
-
-def size_said(append: Append, answer: ProducedPartition) -> str:
-    """Returns the size of a batch that a broker refused for it, as a part of a sentence; empty for any other answer."""
-    if answer.error_code not in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
-        return ""
-    return f" of {append.size_bytes} bytes ({append.records} records)"
 
 
 class Appender(Protocol):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from mirrorlake.archive.known_tails import KnownTails
 from mirrorlake.clock import Clock
@@ -25,11 +25,32 @@ class Cancellable(Protocol):
         ...
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """What a worker keeps that has to be closed with it."""
+
+    def close(self) -> None:
+        """Closes it; never waits."""
+        ...
+
+
+KeptT = TypeVar("KeptT")
+
+
 class Clients(Protocol):
-    """What has a client of every cluster: a worker, or one of its leases."""
+    """What has a client of every cluster, and threads to look at stores: a worker, or one of its leases."""
+
+    @property
+    def store_threads(self) -> StoreThreads:
+        """The worker's threads that wait for stores."""
+        ...
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the client of a cluster."""
+        ...
+
+    def kept(self, key: Hashable, make: Callable[[], KeptT]) -> KeptT:
+        """Returns what the worker keeps under ``key`` between leases, made by the first who asks: a cache only."""
         ...
 
 
@@ -47,8 +68,20 @@ class WorkerCache:
         self.crash_point = crash_point
         self._clients: dict[str, ClusterClient] = {}
         self.encoder_thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
-        self.store_threads = StoreThreads()
+        self._store_threads = StoreThreads()
+        self._kept: dict[Hashable, object] = {}
         self.archive_tails = KnownTails()
+
+    @property
+    def store_threads(self) -> StoreThreads:
+        """The threads that wait for the stores of archives."""
+        return self._store_threads
+
+    def kept(self, key: Hashable, make: Callable[[], KeptT]) -> KeptT:
+        """Returns what is kept under ``key``, made by the first who asks."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(KeptT, self._kept[key])
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the client of a cluster, made at first use."""
@@ -57,7 +90,11 @@ class WorkerCache:
         return self._clients[settings.name]
 
     async def close(self) -> None:
-        """Closes every client; the encoder and what is being published end by themselves."""
+        """Closes every client, and what is kept; the encoder and what is being published end by themselves."""
+        for kept in self._kept.values():
+            if isinstance(kept, Closable):
+                kept.close()
+        self._kept.clear()
         for client in self._clients.values():
             await client.close()
         self._clients.clear()
@@ -117,6 +154,15 @@ class LeaseConnections:
     def archive_tails(self) -> KnownTails:
         """Where the worker saw archives end."""
         return self._cache.archive_tails
+
+    @property
+    def memory_bytes_max(self) -> int:
+        """What the lease's reading may take."""
+        return self._buffers.total_bytes_max
+
+    def kept(self, key: Hashable, make: Callable[[], KeptT]) -> KeptT:
+        """Returns what the worker keeps under ``key``, made by the first who asks."""
+        return self._cache.kept(key, make)
 
     def client(self, settings: ClusterSettings) -> ClusterClient:
         """Returns the worker's client of a cluster."""

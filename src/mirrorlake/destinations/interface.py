@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
+from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.records.batches import Batch, BatchHeader
@@ -55,7 +56,8 @@ class Delivery:
     ``covered`` are the consumer positions the delivery accounts for, without a hole: offsets in it that no
     batch holds are gaps. The last batch may reach past ``covered.end_offset`` only where the lease has an end.
     ``log_start_offset`` and ``end_offset`` (the last stable offset) are the source's, as of this fetch. It was led in
-    ``leader_epoch`` when it answered, −1 where that is not known.
+    ``leader_epoch`` when it answered, −1 where that is not known. ``gaps`` are those within ``covered`` of which the
+    source knows that they are of another kind than ``absent``, in offset order.
     """
 
     covered: OffsetRange
@@ -64,10 +66,11 @@ class Delivery:
     log_start_offset: int
     end_offset: int
     leader_epoch: int = -1
+    gaps: Sequence[Gap] = ()
 
 
 @dataclass(slots=True)
-class Flush:
+class PublishedSegment:
     """One published segment, for the log line, the metrics and the tests.
 
     ``is_ours`` is False where a segment of this range stood there already; it may be of another size then. Snapshots
@@ -105,7 +108,10 @@ class ProducerHandOff:
 
 @dataclass(slots=True)
 class Progress:
-    """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination."""
+    """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination.
+
+    ``size_limit`` is what a batch that was refused for its size has told, None where none was.
+    """
 
     start_offset: int = 0
     position: int = 0
@@ -115,11 +121,12 @@ class Progress:
     gap_offsets: Counter[str] = field(default_factory=Counter)
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
-    flushes: list[Flush] = field(default_factory=list)
+    flushes: list[PublishedSegment] = field(default_factory=list)
     latencies: Counter[float] = field(default_factory=Counter)
     latency_seconds_sum: float = 0.0
     claims: int = 0
     hand_off: ProducerHandOff | None = None
+    size_limit: SizeLimit | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Counts the offsets of ``gap`` under its kind."""

@@ -24,7 +24,7 @@ from mirrorlake.kafka.records.batches import (
     BatchHeader,
     Path,
 )
-from mirrorlake.kafka.records.old_formats import as_v2, can_join, join_as_v2
+from mirrorlake.kafka.records.old_formats import as_v2, can_coalesce, coalesce_as_v2
 from mirrorlake.kafka.records.rewrite import OpenedBatch, open_batch, open_batches
 from mirrorlake.offsets import OffsetRange
 
@@ -111,32 +111,32 @@ class OutputGap:
 Output = OutputBatch | OutputGap
 """What a destination does for a range of the source's offsets: append a batch, or nothing."""
 
-JOINED_MESSAGES_MAX = 1000
-JOINED_BYTES_MAX = 512 * 1024
+COALESCED_MESSAGES_MAX = 1000
+MESSAGES_BYTES_MAX = 512 * 1024
 """How many messages of an old format, and how many bytes of them, become one batch: about half of what brokers take by
 default."""
 
 
-def join_messages(items: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch]:
-    """Yields the items of a delivery in order, neighbouring single messages of v0 and v1 as one batch.
+def coalesce_messages(items: Sequence[ClassifiedBatch]) -> Iterable[ClassifiedBatch]:
+    """Yields the items of a delivery in order, single messages of v0 and v1 that follow one another as one batch.
 
     Such a message is one record, and a request for each would be slow. Everything else is passed on as it is.
     """
     if all(item.reason != OLD_FORMAT.reason for item in items):
         return items
-    return _with_messages_joined(items)
+    return _with_messages_coalesced(items)
 
 
-def _with_messages_joined(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
+def _with_messages_coalesced(items: Sequence[ClassifiedBatch]) -> Iterator[ClassifiedBatch]:
     waiting: list[Batch] = []
     waiting_bytes = 0
     for item in items:
         is_single = item.reason == OLD_FORMAT.reason and not item.batch.header.is_old_wrapper
         if waiting and not (
             is_single
-            and can_join(waiting[-1].header, item.batch.header)
-            and len(waiting) < JOINED_MESSAGES_MAX
-            and waiting_bytes + item.batch.header.batch_bytes <= JOINED_BYTES_MAX
+            and can_coalesce(waiting[-1].header, item.batch.header)
+            and len(waiting) < COALESCED_MESSAGES_MAX
+            and waiting_bytes + item.batch.header.batch_bytes <= MESSAGES_BYTES_MAX
         ):
             yield from _as_few(waiting)
             waiting, waiting_bytes = [], 0
@@ -153,7 +153,7 @@ def _as_few(messages: Sequence[Batch]) -> Iterator[ClassifiedBatch]:
     batches = messages
     # Where one of them is not right each goes by itself, so that those before it arrive.
     with contextlib.suppress(CorruptBatchError, BatchTooLargeError):
-        batches = [join_as_v2(messages)]
+        batches = [coalesce_as_v2(messages)]
     for batch in batches:
         yield ClassifiedBatch(batch=batch, path=OLD_FORMAT.path, reason=OLD_FORMAT.reason)
 
@@ -166,6 +166,7 @@ def outputs_of(
     batch_bytes_max: int,
     packs: bool,
     keeps_log_append_time: bool = True,
+    record_bytes_max: int = 0,
 ) -> Iterator[Output]:
     """Yields batches and gaps that account for ``[position, min(next offset of the batch, end_offset))`` without hole.
 
@@ -182,9 +183,10 @@ def outputs_of(
             between, as equal offsets need it; True one for all records of the batch, whatever offsets lie between.
         keeps_log_append_time: True gives records the times readers see where the source's brokers set them. False
             where the destination's brokers set their own: such batches are passed through then, too.
+        record_bytes_max: a single record's batch may be so large; as ``batch_bytes_max`` where that is more.
 
     Raises:
-        RecordTooLargeError: a single record makes a batch above ``batch_bytes_max``; with ``offset``, ``bytes`` and
+        RecordTooLargeError: a single record makes a batch above both limits; with ``offset``, ``bytes`` and
             ``limit``. What is before it has been yielded.
         CorruptBatchError: the records are not right; with the batch's base offset. Nothing has been yielded of it
             but the gap before.
@@ -197,6 +199,7 @@ def outputs_of(
             limit=batch_bytes_max,
             packs=packs,
             keeps_log_append_time=keeps_log_append_time,
+            alone=record_bytes_max,
         )
     header = item.batch.header
     is_raw = (
@@ -211,7 +214,10 @@ def outputs_of(
     )
     if is_raw and header.base_offset == position:
         return iter((passthrough(item.batch, header, header.next_offset),))
-    return _outputs(item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs)
+    alone = record_bytes_max
+    return _outputs(
+        item, is_raw=is_raw, start=position, end=end_offset, limit=batch_bytes_max, packs=packs, alone=alone
+    )
 
 
 def passthrough(batch: Batch, header: BatchHeader, end_offset: int) -> OutputBatch:
@@ -220,7 +226,9 @@ def passthrough(batch: Batch, header: BatchHeader, end_offset: int) -> OutputBat
     return OutputBatch(batch, header.base_offset, end_offset, None, True, PASSTHROUGH, header.leader_epoch)
 
 
-def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool) -> Iterator[Output]:
+def _outputs(
+    item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit: int, packs: bool, alone: int
+) -> Iterator[Output]:
     batch, codec, epoch = item.batch, item.batch.header.codec, item.batch.header.leader_epoch
     end = min(end, batch.header.next_offset)
     if start >= end:
@@ -243,7 +251,7 @@ def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit
     opened = open_batch(batch, start_offset=start, end_offset=end, codec=codec)
     stretches = iter([(0, len(opened))]) if packs and len(opened) else opened.runs(0, len(opened))
     for stretch in stretches:
-        for output in _output_batches(opened, stretch, limit, reason, epoch):
+        for output in _output_batches(opened, stretch, limit, reason, epoch, alone):
             if output.start_offset > start:
                 yield _gap(start, output.start_offset, NO_RECORD, epoch)
             yield output
@@ -253,7 +261,14 @@ def _outputs(item: ClassifiedBatch, *, is_raw: bool, start: int, end: int, limit
 
 
 def _coalesced_outputs(
-    items: CoalescedBatches, *, start: int, end: int, limit: int, packs: bool, keeps_log_append_time: bool
+    items: CoalescedBatches,
+    *,
+    start: int,
+    end: int,
+    limit: int,
+    packs: bool,
+    keeps_log_append_time: bool,
+    alone: int,
 ) -> Iterator[Output]:
     base_offset, next_offset = items[0].batch.header.base_offset, items[-1].batch.header.next_offset
     epoch = items[-1].batch.header.leader_epoch
@@ -267,6 +282,7 @@ def _coalesced_outputs(
                 batch_bytes_max=limit,
                 packs=packs,
                 keeps_log_append_time=keeps_log_append_time,
+                record_bytes_max=alone,
             )
             last = part.batch if isinstance(part, ClassifiedBatch) else part[-1].batch
             start = max(start, min(last.header.next_offset, end))
@@ -324,20 +340,20 @@ def _reason(header: BatchHeader, start: int, end: int, limit: int) -> str:
 
 
 def _output_batches(
-    opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str, leader_epoch: int
+    opened: OpenedBatch, stretch: tuple[int, int], limit: int, reason: str, leader_epoch: int, alone: int
 ) -> Iterator[OutputBatch]:
     """Yields rows as one batch, or in halves of halves until each is within the limit, in order."""
     waiting = [stretch]
     while waiting:
         first, stop = waiting.pop()
         batch = opened.dense_batch(first, stop)
-        if batch.header.batch_bytes <= limit:
+        if batch.header.batch_bytes <= (limit if stop - first > 1 else max(limit, alone)):
             yield _made_batch(opened, first, stop, batch, reason, leader_epoch)
         elif stop - first > 1:
             middle = opened.middle(first, stop)
             waiting += ((middle, stop), (first, middle))
         else:
-            raise _too_large(opened.offset(first), batch.header.batch_bytes, limit)
+            raise _too_large(opened.offset(first), batch.header.batch_bytes, max(limit, alone))
 
 
 def _made_batch(

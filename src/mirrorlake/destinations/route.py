@@ -21,10 +21,11 @@ from mirrorlake.destinations.output_batches import (
     NOT_COVERED,
     Output,
     OutputGap,
-    join_messages,
+    coalesce_messages,
     outputs_of,
     passthrough,
 )
+from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
 from mirrorlake.offsets import OffsetRange
@@ -42,11 +43,13 @@ class Route:
         packs: False where every record keeps its offset: an output batch then has a record at each of its offsets.
             True where they may be packed, whatever offsets lie between.
         transform: what the copy changes of records.
+        record_bytes_max: a single record's batch may be so large; as ``batch_bytes_max`` where that is more.
     """
 
     batch_bytes_max: int
     packs: bool
     transform: Transform = AS_IT_IS
+    record_bytes_max: int = 0
 
     def outputs(
         self,
@@ -70,8 +73,8 @@ class Route:
             coalesced_bytes: up to this size batches of any size are coalesced; 0 for small ones only.
 
         Raises:
-            RecordTooLargeError: a single record makes a batch above ``batch_bytes_max``. What is before it has been
-                yielded.
+            RecordTooLargeError: a single record makes a batch above ``batch_bytes_max`` and ``record_bytes_max``. What
+                is before it has been yielded.
             CorruptBatchError: the records of a batch are not right. What is before it has been yielded.
         """
         if self.transform.changes_batches:
@@ -101,7 +104,7 @@ class Route:
     def _rest(self, items: Sequence[ClassifiedBatch], position: int, coalesced_bytes: int) -> Iterator[Output]:
         limit, packs, keeps = self.batch_bytes_max, self.packs, self.transform.sets_times
         for item in coalesce(
-            join_messages(items),
+            coalesce_messages(items),
             batch_bytes_max=limit,
             packs=packs,
             keeps_log_append_time=keeps,
@@ -112,11 +115,17 @@ class Route:
                 position=position,
                 end_offset=_NO_END,
                 batch_bytes_max=limit,
+                record_bytes_max=self.record_bytes_max,
                 packs=packs,
                 keeps_log_append_time=keeps,
             ):
                 yield output
                 position = output.end_offset
+
+
+def route_to(limit: SizeLimit, *, packs: bool, transform: Transform) -> Route:
+    """Returns the route to a destination partition that takes batches of so many bytes."""
+    return Route(batch_bytes_max=limit.split_bytes, record_bytes_max=limit.bytes_max, packs=packs, transform=transform)
 
 
 def with_records(items: Sequence[ClassifiedBatch], *, transform: Transform = AS_IT_IS, now_ms: int = 0) -> list[Batch]:

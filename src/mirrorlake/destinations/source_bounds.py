@@ -40,8 +40,9 @@ def destination_ahead(source: TopicPartition, position: int, source_end: int) ->
     """Returns the error for a ``position`` past the end of ``source``. Pure."""
     return DestinationAheadError(
         f"the destination of source {source} is at position {position}, past the source's end {source_end}",
-        hint="the source topic was truncated or re-created, or the destination belongs to another source; "
-        "re-create the destination, or mirror to a new one",
+        hint="the cause is one of these: the source topic was truncated or re-created, something else wrote to the "
+        "destination, or the destination belongs to another source; find out which, then re-create the destination, "
+        "or mirror to a new one",
         position=position,
         source_end=source_end,
     )

@@ -22,6 +22,9 @@ A bucket takes 30 to 200 ms for the requests of a small segment, which is encode
 LOOKS_MAX = 8
 """Archives whose end is looked at at one time: a request or a few each, and many partitions are opened at once."""
 
+READS_MAX = 8
+"""Segments that are read at one time: four of an archive. They may take long, so that no look waits behind them."""
+
 
 class StoreThreads:
     """The threads of one worker process."""
@@ -29,6 +32,7 @@ class StoreThreads:
     def __init__(self, publications_max: int = PUBLICATIONS_MAX) -> None:
         self._publishers = ThreadPoolExecutor(publications_max, thread_name_prefix="publisher")
         self._lookers = ThreadPoolExecutor(LOOKS_MAX, thread_name_prefix="looker")
+        self._readers = ThreadPoolExecutor(READS_MAX, thread_name_prefix="segment reader")
         self._room = threading.BoundedSemaphore(publications_max)
 
     def publish(self, work: Callable[[], T]) -> "Future[T]":
@@ -50,7 +54,15 @@ class StoreThreads:
         """Returns what a look at a store finds; it changes nothing, so whoever gives up waiting leaves it alone."""
         return await asyncio.get_running_loop().run_in_executor(self._lookers, work)
 
+    def read(self, work: Callable[[], T]) -> "Future[T]":
+        """Starts to read something, and returns at once.
+
+        Raises:
+            RuntimeError: the worker is being closed.
+        """
+        return self._readers.submit(work)
+
     def close(self) -> None:
         """Takes no more; what is on its way ends by itself, and its outcome is in the store."""
-        for threads in (self._publishers, self._lookers):
+        for threads in (self._publishers, self._lookers, self._readers):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -23,12 +23,19 @@ TAIL_BYTES = 1 << 20
 class Tail:
     """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
 
-    ``written`` are the batches the records are in.
+    ``written`` are the batches the records are in. ``unknown`` are ranges of which nobody can say what they held.
+    ``skips_late`` says that a copy may have passed over records that were not there when it came by.
     """
 
     records: RecordColumns
     unseen: tuple[OffsetRange, ...] = ()
     written: tuple["Written", ...] = ()
+    unknown: tuple[OffsetRange, ...] = ()
+    skips_late: bool = False
+
+    def is_unknown(self, offset: int) -> bool:
+        """True where nobody can say what lay at ``offset``."""
+        return any(each.start_offset <= offset < each.end_offset for each in self.unknown)
 
     def is_unseen(self, offset: int) -> bool:
         """True where a marker, aborted data or a filler lies at ``offset``."""

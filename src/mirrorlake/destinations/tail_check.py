@@ -22,7 +22,7 @@ from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
-from mirrorlake.errors import DestinationForeignError
+from mirrorlake.errors import DestinationForeignError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME
@@ -52,6 +52,10 @@ def first_difference(
     for offset in sorted(expected.keys() | held.keys()):
         if offset in expected and offset in held:
             is_equal = expected[offset] == held[offset]
+        elif source.is_unknown(offset):
+            is_equal = True
+        elif offset in expected and source.skips_late and destination.is_unseen(offset):
+            is_equal = True  # a gap was filled there before the record came
         elif offset in expected:
             is_equal = destination_is_compacted and not destination.is_unseen(offset)
         else:
@@ -117,7 +121,8 @@ class TailCheck:
             own: every producer id that is ours, None where that is not known.
 
         Raises:
-            DestinationForeignError: they differ; the text names the first differing offset.
+            DestinationForeignError: they differ, or somebody else wrote past the source's end; the text names the first
+                such offset.
             WrongTimestampsError: they differ in a time that the destination's brokers have set.
             DestinationAheadError: the source's log ends below ``position``.
             MirrorlakeError: a side could not be read.
@@ -126,7 +131,7 @@ class TailCheck:
             return
         end = await self._source_log.written_end()
         if end is not None and end < position:
-            raise destination_ahead(self._source, position, end)
+            raise await self._past_the_end(position, end, own)
         source_start, destination_start = await asyncio.gather(
             self._source_log.start(),
             self._destination_client.offset_at(self._destination, EARLIEST),
@@ -158,6 +163,29 @@ class TailCheck:
             raise times_replaced(self._destination, difference, is_seen=True)
         if difference is not None:
             raise self._foreign(position, difference)
+
+    async def _past_the_end(self, position: int, source_end: int, own: frozenset[int] | None) -> MirrorlakeError:
+        """Returns what is known of records past the source's end: who wrote them says more than that they are there."""
+        ahead = destination_ahead(self._source, position, source_end)
+        try:
+            destination_start = await self._destination_client.offset_at(self._destination, EARLIEST)
+            start = max(source_end, position - TAIL_OFFSETS, destination_start)
+            if start >= position:
+                return ahead
+            offsets = OffsetRange(start_offset=start, end_offset=position)
+            held = await read_tail(self._destination_client, self._destination, offsets, whose="destination")
+        except MirrorlakeError:
+            return ahead  # that much is known already
+        strange = next((each for each in held.written if not each.may_be_ours(own)), None)
+        if strange is None:
+            return ahead
+        return DestinationForeignError(
+            f"destination {self._destination} is at position {position}, past the end {source_end} of source "
+            f"{self._source}, and its record at offset {strange.offset} was not written by this mirror",
+            hint=REMEDY,
+            position=position,
+            differing_offset=strange.offset,
+        )
 
     def _of_nobody(self, position: int, offset: int, source_start: int) -> DestinationForeignError:
         return DestinationForeignError(

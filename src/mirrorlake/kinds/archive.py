@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from mirrorlake.archive.chain import floor_of
+from mirrorlake.archive.folder import check_folder_content
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.names import FLOOR_PREFIX
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.reading import check_covered
 from mirrorlake.config.resolved import ArchiveDestination, ArchiveFormat, Compaction, Destination, TruncationPolicy
 from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings
@@ -13,6 +18,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.archive_ends import archived_partition, check_end
+from mirrorlake.kinds.copies import ArchiveSide, CopySide
 from mirrorlake.kinds.kind import Kind, Look
 from mirrorlake.kinds.side_by_side import errors_of
 from mirrorlake.kinds.spans import span_text
@@ -114,6 +120,35 @@ class ArchiveKind(Kind):
 
         errors = await errors_of({n: row for n, row in rows.items() if row.position}, look, at_once=at_once)
         return {number: Look(error=error) for number, error in errors.items()}
+
+    def copy_side(self, row: Standing) -> CopySide:
+        """Returns the partition's folder."""
+        target = row.target
+        return ArchiveSide(
+            store=target.archive.store.settings,
+            destination_name=target.destination_topic,
+            partition=target.source.partition,
+            extension=extension_of(target.archive.format.value),
+        )
+
+    def floor(self, target: Target) -> int:
+        """Returns the floor that retention wrote, 0 where it wrote none."""
+        archived = archived_partition(target)
+        return floor_of(archived.store.list(archived.prefix, start_after=FLOOR_PREFIX))
+
+    def check_names(self, target: Target) -> None:
+        """Reads the whole chain, of which `positions` may have read the end.
+
+        What lies beside the chain must be covered by it: others read that too.
+        """
+        archived = archived_partition(target)
+        archived.read_chain()
+        if isinstance(archived, ArchivedPartition):
+            check_covered(archived)
+
+    def check_content(self, target: Target) -> None:
+        """Compares every file with what it says of itself."""
+        check_folder_content(archived_partition(target))
 
     def refusal(self, row: Standing) -> MirrorlakeError | None:
         """Returns None: an archive records the gap."""

@@ -3,10 +3,9 @@
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder, partition_folder
-from mirrorlake.archive.formats.registry import extension_of, open_segment
-from mirrorlake.archive.newest import check_kind
+from mirrorlake.archive.formats.registry import extension_of
+from mirrorlake.archive.newest import check_kind, newest_footer
 from mirrorlake.archive.origin import Origin, check_origin
-from mirrorlake.archive.sidecar import check_described
 from mirrorlake.archive.topic_record import check_is_new
 from mirrorlake.config.resolved import Compaction
 from mirrorlake.stores.opening import open_store
@@ -32,14 +31,12 @@ def check_target(target: Target, archived: PartitionFolder, tail: Segment) -> Se
     Raises:
         OtherSourceError: it was written from another cluster, topic or partition.
         TopicRecreatedError: it was written from another topic of the same name.
-        ChainBrokenError: it cannot be read; it is a snapshot where none should be, or none where one should.
+        ChainBrokenError: it cannot be read, or holds another range than its name says; it is a snapshot where none
+            should be, or none where one should.
     """
     key = f"{archived.prefix}/{tail.name}"
-    with open_segment(archived.store, key) as segment:
-        footer = segment.footer
-    if footer is None:
-        check_described(key)
-    else:
+    footer = newest_footer(archived, tail)
+    if footer is not None:
         check_origin(Origin.of(footer), origin_of(target), what=f"{key} was written")
         expects_snapshot = target.archive.compaction is Compaction.LOG
         check_kind(key, is_snapshot=footer.snapshot is not None, expects_snapshot=expects_snapshot)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirrorlake.config.resolved import ArchiveSource
 from mirrorlake.kinds.spans import day_text, span_text
 from mirrorlake.kinds.standing import Sample
 from mirrorlake.topics.targets import Target, is_deleting, limit_of
@@ -13,6 +14,8 @@ BEFORE = "message.timestamp.before.max.ms"
 AFTER = "message.timestamp.after.max.ms"
 AS_PRODUCED = "producer"
 """``compression.type`` of a topic whose batches stay as they came."""
+UNPACKED = 4
+"""Files of columns may be so many times smaller than the same records in batches; a warning too many costs a look."""
 DIFFERENCE = "message.timestamp.difference.max.ms"
 """The one setting of both limits before Kafka 3.6."""
 
@@ -47,7 +50,7 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
         f"{name}: {text}"
         for text in (
             *_unread(sample),
-            *_retention(target.source_configs, target.destination_configs, sample, now_ms),
+            *_retention(target, sample, now_ms),
             *_cleanup(target),
             *_sizes(target),
             *_compression(target.source_configs, target.destination_configs),
@@ -62,10 +65,13 @@ def _unread(sample: Sample) -> list[str]:
     return [f"whether the source has gaps, and how old its records are, is not known: {sample.error.message}"]
 
 
-def _retention(source: Configs, destination: Configs, sample: Sample, now_ms: int) -> list[str]:
-    found = []
-    if not is_deleting(destination):
+def _retention(target: Target, sample: Sample, now_ms: int) -> list[str]:
+    if not is_deleting(target.destination_configs):
         return []
+    if isinstance(target.mirror.source, ArchiveSource):
+        return [*_deleted_by_age(target, sample, now_ms), *_deleted_by_size(target, sample)]
+    source, destination = target.source_configs, target.destination_configs
+    found = []
     kept = _pair(source, destination, "retention.ms")
     deletes = is_deleting(source)
     if kept.destination is not None and (kept.is_tighter or not deletes):
@@ -79,6 +85,40 @@ def _retention(source: Configs, destination: Configs, sample: Sample, now_ms: in
     if size.is_tighter:
         found.append(f"retention.bytes keeps {size.destination:,} bytes of each partition, the source {_bytes(size)}")
     return found
+
+
+def _deleted_by_age(target: Target, sample: Sample, now_ms: int) -> list[str]:
+    """An archive keeps what its topic has deleted, and a topic that is restored has the settings it had."""
+    kept_ms = limit_of(target.destination_configs, "retention.ms")
+    if kept_ms is None or stamps_its_times(target.destination_configs):
+        return []
+    times = [each for each in (sample.oldest_ms, sample.newest_ms) if each is not None]
+    since_ms = now_ms - kept_ms
+    if not times or min(times) >= since_ms:
+        return []
+    lost = "all of them" if max(times) < since_ms and len(times) == 2 else f"those before {day_text(since_ms)}"
+    return [
+        f"retention.ms is {span_text(kept_ms)}: the brokers delete what is older as soon as it is copied, and the "
+        f"archive's records are of {day_text(min(times))} to {day_text(max(times))}: {lost}; "
+        + _before(target, "retention.ms")
+    ]
+
+
+def _deleted_by_size(target: Target, sample: Sample) -> list[str]:
+    kept = limit_of(target.destination_configs, "retention.bytes")
+    if kept is None or sample.stored_bytes is None or sample.stored_bytes * UNPACKED <= kept:
+        return []
+    beyond = "" if sample.stored_bytes > kept else ", which may be several times as much in batches"
+    return [
+        f"retention.bytes keeps {kept:,} bytes of each partition, and the brokers delete the oldest beyond that: the "
+        f"archive's files have {sample.stored_bytes:,}{beyond}; " + _before(target, "retention.bytes")
+    ]
+
+
+def _before(target: Target, setting: str) -> str:
+    if target.is_to_be_made:
+        return f"make the topic yourself before, with a larger {setting}, or -1 for no limit"
+    return f"give the topic a larger {setting} before, or -1 for no limit"
 
 
 def _cleanup(target: Target) -> list[str]:
@@ -106,13 +146,13 @@ def _compression(source: Configs, destination: Configs) -> list[str]:
         return []
     return [
         f"compression.type={codec} has its brokers compress batches anew: one that grows above max.message.bytes by "
-        "that stops its partition as too-large; `producer` keeps them as they are"
+        "that is split, a record that does stops its partition as too-large; `producer` keeps them as they are"
     ]
 
 
 def _times(source: Configs, destination: Configs, sample: Sample, now_ms: int) -> list[str]:
-    if destination.get("message.timestamp.type") == "LogAppendTime":
-        return []  # the destination stamps its own times and refuses none
+    if stamps_its_times(destination):
+        return []  # it refuses none
     found = []
     before = _limit(destination, BEFORE)
     is_old = before is not None and sample.oldest_ms is not None and sample.oldest_ms < now_ms - before
@@ -125,6 +165,11 @@ def _times(source: Configs, destination: Configs, sample: Sample, now_ms: int) -
     if after is not None and _Pair(source=_limit(source, AFTER), destination=after).is_tighter:
         found.append(f"{AFTER} refuses records dated more than {span_text(after)} ahead, which the source takes")
     return found
+
+
+def stamps_its_times(configs: Configs) -> bool:
+    """Tells whether a topic of these settings gives records the time at which they are appended."""
+    return configs.get("message.timestamp.type") == "LogAppendTime"
 
 
 def _pair(source: Configs, destination: Configs, key: str) -> _Pair:

@@ -13,6 +13,7 @@ from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.copies import CopySide
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock
@@ -37,11 +38,14 @@ class Kind(ABC):
     work_type: ClassVar[type[DestinationWork]]
     """What `work` returns; unpickling a plan imports its module, and the sink's."""
 
+    holds_view: ClassVar[bool] = False
+    """Whether it keeps the newest record of each key, and no offsets in between."""
+
     # --- run ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def takes(self, destination: Destination) -> bool:
-        """Returns whether a configured destination is of this kind; exactly one kind takes each."""
+        """Returns whether a configured destination is of this kind, unless one before it in the registry takes it."""
 
     @abstractmethod
     def work(self, target: Target, *, writer: str) -> DestinationWork:
@@ -123,6 +127,44 @@ class Kind(ABC):
     @abstractmethod
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         """Returns what its owner should know before it is copied; empty where nothing stands in its way."""
+
+    # --- verify -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def copy_side(self, row: Standing) -> CopySide:
+        """Returns where the copied records are read, to be compared with the source's."""
+
+    def keeps_times(self, target: Target) -> bool:
+        """Returns whether copied records have the times they have at the source."""
+        del target
+        return True
+
+    def floor(self, target: Target) -> int:
+        """Returns the offset below which the copy may lack what the source has, as retention of ours took it.
+
+        Raises:
+            MirrorlakeError: it cannot be read.
+        """
+        del target
+        return 0
+
+    def check_names(self, target: Target) -> None:
+        """Checks what names alone tell of the whole copy; nothing where they tell nothing.
+
+        Raises:
+            MirrorlakeError: something is wrong with it.
+        """
+        del target
+
+    def check_content(self, target: Target) -> None:
+        """Checks what the copy says of itself against its bytes; nothing where it says nothing.
+
+        Raises:
+            MirrorlakeError: something is wrong with it.
+        """
+        del target
+
+    # --- what run would delete ----------------------------------------------------------------------------
 
     def removals(self, target: Target, *, now_ms: int) -> Sequence[str]:
         """Returns what `run` would delete of what is there; reads the store, and may wait for it."""

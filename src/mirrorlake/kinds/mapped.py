@@ -9,6 +9,7 @@ from mirrorlake.config.resolved import (
     LostTailPolicy,
     OffsetMode,
     RecreationPolicy,
+    TimestampMode,
     TruncationPolicy,
 )
 from mirrorlake.destinations.connections import WorkerCache
@@ -18,12 +19,14 @@ from mirrorlake.destinations.map.settings import MapSettings, map_transactional_
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.copies import CopySide, MappedSide
 from mirrorlake.kinds.kafka import WRITING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
 from mirrorlake.kinds.kafka_warnings import warnings_of
 from mirrorlake.kinds.kind import Kind, Look
 from mirrorlake.kinds.mapped_positions import mapped_positions
 from mirrorlake.kinds.side_by_side import errors_of
 from mirrorlake.kinds.standing import Position, Sample, Standing
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.targets import Target
 
 
@@ -125,6 +128,22 @@ class MapKind(Kind):
         if source_start is not None and source_start > position:
             notes.append(f"offsets {position}…{source_start - 1} are gone at the source and skipped")
         return notes
+
+    def copy_side(self, row: Standing) -> CopySide:
+        """Returns the destination partition, and where it says which records are whose."""
+        target = row.target
+        assert row.mapped is not None
+        return MappedSide(
+            cluster=target.destination_cluster,
+            partition=TopicPartition(target.destination_topic, row.mapped.destination_partition),
+            source=target.source,
+            topics=target.progress_topics,
+            shard=target.map_shard,
+        )
+
+    def keeps_times(self, target: Target) -> bool:
+        """Returns whether they are the source's times that are kept."""
+        return target.kafka.timestamp_mode is TimestampMode.SOURCE
 
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         """Returns what the destination topic would delete or refuse."""

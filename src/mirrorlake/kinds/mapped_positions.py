@@ -8,8 +8,8 @@ from mirrorlake.config.resolved import LostTailPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.progress_store import read_progress
-from mirrorlake.destinations.map.sink import check_progress
 from mirrorlake.destinations.map.start import find_start
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import LogEnd

@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mirrorlake.config.resolved import Destination, KafkaDestination, OffsetMode, TruncationPolicy
+from mirrorlake.config.resolved import Destination, KafkaDestination, OffsetMode, TimestampMode, TruncationPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.gap_cost import FILLER_BYTES_PER_OFFSET, MARKER_SECONDS, fill_seconds
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, SourceGapError
+from mirrorlake.kinds.copies import CopySide, KafkaSide
 from mirrorlake.kinds.kafka import DELETING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
 from mirrorlake.kinds.kafka_warnings import warnings_of
 from mirrorlake.kinds.kind import Kind, Look
@@ -126,6 +127,14 @@ class PreserveKind(Kind):
             return [f"{filled}, and deleted, so that the copy begins where the source does"]
         seconds = fill_seconds(source_start - start, target.kafka.gap_fill)
         return [f"{lost} and filled by {target.kafka.gap_fill.value}, in about {about_text(seconds)}"]
+
+    def copy_side(self, row: Standing) -> CopySide:
+        """Returns the destination partition, which has the source's offsets."""
+        return KafkaSide(cluster=row.target.destination_cluster, partition=row.target.destination_partition)
+
+    def keeps_times(self, target: Target) -> bool:
+        """Returns whether they are the source's times that are kept."""
+        return target.kafka.timestamp_mode is TimestampMode.SOURCE
 
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         """Returns what the destination topic would delete or refuse, and what the source's gaps take."""

@@ -26,18 +26,19 @@ KINDS: tuple[Kind, ...] = (
     ArchiveKind(),
     SnapshotKind(),
 )
+"""The first that takes a destination has it: a kind of some destinations of a type comes before the type's own."""
 
 
 def kind_of(destination: Destination) -> Kind:
-    """Returns the kind of a configured destination.
+    """Returns the kind of a configured destination: the first that takes it.
 
     Raises:
-        TypeError: no kind takes it, or more than one does; a mistake of ours.
+        TypeError: no kind takes it; a mistake of ours.
     """
-    takers = [kind for kind in KINDS if kind.takes(destination)]
-    if len(takers) != 1:
-        raise TypeError(f"destination {destination.label} is taken by {len(takers)} kinds")
-    return takers[0]
+    for kind in KINDS:
+        if kind.takes(destination):
+            return kind
+    raise TypeError(f"destination {destination.label} is of no kind")
 
 
 async def read_positions(targets: Sequence[Target], clients: WorkerCache) -> Mapping[int, Position | MirrorlakeError]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.snapshots.followed import followed_snapshots
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import PATIENCE_SHARE, snapshot_rule
@@ -13,6 +14,7 @@ from mirrorlake.destinations.snapshots.work import SnapshotWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.archive import ArchiveKind, waits_seconds
 from mirrorlake.kinds.archive_ends import archived_partition, origin_of
+from mirrorlake.kinds.copies import CopySide, SnapshotSide
 from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.spans import span_text
 from mirrorlake.kinds.standing import Sample, Standing
@@ -23,6 +25,7 @@ class SnapshotKind(ArchiveKind):
     """An archive whose files are snapshots."""
 
     work_type = SnapshotWork
+    holds_view = True
 
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is an archive with ``compaction: log``."""
@@ -52,6 +55,21 @@ class SnapshotKind(ArchiveKind):
         """Looks at nothing: a view holds no record that could be compared by its offset alone (decision 0165)."""
         del rows, clients, at_once
         return {}
+
+    def copy_side(self, row: Standing) -> CopySide:
+        """Returns the folder, of which the newest snapshot counts."""
+        target = row.target
+        return SnapshotSide(
+            store=target.archive.store.settings,
+            destination_name=target.destination_topic,
+            partition=target.source.partition,
+            extension=extension_of(target.archive.format.value),
+        )
+
+    def floor(self, target: Target) -> int:
+        """Returns 0: each snapshot is whole."""
+        del target
+        return 0
 
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         """Returns what a view makes of its source, and what an archive warns of."""

@@ -47,12 +47,16 @@ class Standing:
 class Sample:
     """What two batches of a source partition say of all of it.
 
-    ``oldest_ms`` is a timestamp of the first batch, its first record's if it says that, None where there is none.
+    ``oldest_ms`` is a timestamp of the first batch, its first record's if it says that, None where there is none;
+    ``newest_ms`` likewise of the last batch. ``stored_bytes`` is how large the files are that hold what is to be there,
+    None where the source has none, or does not say.
     ``is_transactional`` is True where one of the two was written in a transaction, or is a marker: the partition's
     offsets have gaps then.
     ``error`` is why they could not be read, and nothing is known; None also where nothing was to be read.
     """
 
     oldest_ms: int | None = None
+    newest_ms: int | None = None
+    stored_bytes: int | None = None
     is_transactional: bool = False
     error: MirrorlakeError | None = None

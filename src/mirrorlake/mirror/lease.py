@@ -14,6 +14,7 @@ from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.mirror.encoder_turn import Encoder
 from mirrorlake.mirror.lease_time import LOOK_AGAIN_SECONDS, LeaseTime
 from mirrorlake.mirror.partition_job import PartitionJob, gone
+from mirrorlake.mirror.told_progress import ProgressTeller, ToldProgress
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.sources.source import SourceContext
 
@@ -47,6 +48,7 @@ class LeaseWork:
         self.encoder = Encoder(self.time)
         self._connections = connections
         self._clock = clock
+        self._teller = ProgressTeller(plan.progress_file, clock, self._progress)
         self._sources = SourceContext(connections=connections, clock=clock, time=self.time)
         self._jobs = [
             PartitionJob(
@@ -76,6 +78,7 @@ class LeaseWork:
         pending = set(tasks)
         all_of_them = len(pending)
         while pending:
+            self._teller.turn()
             now = self._clock.elapsed_seconds()
             if self.time.is_recalled(now, is_whole=len(pending) == all_of_them):
                 self._end_live(now)
@@ -87,6 +90,10 @@ class LeaseWork:
             next_look = min(now + RECALL_LOOK_SECONDS, sends_until if now < sends_until else end, end)
             _, pending = await asyncio.wait(pending, timeout=next_look - now)
         return pending
+
+    def _progress(self) -> Iterable[ToldProgress]:
+        for job in self._jobs:
+            yield from job.progress()
 
     def _drop_unsent(self) -> None:
         for job in self._jobs:

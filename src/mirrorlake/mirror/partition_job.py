@@ -12,6 +12,7 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeo
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
 from mirrorlake.mirror.lease_time import LeaseTime
 from mirrorlake.mirror.partition_copy import PartitionCopy
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.sources.mark import SourceMark
 from mirrorlake.sources.source import SourcePartition
@@ -237,6 +238,20 @@ class PartitionJob:
             if self._time.live_is_over and copy.is_live_only:
                 return
 
+    def progress(self) -> Iterable[ToldProgress]:
+        """Yields what has moved since the lease began, one per destination."""
+        for destination, sink in self._slots:
+            done = sink.progress
+            if id(sink) in self._opened and (done.records or done.position != done.start_offset):
+                yield ToldProgress(
+                    self._work.mirror,
+                    self._work.source,
+                    destination.destination,
+                    done.position,
+                    done.records,
+                    done.raw_bytes,
+                )
+
     def rows(self) -> Iterable[LeaseRow]:
         """Yields one row per destination; call when ``run`` is over."""
         start = next((c.reader.source_start for c in self._copies if c.reader.source_start is not None), None)
@@ -262,6 +277,7 @@ class PartitionJob:
                 latency_seconds_sum=progress.latency_seconds_sum,
                 hand_off=progress.hand_off,
                 mark=self._mark_after(sink),
+                size_limit=progress.size_limit,
                 error=self._errors.get(id(sink)),
             )
 

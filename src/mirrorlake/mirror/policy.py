@@ -10,6 +10,7 @@ from mirrorlake.errors import (
     OutcomeUnknownError,
     PermanentError,
     PositionMovedError,
+    SizeRefusedError,
     SupersededError,
 )
 
@@ -36,10 +37,10 @@ class Decision(StrEnum):
 def within_lease(error: MirrorlakeError, *, claims: int) -> Decision:
     """Returns what a task does about ``error`` after ``claims`` claims in this lease.
 
-    A lost race and a lost answer are settled by reading the destination again (law 7); everything else ends the
-    partition's part of the lease.
+    A lost race and a lost answer are settled by reading the destination again (law 7), and so is a batch that was
+    refused for its size; everything else ends the partition's part of the lease.
     """
-    if isinstance(error, PositionMovedError | OutcomeUnknownError) and claims < CLAIMS_PER_LEASE_MAX:
+    if isinstance(error, PositionMovedError | OutcomeUnknownError | SizeRefusedError) and claims < CLAIMS_PER_LEASE_MAX:
         return Decision.CLAIM_AGAIN
     return between_leases(error)
 

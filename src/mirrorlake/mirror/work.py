@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.destinations.interface import Flush, ProducerHandOff
+from mirrorlake.destinations.interface import ProducerHandOff, PublishedSegment
+from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
@@ -44,7 +45,8 @@ class LeasePlan:
     open is abandoned, its outcome unknown.
 
     The live time ends earlier when the file ``recall_file`` appears (empty: none will), and, from ``unbroken_seconds``
-    on, when a partition has ended, for whatever reason: it must not wait long for its next lease.
+    on, when a partition has ended, for whatever reason: it must not wait long for its next lease. Meanwhile the lease
+    tells its progress in ``progress_file`` (empty: nowhere).
     ``largest_batch_bytes`` is what one record batch may decompress to.
     """
 
@@ -58,6 +60,7 @@ class LeasePlan:
     partitions: tuple[PartitionWork, ...]
     begins_by: Moment
     recall_file: str = ""
+    progress_file: str = ""
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
@@ -68,7 +71,8 @@ class LeaseRow:
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
     ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
-    their age in seconds. ``hand_off`` is for the shard's next lease, ``mark`` for the destination's.
+    their age in seconds. ``hand_off`` is for the shard's next lease, ``mark`` and
+    ``size_limit`` for the destination's.
     """
 
     mirror: str
@@ -84,9 +88,10 @@ class LeaseRow:
     gap_offsets: Mapping[str, int] = field(default_factory=dict)
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
-    flushes: tuple[Flush, ...] = ()
+    flushes: tuple[PublishedSegment, ...] = ()
     latencies: Mapping[float, int] = field(default_factory=dict)
     latency_seconds_sum: float = 0.0
     hand_off: ProducerHandOff | None = None
     mark: SourceMark | None = None
+    size_limit: SizeLimit | None = None
     error: MirrorlakeError | None = None

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ConfigValue
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,13 +15,18 @@ class SourceTopic:
     """One topic of a source.
 
     ``topic_id`` is another one after the topic was recreated; empty where the source gives none. ``is_internal`` says
-    that brokers keep their own state in it. ``partitions`` are their numbers.
+    that brokers keep their own state in it. ``partitions`` are their numbers: of an archive some may be left out.
     """
 
     name: str
     topic_id: str
     is_internal: bool
     partitions: frozenset[int]
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions a topic needs to have all of these."""
+        return max(self.partitions, default=-1) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +43,27 @@ class SourceTopics:
 
 
 class Bounds(NamedTuple):
-    """Where a log begins, and up to where (exclusive) everything in it is decided."""
+    """Where a log begins, and up to where (exclusive) everything in it is decided.
+
+    ``holes`` are offsets between that nobody can be given now, and that are waited for; see `seen_from`.
+    """
 
     start: int
     end: int
+    holes: tuple[OffsetRange, ...] = ()
+
+
+def seen_from(bounds: "Bounds | tuple[int, int]", position: int | None) -> tuple[int, int]:
+    """Returns where a log begins and ends for a copy at a position: a hole before it is its end, one below it is not.
+
+    A copy whose position is not known is one that begins.
+    """
+    start, end = bounds[0], bounds[1]
+    at = start if position is None else position
+    for hole in bounds.holes if isinstance(bounds, Bounds) else ():
+        if hole.end_offset > at:
+            return start, min(end, max(at, hole.start_offset))
+    return start, end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +72,22 @@ class BatchFacts:
 
     oldest_ms: int | None
     is_transactional: bool
+
+
+def concerns(missing: MirrorlakeError, position: int | None, source_end: int | None) -> bool:
+    """Tells whether what a source says is missing keeps a copy up.
+
+    Who stands behind it is kept up where the source ends before it, and so below the copy.
+
+    Args:
+        missing: what the source says.
+        position: of the copy, None where it is not known.
+        source_end: where the source ends for who stands there, None where it is not known.
+    """
+    end = missing.facts.get("end_offset")
+    if position is None or not isinstance(end, int) or position < end:
+        return True
+    return source_end is not None and source_end < position
 
 
 class SourceClient(Protocol):
@@ -102,6 +140,22 @@ class SourceClient(Protocol):
 
         Raises:
             MirrorlakeError: it could not be read.
+        """
+        ...
+
+    async def stored_bytes(self, partition: TopicPartition, offsets: OffsetRange) -> int | None:
+        """Returns how large the files are that hold a range of offsets; None where the source keeps no files.
+
+        Raises:
+            MirrorlakeError: it could not be read.
+        """
+        ...
+
+    async def missing(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, MirrorlakeError]:
+        """Returns by partition why what lies behind its end cannot be read although it was there once.
+
+        Partitions of which nothing is known to be missing are left out. Where the source goes on behind what is
+        missing, who stands behind it too is not kept up by it: see `concerns`.
         """
         ...
 

@@ -4,8 +4,6 @@ from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import PermanentError
 from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
 
-NO_LIMIT = 1 << 62
-
 
 def classified(
     records: memoryview, aborted: AbortedTransactions, position: int, *, end_offset: int
@@ -26,7 +24,7 @@ def classified(
             header = batch.header
             if _starts_at(header, position) >= end_offset:
                 return batches, end_offset  # nothing is left of the offsets between
-            found = classify(batch, position=position, batch_bytes_max=NO_LIMIT, aborted=aborted)
+            found = classify(batch, position=position, aborted=aborted)
             if header.last_offset < position:
                 continue
             batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))

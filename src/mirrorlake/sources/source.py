@@ -250,6 +250,24 @@ class SourceWork(ABC):
     def label(self) -> str:
         """What messages call the source, as ``cluster east``."""
 
+    @property
+    def looks_apart_seconds(self) -> float:
+        """How far apart a driver's looks at its bounds are, at least; 0 where many partitions are one request."""
+        return 0.0
+
+    def seen_after(self, before: "SourceWork") -> "SourceWork":
+        """Returns what is believed of the source once a look has found this, where another one had found ``before``.
+
+        What a look could not tell of some partitions is as it was known before.
+        """
+        del before
+        return self
+
+    def forgetting(self, partitions: Iterable[TopicPartition]) -> "SourceWork":
+        """Returns the source without what looks have told of some partitions, whose copies begin anew."""
+        del partitions
+        return self
+
     @abstractmethod
     def open(self, partition: TopicPartition, topic_id: str, context: SourceContext) -> SourcePartition:
         """Returns a partition of it, to be read in a lease; asks nobody yet.

@@ -16,7 +16,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.stores.object_store import ObjectStore
 from mirrorlake.topics.provenance import GENERATION_FIRST, generation_name
 
-NEIGHBOURS_MAX = 16
+OTHER_PARTITIONS_MAX = 16
 """Other partitions of a folder that are looked at: files of mirror-v3 do not say whose they are, and may be many."""
 
 
@@ -49,7 +49,7 @@ def find_folder(store: ObjectStore, topic: ArchivedTopic, *, policy: RecreationP
         return topic.base
     number, name = GENERATION_FIRST - 1, topic.base
     while True:
-        written = list(_sources(store, topic, name, topic.partitions)) or _of_neighbours(store, topic, name)
+        written = list(_sources(store, topic, name, topic.partitions)) or _of_other_partitions(store, topic, name)
         if not written:
             is_usable = policy is RecreationPolicy.NEW_TOPIC or number < GENERATION_FIRST
             return name if is_usable else _name(topic.base, number - 1)
@@ -71,7 +71,7 @@ class _Source:
     topic_id: str = ""
 
 
-def _of_neighbours(store: ObjectStore, topic: ArchivedTopic, name: str) -> list[_Source]:
+def _of_other_partitions(store: ObjectStore, topic: ArchivedTopic, name: str) -> list[_Source]:
     """Returns what one of the other partitions in a folder was written from; empty where none says it.
 
     A folder is one topic's. Other mirrors may archive its other partitions, and a topic before may have had more of
@@ -81,7 +81,7 @@ def _of_neighbours(store: ObjectStore, topic: ArchivedTopic, name: str) -> list[
         there = {number for folder in store.folders(name) if (number := parse_partition_folder(folder)) is not None}
     except MirrorlakeError:
         return []
-    others = _sources(store, topic, name, sorted(there - set(topic.partitions))[:NEIGHBOURS_MAX])
+    others = _sources(store, topic, name, sorted(there - set(topic.partitions))[:OTHER_PARTITIONS_MAX])
     return list(islice((source for source in others if source.topic_id), 1))
 
 

@@ -81,7 +81,7 @@ def _loop(target: Target, origin: Origin, *, is_named: bool) -> LoopError:
         hint = f"mirror to another topic than {written}; or, if mirror {origin.mirror} is not to copy any more, end it "
         hint += "gracefully (where it died: start it once more first)"
     return LoopError(
-        f"records would go round: topic {source} of cluster {target.source_work.name} is a copy of topic "
+        f"records would go round: topic {source} of {target.source_work.label} is a copy of topic "
         f"{origin.topic} of cluster {target.destination.label} (made by mirror {origin.mirror}), and mirror "
         f"{target.mirror.name} would copy it to {written} there",
         hint=hint,

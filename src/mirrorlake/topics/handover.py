@@ -58,6 +58,22 @@ def _fills(state: OwnerState, topic: str, partition: int) -> bool:
     return topic not in state.partitions or partition in state.partitions[topic]
 
 
+def is_known_copy(target: Target, states: States) -> bool:
+    """Tells whether a record says that what the target's destination partition holds, or held, was copied to it.
+
+    That is so where a mirror of the same source began to fill it with equal offsets while it was empty.
+    """
+    topic, partition = target.destination_topic, target.source.partition
+    return any(
+        state.source_cluster_id == target.source_cluster_id
+        and topic not in state.mapped_topics
+        and state.destinations.get(topic) == target.source.topic
+        and (_fills(state, topic, partition) or partition in state.let_go.get(topic, ()))
+        and partition not in state.found_filled.get(topic, ())
+        for state in states.values()
+    )
+
+
 def predecessors(target: Target, states: States) -> list[OwnerState]:
     """Returns the mirrors whose copy of the same source partition a target with equal offsets may go on with."""
     return [

@@ -21,7 +21,7 @@ class IdleSelection:
         """For people: what selects nothing, and where."""
         shown = ", ".join(f"/{pattern}/" for pattern in self.patterns)
         return (
-            f"mirror {self.mirror.name}: {shown} selects no topic of cluster {self.mirror.source.cluster.name} that "
+            f"mirror {self.mirror.name}: {shown} selects no topic of {self.mirror.source.label} that "
             "its user may see, internal and excluded ones apart; topics made later are found while it runs"
         )
 

@@ -148,6 +148,17 @@ def _of_other_cluster(target: Target, before: OwnerState) -> MirrorlakeError:
     )
 
 
+def of_another_source(target: Target, before: OwnerState) -> OtherSourceError:
+    """Returns why a mirror cannot be taken whose state record names another source than the configured one."""
+    return OtherSourceError(
+        f"mirror {target.mirror.name} is known at cluster {target.kafka.cluster.name} as one of source id "
+        f"{before.source_cluster_id} (owner {before.owner}), the configured source is {target.source_cluster_id}",
+        hint="give the mirror of another source another name (of a restore: `--name`)",
+        expected=before.source_cluster_id,
+        found=target.source_cluster_id,
+    )
+
+
 def recreated(target: Target, known: str) -> TopicRecreatedError:
     """Returns the error for a destination that holds records of a topic of the same name, with id ``known``."""
     return TopicRecreatedError(

@@ -90,6 +90,12 @@ class Target:
     where there is none, as at an archive. ``origins`` say of what the source topic is a copy; where that could not
     be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
     mirror with mapped offsets, empty where they are not there.
+
+    ``is_found_filled`` says whether the destination partition held something, or may have, where no state record calls
+    that the copy; None where it was not looked at, as it is known or does not matter.
+
+    ``is_due`` is False where none of the partition's records is as late as the mirror wants them yet: nothing is begun,
+    as where the copy begins is told by a record that is still to come.
     """
 
     mirror: Mirror
@@ -116,6 +122,8 @@ class Target:
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
+    is_due: bool = True
+    is_found_filled: bool | None = None
 
     @property
     def is_begun(self) -> bool:

@@ -4,7 +4,8 @@ Where a topic is compacted, source and copy are cleaned at different times, so a
 It may be only if the cleaner could take it: a later record of its key stands on either side, or it is a tombstone.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 import xxhash
 
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
+from mirrorlake.offsets import OffsetRange
 
 NULL_KEY = -1
 """Stands for the hash of a null key, which no cleaner touches."""
@@ -59,6 +61,16 @@ def key_hash(key: bytes | None) -> int:
     return NULL_KEY if key is None else xxhash.xxh3_64_intdigest(key)
 
 
+def side_by_side(source: Sequence[Trace], copy: Sequence[Trace]) -> Iterator[tuple[int, Trace | None, Trace | None]]:
+    """Yields each offset at which a side has a record, ascending, with the records of both; None where there is none.
+
+    Pure.
+    """
+    there, here = {t.offset: t for t in source}, {t.offset: t for t in copy}
+    for offset in sorted(there.keys() | here.keys()):
+        yield offset, there.get(offset), here.get(offset)
+
+
 def compare(
     source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted
 ) -> tuple[tuple[int, str] | None, list[Suspect]]:
@@ -66,10 +78,8 @@ def compare(
 
     The difference is its offset with ``missing``, ``extra`` or ``different``; None where there is none.
     """
-    there, here = {t.offset: t for t in source}, {t.offset: t for t in copy}
     suspects: list[Suspect] = []
-    for offset in sorted(there.keys() | here.keys()):
-        expected, held = there.get(offset), here.get(offset)
+    for offset, expected, held in side_by_side(source, copy):
         if expected is not None and held is not None:
             if expected.record_hash != held.record_hash:
                 return (offset, "different"), suspects
@@ -82,6 +92,24 @@ def compare(
         if not only.is_tombstone:
             suspects.append(Suspect(offset, only.key_hash, how))
     return None, suspects
+
+
+def without_erased(traces: Sequence[Trace], erased: Sequence[OffsetRange]) -> Sequence[Trace]:
+    """Returns the records of a source but for those of offsets that its archive says were erased from it. Pure.
+
+    Args:
+        traces: ascending.
+        erased: in order, apart.
+    """
+    if not erased:
+        return traces
+    starts = [each.start_offset for each in erased]
+
+    def is_erased(offset: int) -> bool:
+        at = bisect_right(starts, offset) - 1
+        return at >= 0 and offset < erased[at].end_offset
+
+    return [trace for trace in traces if not is_erased(trace.offset)]
 
 
 def first_unexplained(suspects: Sequence[Suspect], latest: Mapping[int, int]) -> Suspect | None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.spark_settings import is_local
+from mirrorlake.pipeline.batch_jobs import BatchJobs, all_slots
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
-from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.session import build_session
-from mirrorlake.verify.verification import RunTask
 
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",
@@ -18,18 +18,18 @@ PRELOAD = (
 
 
 @contextmanager
-def verification_engine(config: Configuration, build: EngineBuilder = build_session) -> Iterator[RunTask]:
-    """Starts an engine, gives what runs one task on it, and stops it.
+def verification_jobs(config: Configuration, build: EngineBuilder = build_session) -> Iterator[BatchJobs]:
+    """Starts an engine, gives what runs tasks on all of it, and stops it.
+
+    On one machine that is a slot for each lane; of a cluster also those for batch work, and all that executors have.
 
     Raises:
         JavaUnusableError: Spark cannot start.
+        ExecutorUnusableError: a cluster has no executors, or they lack what tasks need.
     """
-    engine = build(settings_of(config, preload=PRELOAD, batch_slots=0))
+    batch_slots = 0 if is_local(config.engine.master) else config.engine.batch_slots
+    engine = build(settings_of(config, preload=PRELOAD, batch_slots=batch_slots))
     try:
-
-        def run_task(work: str, plan: bytes, description: str) -> list[LeaseRow]:
-            return engine.run_lease(work, plan, description=description)
-
-        yield run_task
+        yield BatchJobs(engine, slots=all_slots(engine))
     finally:
         engine.stop()

@@ -10,22 +10,22 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from mirrorlake.archive.folder import check_folder_content
-from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.config.resolved import TimestampMode
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kinds.archive_ends import archived_partition
+from mirrorlake.kinds.copies import ArchiveSide, KafkaSide, MappedSide, SnapshotSide
+from mirrorlake.kinds.registry import kind_of
 from mirrorlake.mirror.plan_bytes import plan_bytes
-from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.pipeline.batch_jobs import BatchTask
 from mirrorlake.pipeline.lease_job import LeaseRow
+from mirrorlake.pipeline.task_bounds import seconds_for
 from mirrorlake.service.status import StatusRow
-from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained
+from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained, without_erased
 from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
 from mirrorlake.verify.unnamed import UnnamedTask
 from mirrorlake.verify.view_verification import compare_view, holds_view
-from mirrorlake.verify.worker import ArchiveSide, DigestResult, DigestTask, KafkaSide, MappedSide, SourceSide
+from mirrorlake.verify.worker import DigestResult, DigestTask, SourceSide
 
 WORK = "mirrorlake.verify.worker:work"
 
@@ -37,8 +37,8 @@ BLOCKS_IN_DETAIL = 16
 
 Side = SourceSide | KafkaSide | MappedSide | ArchiveSide
 
-RunTask = Callable[[str, bytes, str], list[LeaseRow]]
-"""Runs ``work(plan)`` with a description as one Spark task and returns its rows."""
+RunTask = Callable[[BatchTask], list[LeaseRow]]
+"""Runs one batch task and returns its rows (see `BatchJobs.run`)."""
 
 
 class Result(StrEnum):
@@ -47,7 +47,7 @@ class Result(StrEnum):
     EQUAL = "equal"
     DIFFERS = "differs"
     EMPTY = "empty"
-    """The source has records and the copy has none: nothing could be compared."""
+    """Nothing could be compared: the copy has no record of those the source has, or the source has deleted them all."""
     FAILED = "failed"
 
 
@@ -57,12 +57,15 @@ class Verdict:
 
     ``first_difference`` is the lowest offset at which the two sides differ, and ``difference`` how: ``missing``
     at the copy, ``extra`` there, or ``different``. ``lag`` is what the source has beyond the compared range.
+    ``records`` are the source's; ``erased`` says how many of them the copy says were erased from it, which is no
+    difference. It is None where that was not counted: records were not compared, or a difference was found.
     """
 
     row: StatusRow
     result: Result
     offsets: OffsetRange | None = None
     records: int | None = None
+    erased: int | None = None
     first_difference: int | None = None
     difference: str = ""
     error: MirrorlakeError | None = None
@@ -74,6 +77,7 @@ class Verdict:
             "start": None if self.offsets is None else self.offsets.start_offset,
             "end": None if self.offsets is None else self.offsets.end_offset,
             "records": self.records,
+            "erased": self.erased,
             "lag": self.row.lag,
             "result": self.result.value,
             "first_difference": self.first_difference,
@@ -102,7 +106,7 @@ class _Side:
 
 def verify_names(rows: Sequence[StatusRow]) -> list[Verdict]:
     """Compares positions only: chains hold together and copies stand within their source. Reads no record."""
-    return [_with_whole_chain(_by_position(row)) for row in rows]
+    return [_with_names(_by_position(row)) for row in rows]
 
 
 def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], None]) -> list[Verdict]:
@@ -110,9 +114,9 @@ def verify_checksums(rows: Sequence[StatusRow], *, progressed: Callable[[int], N
     verdicts = []
     for verdict in verify_names(rows):
         target = verdict.row.target
-        if verdict.error is None and target.is_archive:
+        if verdict.error is None:
             try:
-                check_folder_content(archived_partition(target))
+                kind_of(target.destination).check_content(target)
             except MirrorlakeError as error:
                 verdict = Verdict(row=verdict.row, result=Result.DIFFERS, offsets=verdict.offsets, error=error)
         verdicts.append(verdict)
@@ -140,7 +144,8 @@ class RecordVerification:
         progressed: Callable[[int], None] = lambda _: None,
         largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> None:
-        self._rows = rows
+        with ThreadPoolExecutor(tasks_at_once, thread_name_prefix="verify-floors") as pool:
+            self._rows = list(pool.map(_from_floor, rows))
         self._run_task = run_task
         self._tasks_at_once = tasks_at_once
         self._progressed = progressed
@@ -160,10 +165,11 @@ class RecordVerification:
                 offsets = _range(row)
                 if offsets is None or holds_view(row):
                     continue
-                for name, side in (("source", _source_side(row)), ("copy", _copy_side(row))):
+                for name, side_of in (("source", _source_side), ("copy", _copy_side)):
                     sides[index, name] = _Side()
-                    for part in _slices(offsets):
-                        task = DigestTask(side=side, offsets=part, transform=_transform(row))
+                    # A mapped copy that was not begun has no destination partition yet, and nothing to be read there.
+                    for part in slices(offsets):
+                        task = DigestTask(side=side_of(row), offsets=part, transform=_transform(row))
                         running[pool.submit(self._digest, task)] = (index, name), part
             unnamed = {task: pool.submit(self._digest_unnamed, task) for task in self._unnamed_tasks().values()}
             for future in as_completed(running):
@@ -190,16 +196,20 @@ class RecordVerification:
         }
 
     def _digest_unnamed(self, task: UnnamedTask) -> DigestResult:
-        return self._run(WORK, plan_bytes(task), f"verify what no offset map names at {task.partition}")
+        # Nobody knows how much it holds: the records of rows here, and what made way for them.
+        offsets = 2 * sum(row.source_end or 0 for row in self._rows)
+        what = f"verify what no offset map names at {task.partition}"
+        seconds_max = seconds_for(offsets=offsets)
+        return self._run(BatchTask(work=WORK, plan=plan_bytes(task), description=what, seconds_max=seconds_max))
 
     def _view_verdict(self, row: StatusRow, offsets: OffsetRange) -> Verdict:
         def latest_past(keys: frozenset[int]) -> dict[int, int]:
             rest = OffsetRange(start_offset=offsets.end_offset, end_offset=row.source_end or offsets.end_offset)
-            parts = (self._asked(row, _source_side(row), part, latest_of=keys) for part in _slices(rest))
+            parts = (self._asked(row, _source_side(row), part, latest_of=keys) for part in slices(rest))
             return {key: offset for part in parts for key, offset in part.latest.items()}
 
         try:
-            records, found = compare_view(
+            views = compare_view(
                 row,
                 offsets,
                 ask=self._run,
@@ -209,11 +219,17 @@ class RecordVerification:
         except MirrorlakeError as error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         self._progressed(2 * len(offsets))
+        found = min(views.differences, default=None)
         if found is None and row.error is not None:
             return _by_position(row)
         if found is None:
-            is_empty = not len(offsets) and bool(row.lag)
-            return Verdict(row=row, result=Result.EMPTY if is_empty else Result.EQUAL, offsets=offsets, records=records)
+            return Verdict(
+                row=row,
+                result=Result.EMPTY if _is_empty(row, offsets) else Result.EQUAL,
+                offsets=offsets,
+                records=views.source_records,
+                erased=len(views.erased),
+            )
         return Verdict(
             row=row,
             result=Result.DIFFERS,
@@ -225,11 +241,12 @@ class RecordVerification:
 
     def _digest(self, task: DigestTask) -> DigestResult:
         task = replace(task, largest_batch_bytes=self._largest_batch_bytes)
-        return self._run(WORK, plan_bytes(task), f"verify {task.side.partition} {task.offsets}")
+        what, seconds_max = f"verify {task.side.partition} {task.offsets}", seconds_for(offsets=len(task.offsets))
+        return self._run(BatchTask(work=WORK, plan=plan_bytes(task), description=what, seconds_max=seconds_max))
 
-    def _run(self, work: str, plan: bytes, description: str) -> DigestResult:
+    def _run(self, task: BatchTask) -> DigestResult:
         try:
-            rows = self._run_task(work, plan, description)
+            rows = self._run_task(task)
         except MirrorlakeError as error:
             return DigestResult(error=error)
         found = rows[0].get("result") if rows else None
@@ -249,15 +266,17 @@ class RecordVerification:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         blocks = differing_blocks(source.blocks, copy.blocks)
         try:
-            found = self._difference(row, offsets, blocks)
+            found, erased = self._difference(row, offsets, blocks)
         except MirrorlakeError as error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         if found is None and row.error is not None:
             return _by_position(row)
-        if found is None and not len(offsets) and row.lag:
-            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0)
+        if found is None and _is_empty(row, offsets):
+            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0, erased=0)
         if found is None:
-            return Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records)
+            return _with_names(
+                Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records, erased=erased)
+            )
         return Verdict(
             row=row,
             result=Result.DIFFERS,
@@ -267,32 +286,40 @@ class RecordVerification:
             error=row.error,
         )
 
-    def _difference(self, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]) -> tuple[int, str] | None:
-        """Returns the first offset that differs and how, None where the log cleaner explains all there is.
+    def _difference(
+        self, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]
+    ) -> tuple[tuple[int, str] | None, int]:
+        """Returns the first offset that differs and how; None where log cleaner and erasure explain all there is.
+
+        With it, how many of the source's records were erased from the copy; of those up to the difference.
 
         Raises:
             MirrorlakeError: a side could not be read again.
         """
         compacted = Compacted(source=row.target.source_is_compacted, copy=row.target.destination_is_compacted)
         suspects: list[Suspect] = []
-        found = None
-        for part in _parts(blocks, offsets):
-            source, copy = (self._asked(row, side, part).traces for side in (_source_side(row), _copy_side(row)))
-            found, more = compare(source, copy, compacted)
+        found, erased = None, 0
+        for part in parts_of(blocks, offsets):
+            source, copy = (self._asked(row, side, part) for side in (_source_side(row), _copy_side(row)))
+            left = without_erased(source.traces, copy.erased)
+            erased += len(source.traces) - len(left)
+            found, more = compare(left, copy.traces, compacted)
             suspects += more
             if found is not None:
                 break
         unexplained = self._unexplained(row, offsets, suspects)
-        return (unexplained.offset, unexplained.how) if unexplained is not None else found
+        return (unexplained.offset, unexplained.how) if unexplained is not None else found, erased
 
     def _unexplained(self, row: StatusRow, offsets: OffsetRange, suspects: Sequence[Suspect]) -> Suspect | None:
         if not suspects:
             return None
         keys = frozenset(suspect.key_hash for suspect in suspects)
-        rest = OffsetRange(start_offset=suspects[0].offset, end_offset=offsets.end_offset)
+        start, end = suspects[0].offset, offsets.end_offset
+        # What the cleaner took at the source may be for a later record that a copy which is behind has not got yet.
+        source_end = max(end, row.source_end or end)
         latest: dict[int, int] = {}
-        for side in (_source_side(row), _copy_side(row)):
-            for part in _slices(rest):
+        for side, until in ((_source_side(row), source_end), (_copy_side(row), end)):
+            for part in slices(OffsetRange(start_offset=start, end_offset=until)):
                 for key, offset in self._asked(row, side, part, latest_of=keys).latest.items():
                     latest[key] = max(offset, latest.get(key, -1))
         return first_unexplained(suspects, latest)
@@ -347,6 +374,11 @@ def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
     )
 
 
+def _is_empty(row: StatusRow, offsets: OffsetRange) -> bool:
+    """Tells whether there is nothing to compare, although there was a record once: the first offset is 0."""
+    return not len(offsets) and bool(row.lag or offsets.end_offset)
+
+
 def _by_position(row: StatusRow) -> Verdict:
     """Returns what the ends alone say: a copy that goes on where its source ends holds records it should not."""
     offsets = _range(row)
@@ -364,13 +396,13 @@ def _by_position(row: StatusRow) -> Verdict:
     )
 
 
-def _with_whole_chain(verdict: Verdict) -> Verdict:
-    """Returns the verdict on an archive only after its chain was read whole; ``status`` may have read its end."""
+def _with_names(verdict: Verdict) -> Verdict:
+    """Returns the verdict after what names tell of the whole copy was read; ``status`` may have read its end."""
     row = verdict.row
-    if not row.target.is_archive or row.error is not None:
+    if row.error is not None:
         return verdict
     try:
-        archived_partition(row.target).read_chain()
+        kind_of(row.target.destination).check_names(row.target)
     except MirrorlakeError as error:
         return Verdict(row=row, result=Result.FAILED, error=error)
     return verdict
@@ -380,15 +412,33 @@ def _range(row: StatusRow) -> OffsetRange | None:
     """Returns what both sides should hold: from the source's log start to the copy's position, or the source's end."""
     if row.position is None or row.source_start is None or row.source_end is None:
         return None
-    if row.error is not None and not isinstance(row.error, DestinationAheadError):
+    if row.error is not None and not _is_ahead(row):
         return None
     end = min(row.position, row.source_end)
     start = max(row.source_start, row.mapped.start_offset) if row.mapped else row.source_start
     return OffsetRange(start_offset=min(start, end), end_offset=end)
 
 
-def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
-    """Cuts a range at multiples of ``SLICE_OFFSETS``, so that no block is split."""
+def _is_ahead(row: StatusRow) -> bool:
+    """Tells whether a row's error is that its copy goes on where the source ends, whoever wrote there."""
+    if isinstance(row.error, DestinationForeignError):
+        return row.position is not None and row.source_end is not None and row.position > row.source_end
+    return isinstance(row.error, DestinationAheadError)
+
+
+def _from_floor(row: StatusRow) -> StatusRow:
+    """Returns a row to be compared from where its copy begins: what retention took of it is missing by intention."""
+    if row.position is None or row.source_start is None:
+        return row
+    try:
+        start = kind_of(row.target.destination).floor(row.target)
+    except MirrorlakeError:
+        return row  # whoever compares meets the same error, and says so
+    return replace(row, source_start=max(row.source_start, start))
+
+
+def slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
+    """Yields a range, cut at multiples of ``SLICE_OFFSETS``, so that no block is split."""
     start = offsets.start_offset
     while start < offsets.end_offset:
         end = min(offsets.end_offset, (start // SLICE_OFFSETS + 1) * SLICE_OFFSETS)
@@ -396,7 +446,7 @@ def _slices(offsets: OffsetRange) -> Iterable[OffsetRange]:
         start = end
 
 
-def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]:
+def parts_of(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]:
     """Yields ranges that hold all of ``blocks``, each of a bounded length, within ``offsets``."""
     first = None
     for block in blocks:
@@ -412,7 +462,7 @@ def _parts(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRange]
 
 def _transform(row: StatusRow) -> Transform:
     """Returns what the copy changes of records, as far as it matters to who compares them."""
-    keeps_times = row.target.is_archive or row.target.kafka.timestamp_mode is TimestampMode.SOURCE
+    keeps_times = kind_of(row.target.destination).keeps_times(row.target)
     return Transform(times=Times.SOURCE if keeps_times else Times.BROKERS)
 
 
@@ -421,20 +471,6 @@ def _source_side(row: StatusRow) -> SourceSide:
 
 
 def _copy_side(row: StatusRow) -> Side:
-    target = row.target
-    if target.is_archive:
-        return ArchiveSide(
-            store=target.archive.store.settings,
-            destination_name=target.destination_topic,
-            partition=target.source.partition,
-            extension=extension_of(target.archive.format.value),
-        )
-    if row.mapped is None:
-        return KafkaSide(cluster=target.destination_cluster, partition=target.destination_partition)
-    return MappedSide(
-        cluster=target.destination_cluster,
-        partition=TopicPartition(target.destination_topic, row.mapped.destination_partition),
-        source=target.source,
-        topics=target.progress_topics,
-        shard=target.map_shard,
-    )
+    side = kind_of(row.target.destination).copy_side(row)
+    assert not isinstance(side, SnapshotSide), "views are compared apart"
+    return side

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirrorlake.archive.maintenance.erase_audit import read_erasures
 from mirrorlake.archive.snapshots.changes import Changes
 from mirrorlake.archive.snapshots.latest import merge_runs, without_tombstones
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
@@ -18,36 +19,29 @@ from mirrorlake.archive.snapshots.view import read_view
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX, allow
+from mirrorlake.kinds.copies import SnapshotSide
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.stores.opening import open_store
-from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
 from mirrorlake.verify.digest import Block
+from mirrorlake.verify.erasures import Erasures
 from mirrorlake.verify.worker import DigestResult, SourceSide, source_log
 
 BUCKETS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSide:
-    """The newest snapshot of a partition in a store. ``extension`` is the format's."""
-
-    store: StoreSettings
-    destination_name: str
-    partition: int
-    extension: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewTask:
     """What one task digests: the view of ``offsets``. Of ``buckets`` it returns every record's trace instead.
 
-    ``largest_batch_bytes`` is what one record batch may decompress to.
+    With them it also tells which of these records audit objects beside the snapshots of ``erased_from``, the other
+    side, name as erased there. ``largest_batch_bytes`` is what one record batch may decompress to.
     """
 
     side: SourceSide | SnapshotSide
     offsets: OffsetRange
     buckets: frozenset[int] = frozenset()
+    erased_from: SnapshotSide | None = None
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
@@ -77,20 +71,26 @@ async def _digest_source(side: SourceSide, task: ViewTask) -> DigestResult:
 
 
 def _snapshot_view(side: SnapshotSide) -> Iterable[RecordColumns]:
-    folder = SnapshotPartition(
+    folder = _folder(side)
+    newest = folder.read_chain().tail
+    return [] if newest is None else read_view(folder.store, folder.prefix, newest)
+
+
+def _folder(side: SnapshotSide) -> SnapshotPartition:
+    return SnapshotPartition(
         open_store(side.store),
         destination_name=side.destination_name,
         partition=side.partition,
         extension=side.extension,
     )
-    newest = folder.read_chain().tail
-    return [] if newest is None else read_view(folder.store, folder.prefix, newest)
 
 
 def _digest(view: Iterable[RecordColumns], task: ViewTask) -> DigestResult:
     records = np.zeros(BUCKETS, np.int64)
     sums = np.zeros(BUCKETS, np.uint64)
     traces: list[Trace] = []
+    erased: list[OffsetRange] = []
+    erasures = Erasures(read_erasures(_folder(task.erased_from)) if task.buckets and task.erased_from else ())
     for chunk in view:
         columns = _within(without_tombstones(chunk), task.offsets)
         if not len(columns):
@@ -98,13 +98,15 @@ def _digest(view: Iterable[RecordColumns], task: ViewTask) -> DigestResult:
         buckets = np.array([key_hash(key) % BUCKETS for key in columns.keys.to_pylist()], np.int64)
         if task.buckets:
             rows = np.flatnonzero(np.isin(buckets, list(task.buckets)))
-            traces += traces_of(columns.relocated(rows, columns.offsets[rows]))
+            asked = columns.relocated(rows, columns.offsets[rows])
+            traces += traces_of(asked)
+            erased += erasures.named(asked)
         np.add.at(records, buckets, 1)
         np.add.at(sums, buckets, record_hashes(columns))
     blocks = {
         int(bucket): Block(records=int(records[bucket]), digest=int(sums[bucket])) for bucket in np.flatnonzero(records)
     }
-    return DigestResult(records=int(records.sum()), blocks=blocks, traces=tuple(traces))
+    return DigestResult(records=int(records.sum()), blocks=blocks, traces=tuple(traces), erased=tuple(erased))
 
 
 def _within(columns: RecordColumns, offsets: OffsetRange) -> RecordColumns:

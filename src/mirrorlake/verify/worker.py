@@ -4,15 +4,15 @@ import asyncio
 import pickle
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.reading import read_archived_range
+from mirrorlake.archive.reading import erased_ranges, read_archived_range
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress import ProgressKey
-from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map
+from mirrorlake.destinations.map.progress_store import read_offset_map
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.errors import MirrorlakeError
@@ -20,11 +20,10 @@ from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX, allow
-from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.kinds.copies import ArchiveSide, KafkaSide, MappedSide
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.source import SourceWork
 from mirrorlake.stores.opening import open_store
-from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
 from mirrorlake.verify.digest import Block, BlockDigests
 from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
@@ -36,39 +35,6 @@ class SourceSide:
 
     source_work: SourceWork
     partition: TopicPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSide:
-    """A partition of a cluster that is a copy, with equal offsets.
-
-    Its log may start later than asked for, and has nothing before that: where the source begins with a gap, what
-    filled it was deleted, and retention may have come sooner here.
-    """
-
-    cluster: ClusterSettings
-    partition: TopicPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappedSide:
-    """A partition of a cluster that holds the records of ``source`` where the committed offset map says."""
-
-    cluster: ClusterSettings
-    partition: TopicPartition
-    source: TopicPartition
-    topics: ProgressTopics
-    shard: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSide:
-    """A partition of an archive. ``extension`` is the format's."""
-
-    store: StoreSettings
-    destination_name: str
-    partition: int
-    extension: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +64,8 @@ class DigestResult:
     """What one task found. ``traces`` are those of every record, ``latest`` offsets by key, only where asked for.
 
     ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
+    ``erased`` are offsets that an archive says were erased from it, only of a task in detail; of a view those of the
+    records that the other side's audit objects name.
     Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset.
     """
 
@@ -106,6 +74,7 @@ class DigestResult:
     blocks: dict[int, Block] | None = None
     traces: tuple[Trace, ...] = ()
     latest: Mapping[int, int] = field(default_factory=dict)
+    erased: tuple[OffsetRange, ...] = ()
     first_unnamed: int | None = None
     error: MirrorlakeError | None = None
 
@@ -138,7 +107,7 @@ async def digest_source(task: DigestTask) -> DigestResult:
         MirrorlakeError: see ``SourceLog.read_range``.
     """
     assert isinstance(task.side, SourceSide)
-    collector = _Collector(task)
+    collector = Collector(task)
     async with source_log(task.side) as log:
         async for columns in log.read_range(task.offsets):
             collector.add(columns)
@@ -162,7 +131,7 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
         MirrorlakeError: see ``range_reader.read_range``.
     """
     assert isinstance(task.side, KafkaSide | MappedSide)
-    collector = _Collector(task)
+    collector = Collector(task)
     async with ClusterClient(task.side.cluster) as client:
         if isinstance(task.side, MappedSide):
             if not await _digest_mapped(client, task.side, task.offsets, collector):
@@ -181,9 +150,7 @@ async def _what_is_left(client: ClusterClient, partition: TopicPartition, offset
     return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
 
 
-async def _digest_mapped(
-    client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "_Collector"
-) -> bool:
+async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "Collector") -> bool:
     """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part.
 
     Returns False where there is no map, so that nothing was read.
@@ -215,14 +182,19 @@ def digest_archive(task: DigestTask) -> DigestResult:
         partition=task.side.partition,
         extension=task.side.extension,
     )
-    collector = _Collector(task)
+    collector = Collector(task)
     for columns in read_archived_range(archived, task.offsets):
         collector.add(columns)
-    return collector.result()
+    erased = erased_ranges(archived, task.offsets) if task.in_detail else ()
+    return replace(collector.result(), erased=tuple(erased))
 
 
-class _Collector:
-    """Keeps block digests, every record's trace, or the latest offsets of keys, as the task asks."""
+class Collector:
+    """Keeps block digests, every record's trace, or the latest offsets of keys, as the task asks.
+
+    Args:
+        task: what is asked; only records of its offsets are to be added.
+    """
 
     def __init__(self, task: DigestTask) -> None:
         self._task = task
@@ -231,6 +203,7 @@ class _Collector:
         self._latest: dict[int, int] = {}
 
     def add(self, columns: RecordColumns) -> None:
+        """Takes the next records, in offset order."""
         transform = self._task.transform
         columns = transform.copy_side(columns) if self._task.is_of_copy else transform.source_side(columns)
         if self._task.latest_of:

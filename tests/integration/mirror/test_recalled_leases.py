@@ -15,6 +15,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import TopicMissingError
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
+from mirrorlake.mirror.told_progress import read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.offsets import TopicPartition
 from support.copies import assert_equal_in_kafka, create_topic
@@ -108,6 +109,24 @@ def test_a_recalled_lease_publishes_the_segment_it_has_begun(
     rows = ended_early(replace(plan, partitions=(both,), recall_file=str(recall_file)))
 
     assert positions(rows) == {"west": ("", COUNT), "lake": ("", COUNT)}
+
+
+def test_a_lease_that_runs_tells_what_it_has_copied(plan: LeasePlan, tmp_path: Path, recall_file: Path) -> None:
+    file = tmp_path / "progress"
+    told: set[tuple[int, int]] = set()
+
+    def look() -> None:
+        while not recall_file.exists():
+            told.update((each.position, each.records) for each in read_told(str(file)))
+            time.sleep(0.1)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    rows = ended_early(replace(plan, recall_file=str(recall_file), progress_file=str(file)))
+    looking.join()
+
+    assert positions(rows) == {"west": ("", COUNT)}
+    assert (COUNT, COUNT) in told
 
 
 def test_an_archive_that_waits_for_its_turn_is_left_to_the_next_lease_without_an_error(

@@ -21,9 +21,9 @@ def java() -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine(java: None) -> Iterator[EngineSession]:
-    """A session with two lanes and a batch slot, shared: leave it as you found it."""
+    """A session with two lanes and a batch slot, of a file: only one may live in a process."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), before]))
     settings = SessionSettings(lanes=2, batch_slots=1, preload=("fractions", "no_such_module:function"))

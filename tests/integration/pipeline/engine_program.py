@@ -80,6 +80,7 @@ def main(folder: Path, lease_seconds: float, restarts_max: int) -> int:
     work.is_flushing = True
     lanes.wake()
     all_ended = lanes.stop(60.0)
+    say("imported", *sorted({"numba", "pandas", "pyspark"} & sys.modules.keys()))
     session.stop()
     say("graceful", "end" if all_ended else "timeout")
     return 0

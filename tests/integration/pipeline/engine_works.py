@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,15 @@ def note_pid_and_sleep(plan: bytes) -> list[Row]:
     return [{"kind": "ok", "note": wanted["note"]}]
 
 
+def wait_in(plan: bytes) -> list[Row]:
+    """Makes a file in a folder, named after this host and process, and waits for one that is named `until`."""
+    folder = Path(plan.decode())
+    (folder / f"{socket.gethostname()} {os.getpid()}").touch()
+    while not (folder / "until").exists():
+        time.sleep(0.02)
+    return [{"kind": "ok"}]
+
+
 def sleep_for_ever(plan: bytes) -> list[Row]:
     while True:
         time.sleep(1000)
@@ -96,4 +106,12 @@ def sleep_for_ever(plan: bytes) -> list[Row]:
 def hang_in_native_code(plan: bytes) -> list[Row]:
     # Takes some 2**60 steps with the interpreter's lock held throughout: no Python thread could intervene.
     re.match(r"(a+)+$", "a" * 60 + "b")
+    return []
+
+
+def make_link(plan: bytes) -> list[Row]:
+    """Gives a folder another name on this host."""
+    wanted = json.loads(plan)
+    Path(wanted["link"]).parent.mkdir(parents=True, exist_ok=True)
+    Path(wanted["link"]).symlink_to(wanted["to"])
     return []

@@ -1,31 +1,75 @@
 """The same program on a standalone cluster of two workers, each with namespaces of its own where that can be had."""
 
+import asyncio
+import contextlib
 import json
 import logging
+import os
+import random
 import re
 import signal
 import socket
 import sys
 import tarfile
-from collections.abc import Iterator
+import threading
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
+import structlog.testing
+from pyspark.errors import PySparkException
 
 import mirrorlake
+from integration.pipeline.cluster_archives import (
+    ERASED,
+    SEGMENTS,
+    ArchiveScene,
+    KillingProxy,
+    Records,
+    Verb,
+    assert_equal,
+    erase,
+    merge,
+    query,
+    restore,
+    retain,
+    snapshot,
+)
+from integration.pipeline.engine_process import HERE
+from mirrorlake.archive.root_marker import ROOT_MARKER
+from mirrorlake.cli.archive_erase import WAITS_CODE
 from mirrorlake.config.spark_settings import SHARED_SECRET
+from mirrorlake.demo.data import FULL, Shop, scaled
+from mirrorlake.demo.loading import Prepared, create_topics, end_offsets, load, prepare
+from mirrorlake.demo.story import configuration
 from mirrorlake.embedded.kafka_server import free_port
+from mirrorlake.errors import OutcomeUnknownError
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.pipeline.cluster import executors as executors_module
-from mirrorlake.pipeline.cluster.executors import ExecutorUnusableError, check_executors, living
+from mirrorlake.pipeline.batch_jobs import BatchJobs, BatchResult, BatchTask, all_slots
+from mirrorlake.pipeline.cluster import looks as looks_module
+from mirrorlake.pipeline.cluster import watch as watch_module
+from mirrorlake.pipeline.cluster.executors import Executor, ExecutorUnusableError, living
+from mirrorlake.pipeline.cluster.looks import check_executor, check_executors
 from mirrorlake.pipeline.cluster.needs import Needs, RootSeen
+from mirrorlake.pipeline.cluster.watch import LOOK_SECONDS_MAX
+from mirrorlake.pipeline.lease_job import run_lease
+from mirrorlake.pipeline.overdue import LOOK_SECONDS
 from mirrorlake.pipeline.session import EngineSession, build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.secret import Secret
 from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED
+from mirrorlake.spark import register
+from mirrorlake.stores.settings import FilesystemSettings
+from support.archives import mark_archive, write_segment
 from support.copies import (
     archive_position,
     assert_equal_in_archive,
@@ -37,9 +81,10 @@ from support.copies import (
 )
 from support.load import Load
 from support.map_copies import held_through_map
-from support.records import consume, simple_records
+from support.object_servers import ObjectServer
+from support.records import Record, consume, settings_of, simple_records
 from support.service_process import ServiceProcess
-from support.spark_cluster import ReachableKafka, SparkCluster, SparkWorker, why_not_isolated
+from support.spark_cluster import Cable, ReachableKafka, SparkCluster, SparkWorker, why_not_isolated
 from support.topics import append
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -61,7 +106,12 @@ def place(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         logging.getLogger(__name__).warning("workers share this machine's namespaces: %s", why)
     cluster = SparkCluster(workers=2, cores=2)
     brokers = [
-        ReachableKafka(tmp_path_factory.mktemp(name), libs=kafka_libs, host=cluster.host)
+        ReachableKafka(
+            tmp_path_factory.mktemp(name),
+            libs=kafka_libs,
+            host=cluster.broker_host,
+            properties={"log.cleaner.backoff.ms": "500"},
+        )
         for name in ("source", "destination")
     ]
     try:
@@ -141,6 +191,21 @@ class Scene:
 
         wait_until(has_grown, "progress", log=service.said)
         assert service.is_running, service.said()
+
+    def end_caught_up(self, service: ServiceProcess) -> None:
+        """Waits until a service to whose source nothing is added has copied all of it, and ends it."""
+        heartbeats = service.said().count("heartbeat ")
+
+        def is_caught_up() -> bool:
+            lines = [line for line in service.said().splitlines() if " heartbeat " in line][heartbeats:]
+            # The first one or two may speak of source ends from before.
+            return len(lines) > 2 and " lag=0 " in lines[-1] and "lag_unknown" not in lines[-1]
+
+        wait_until(is_caught_up, "the rest to be copied", log=service.said)
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 0, service.said()
+        service.assert_nothing_left()
+        assert "partition parked" not in service.said()
 
     def assert_equal(self) -> None:
         count = assert_equal_in_kafka(self.source, self.destination, self.topic, PARTITIONS)
@@ -255,6 +320,128 @@ def test_an_executor_a_worker_and_the_driver_are_killed_and_the_copies_come_out_
     scene.assert_equal()
 
 
+# A silent host is given up long before a lease on it ends: what runs there is a zombie for the rest of it. And there is
+# a free slot elsewhere, so that the next lease of its shard begins at once.
+SOON_GIVEN_UP = {
+    "spark.network.timeout": "6s",
+    "spark.network.timeoutInterval": "1s",
+    "spark.executor.heartbeatInterval": "1s",
+}
+LONG_LEASE_SECONDS = 15.0
+LONG_LEASES = {"lease": f"{LONG_LEASE_SECONDS:.0f}s", "batch-slots": 2}
+CUTS_MAX = 4
+MUCH = 10_000  # bytes; a lease that only asks for what is new sends some hundred a second
+
+
+@pytest.fixture
+def mended(place: Place) -> Iterator[SparkCluster]:
+    """The cluster; whatever a test cuts or freezes is whole again afterwards."""
+    cluster = place.cluster
+    yield cluster
+    for worker in cluster.running():
+        if cluster.is_isolated:
+            cluster.mend(worker)
+        worker.wake()
+    while len(cluster.running()) < 2:
+        cluster.add_worker()
+
+
+def busiest(cluster: SparkCluster) -> SparkWorker:
+    """The worker that sends most to the brokers: leases run there."""
+    workers = cluster.running()
+    if not cluster.is_isolated:
+        return max(workers, key=lambda worker: len(worker.python_workers()))
+    before = {worker.number: cluster.bytes_sent(worker, Cable.BROKERS) for worker in workers}
+    time.sleep(1.0)
+    return max(workers, key=lambda worker: cluster.bytes_sent(worker, Cable.BROKERS) - before[worker.number])
+
+
+def leases_begun(worker: SparkWorker) -> int:
+    """How many tasks its executors were given, by the logs that Spark keeps of them."""
+    logs = worker.folder.glob("work/*/*/stderr")
+    return sum(log.read_text(errors="replace").count("Running task") for log in logs)
+
+
+def host_of_a_new_lease(cluster: SparkCluster) -> SparkWorker:
+    """Waits until a lease begins, and returns the worker it does on."""
+    before = {worker.number: leases_begun(worker) for worker in cluster.running()}
+
+    def found() -> list[SparkWorker]:
+        return [worker for worker in cluster.running() if leases_begun(worker) > before[worker.number]]
+
+    wait_until(found, "a lease")
+    return found()[0]
+
+
+def writes_on_after_it_is_given_up(scene: Scene, cluster: SparkCluster, service: ServiceProcess) -> bool:
+    """Cuts a host off from Spark, and tells whether its lease wrote to the brokers after the driver had given it up.
+
+    The copies go on behind it; then the host is whole again.
+    """
+
+    def times_lost() -> int:
+        return sum(
+            "executor lost" in line and f"host={cut.host} " in f"{line} " for line in service.said().splitlines()
+        )
+
+    cut = host_of_a_new_lease(cluster)
+    lost = times_lost()
+    leases = {process.pid for process in cut.python_workers()}
+    cluster.cut(cut, Cable.SPARK)
+    wait_until(lambda: times_lost() > lost or not service.is_running, "a host to be given up", log=service.said)
+    sent, give_up_at = cluster.bytes_sent(cut, Cable.BROKERS), time.monotonic() + LONG_LEASE_SECONDS
+    while cluster.bytes_sent(cut, Cable.BROKERS) < sent + MUCH and time.monotonic() < give_up_at:
+        time.sleep(0.1)
+    has_written = cluster.bytes_sent(cut, Cable.BROKERS) >= sent + MUCH
+    is_the_same = bool(leases & {process.pid for process in cut.python_workers()})
+    scene.await_progress(service)
+    cluster.mend(cut)
+    return has_written and is_the_same
+
+
+def test_a_host_cut_off_from_spark_alone_goes_on_writing_when_it_is_given_up_and_copies_come_out_equal(
+    scene: Scene, mended: SparkCluster
+) -> None:
+    if not mended.is_isolated:
+        pytest.skip(f"a worker cannot be cut off: {why_not_isolated()}")
+    scene.write(**LONG_LEASES, **{"spark-conf": {**mended.spark_conf(), **SOON_GIVEN_UP}})
+    with scene.run() as service:
+        with scene.load():
+            scene.await_progress(service)
+            # Where the machine stood still a lease may have ended by itself before its host was given up.
+            for _ in range(CUTS_MAX):
+                ready = service.said().count("executor ready")
+                if writes_on_after_it_is_given_up(scene, mended, service):
+                    break
+                service.await_words("executor ready", times=ready + 1)
+            else:
+                raise AssertionError(f"no lease wrote on: {service.said()}")
+        scene.end_caught_up(service)
+    scene.assert_equal()
+
+
+@pytest.mark.soak
+def test_leases_of_a_frozen_host_that_wake_up_after_it_was_given_up_change_nothing(
+    scene: Scene, mended: SparkCluster
+) -> None:
+    scene.write(**LONG_LEASES, **{"spark-conf": {**mended.spark_conf(), **SOON_GIVEN_UP}})
+    with scene.run() as service:
+        with scene.load():
+            scene.await_progress(service)
+            frozen = busiest(mended)
+            zombies = {process.pid for process in frozen.python_workers()}
+            frozen.freeze()
+            service.await_words("executor lost")
+            scene.await_progress(service)
+            # Before the JVM above them, which would end them as soon as it sees that its driver has given it up.
+            woken = {process.pid for process in frozen.python_workers()}
+            frozen.wake(leases_first_seconds=5.0)
+            assert zombies & woken
+            scene.await_progress(service)
+        scene.end_caught_up(service)
+    scene.assert_equal()
+
+
 def test_a_start_without_executors_is_bounded_and_a_signal_ends_it_at_any_time(scene: Scene) -> None:
     too_large = {**scene.place.cluster.spark_conf(), "spark.executor.memory": "64g"}
     scene.write(**{"spark-conf": too_large, "start-timeout": "15s"})
@@ -275,10 +462,118 @@ def test_a_start_without_executors_is_bounded_and_a_signal_ends_it_at_any_time(s
         patient.assert_nothing_left()
 
 
+def one_fault(cluster: SparkCluster, chance: random.Random) -> str:
+    """Does something to a worker from which the service must recover by itself; returns what."""
+    worker = chance.choice(cluster.running())
+    kinds = [
+        "python",
+        "executor",
+        "worker",
+        "frozen",
+        *(["cut off", "cut off from Spark"] if cluster.is_isolated else []),
+    ]
+    kind, seconds = chance.choice(kinds), chance.uniform(1.0, 20.0)
+    with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+        match kind:
+            case "python":
+                chance.choice(worker.python_workers()).kill()
+            case "executor":
+                chance.choice(worker.executors()).kill()
+            case "worker":
+                worker.kill()
+                cluster.add_worker()
+            case "frozen":
+                worker.freeze()
+                time.sleep(seconds)
+                worker.wake(leases_first_seconds=chance.choice((0.0, 3.0)))
+            case _:
+                # Its leases go on behind the cut, and are zombies when it is mended.
+                cluster.cut(worker, *(Cable if kind == "cut off" else (Cable.SPARK,)))
+                time.sleep(seconds)
+                cluster.mend(worker)
+    return f"{kind} {seconds:.0f}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_becomes_of_workers_no_record_is_there_twice_or_lost(
+    scene: Scene, mended: SparkCluster, seed: int
+) -> None:
+    chance = random.Random(seed)
+    scene.write(**LONG_LEASES, **{"spark-conf": {**mended.spark_conf(), **SOON_GIVEN_UP}})
+    with scene.run() as service:
+        with scene.load():
+            for _ in range(8):
+                scene.await_progress(service)
+                print(f"seed {seed}: {one_fault(mended, chance)}")
+            scene.await_progress(service)
+        scene.end_caught_up(service)
+    scene.assert_equal()
+
+
+@pytest.mark.soak
+def test_the_demos_mirror_runs_unchanged_on_two_workers_of_which_one_is_killed(
+    place: Place, mended: SparkCluster, tmp_path: Path
+) -> None:
+    servers, lake = place.source.bootstrap_servers, place.cluster.folder / "demo-lake"
+    lake.mkdir()
+    amounts = scaled(FULL, 1.0)
+    content = prepare(Shop(now_ms=int(time.time() * 1000)), amounts, old_customers=30_000, recent_customers=10_000)
+    ends = asyncio.run(loaded(servers, content))
+    engine = {"master": mended.master, "lanes": LANES, "spark-conf": mended.spark_conf()}
+    text = configuration(east=place.source.reachable_servers, west=place.destination.reachable_servers, lake=lake)
+    config = tmp_path / "demo.yaml"
+    config.write_text(f"{text}engine: {json.dumps(engine)}\n")
+
+    to_west = [where for where in ends if where.topic in WEST]
+
+    def copied() -> int:
+        at_west = (log_end(place.destination.bootstrap_servers, where.topic, where.partition) for where in to_west)
+        return sum(at_west) + sum(archive_position(lake, where.topic, where.partition) for where in ends)
+
+    wanted = sum(ends.values()) + sum(ends[where] for where in to_west)
+    with ServiceProcess("run", "-c", str(config), "--once", folder=tmp_path) as run:
+        wait_until(lambda: copied() > wanted / 20, "some of it to be copied", log=run.said)
+        busiest(mended).kill()
+        assert 0 < (at_kill := copied()) < wanted, at_kill
+        assert run.exit_code() == 0, run.said()
+        run.assert_nothing_left()
+        assert "executor lost" in run.said()
+    with ServiceProcess("verify", "-c", str(config), "--level", "records", folder=tmp_path) as verification:
+        assert verification.exit_code() == 0, verification.said()
+    for where in ends:
+        expected = consume(servers, where.topic, where.partition)
+        assert_same_records(expected, read_plainly(lake / where.topic / str(where.partition)))
+        if where.topic in WEST:
+            assert_same_records(expected, consume(place.destination.bootstrap_servers, where.topic, where.partition))
+
+
+WEST = ("orders", "payments")
+
+
+async def loaded(servers: str, content: Prepared) -> dict[TopicPartition, int]:
+    async with ClusterClient(settings_of(servers)) as client:
+        await create_topics(client)
+        await load(client, content)
+        return await end_offsets(client)
+
+
+def read_plainly(folder: Path) -> dict[int, Record]:
+    """What another reader of Parquet sees of an archived partition."""
+    found: dict[int, Record] = {}
+    for file in sorted(folder.glob("*.parquet")):
+        for row in pq.read_table(file).to_pylist():
+            assert row["offset"] not in found, "it is there twice"
+            headers = tuple((each["key"], each["value"]) for each in row["headers"])
+            found[row["offset"]] = Record(row["timestamp_ms"], row["key"], row["value"], headers)
+    return found
+
+
 @pytest.fixture(scope="module")
 def session(place: Place) -> Iterator[EngineSession]:
     """A session of this process, on all executors; leave it as you found it."""
     plain = {name: str(value).lower() for name, value in place.cluster.spark_conf().items() if name != SHARED_SECRET}
+    plain["spark.executorEnv.PYTHONPATH"] = str(HERE)
     settings = SessionSettings(
         lanes=LANES,
         batch_slots=1,
@@ -291,11 +586,26 @@ def session(place: Place) -> Iterator[EngineSession]:
         yield built
 
 
-def looked_at(session: EngineSession, needs: Needs) -> list[str]:
+def look(session: EngineSession, needs: Needs, seconds_max: float = 60.0) -> None:
+    executors = living(session.spark)
+    check_executors(session.spark, executors, needs, python="python", is_stopping=bool, seconds_max=seconds_max)
+
+
+def looked_at(session: EngineSession, needs: Needs, seconds_max: float = 60.0) -> list[str]:
     """What is wrong with the executors, a line each."""
     with pytest.raises(ExecutorUnusableError) as caught:
-        check_executors(session.spark, living(session.spark), needs, python="python", is_stopping=bool)
+        look(session, needs, seconds_max)
     return caught.value.message.splitlines()
+
+
+def process_of(place: Place, executor: Executor) -> psutil.Process:
+    """The JVM of an executor."""
+
+    def has_its_id(process: psutil.Process) -> bool:
+        command = process.cmdline()
+        return command[command.index("--executor-id") + 1] == executor.id
+
+    return next(each for worker in place.cluster.running() for each in worker.executors() if has_its_id(each))
 
 
 def hosts(place: Place) -> set[str]:
@@ -320,7 +630,32 @@ def test_what_an_executor_lacks_is_said_of_each_with_its_host(
         lines = looked_at(session, Needs(roots=(RootSeen.look(str(tmp_path)),)))
         assert all(f"there is no folder {tmp_path}, the root of an archive" in line for line in lines)
     shared = Needs(roots=(RootSeen.look(str(place.cluster.folder)),), files=(str(place.cluster.secret_file),))
-    check_executors(session.spark, living(session.spark), shared, python="python", is_stopping=bool)
+    look(session, shared)
+
+
+def test_an_executor_that_dies_while_it_is_looked_at_is_left_out_of_the_start_alone(
+    place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Before the tests whose looks fail by a Python: Spark remembers these of an executor.
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    killed: list[Executor] = []
+    is_killed = threading.Lock()
+
+    def kill_one_and_look(spark: Any, executor: Executor, *arguments: Any, **more: Any) -> Any:
+        with is_killed:
+            if not killed:
+                killed.append(executor)
+                process_of(place, executor).kill()
+        return check_executor(spark, executor, *arguments, **more)
+
+    monkeypatch.setattr(looks_module, "check_executor", kill_one_and_look)
+    executors = living(session.spark)
+    found = check_executors(session.spark, executors, Needs(), python="py", is_stopping=bool, seconds_max=60.0)
+    assert [each.executor for each in found] == [each for each in executors if each not in killed]
+    assert len(found) == len(executors) - 1 > 0
+    watch, (lost,) = session.executors, killed
+    assert watch is not None
+    wait_until(lambda: lost.id not in watch.checked and session.slots == LANES + 1, "its successor")
 
 
 def test_a_python_that_is_not_there_is_said_with_its_host(
@@ -332,16 +667,458 @@ def test_a_python_that_is_not_there_is_said_with_its_host(
         assert "/no/such/python" in line, line
 
 
+def test_a_python_without_the_package_is_said_with_its_host_and_what_to_do(
+    place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = place.cluster.folder / "bare"
+    venv.create(bare, symlinks=True)
+    monkeypatch.setattr(session.spark.sparkContext, "pythonExec", str(bare / "bin" / "python"))
+    lines = looked_at(session, Needs())
+    assert {line.removeprefix("the executor on ").split(" ")[0] for line in lines} == {
+        each.address for each in living(session.spark)
+    }
+    for line in lines:
+        assert "cannot run leases with python" in line
+        assert "No module named 'mirrorlake'); install what the driver has into that Python" in line, line
+
+
+def test_an_executor_that_is_taken_off_and_those_lost_after_it_are_replaced(
+    place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = session.executors
+    assert watch is not None
+    hanging = place.cluster.folder / "hanging"
+    hanging.mkdir()
+    os.mkfifo(hanging / ROOT_MARKER)  # whoever reads it waits, as for a network filesystem that is stalled
+    monkeypatch.setattr(watch, "_replace_seconds", 1.0)
+
+    def lose_one_and_refuse_its_successor(needs: Needs, why: str, look_seconds_max: float) -> None:
+        """Its successor's successor is fit again."""
+        wait_until(lambda: session.slots == LANES + 1, "all executors")
+        with structlog.testing.capture_logs() as said, monkeypatch.context() as unfit:
+            unfit.setattr(watch, "_needs", needs)
+            unfit.setattr(watch, "_look_seconds_max", look_seconds_max)
+            kill_executor(next(worker for worker in place.cluster.running() if worker.executors()))
+            wait_until(lambda: [each for each in said if each["event"] == "executor taken off"], why)
+        (line, *_) = [each for each in said if each["event"] == "executor taken off"]
+        assert why in line["error"]
+
+    # A look that loads what leases need takes more than five seconds on a busy machine.
+    lacking = Needs(variables=("NO_SUCH_VARIABLE",))
+    lose_one_and_refuse_its_successor(lacking, "NO_SUCH_VARIABLE is not set", LOOK_SECONDS_MAX)
+    stalled = Needs(roots=(RootSeen(str(hanging), (1, 1), b"marker"),))
+    lose_one_and_refuse_its_successor(stalled, "has begun to look at its host and not ended", 5.0)
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    assert session.slots == sum(each.slots for each in living(session.spark))
+
+
+def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
+    place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = session.executors
+    assert watch is not None
+    may_look = threading.Event()
+
+    def look_when_told(*arguments: Any, **more: Any) -> Any:
+        assert may_look.wait(120.0)
+        return check_executor(*arguments, **more)
+
+    def joined() -> list[Executor]:
+        return [each for each in living(session.spark) if each.id not in before]
+
+    def lease(executor: Executor) -> list[Any]:
+        at = f"executor_{executor.address}_{executor.id}"
+        ids = watch.checked
+        rows = run_lease(session.spark, "builtins:list", b"", description="lease", place=at, executors=ids)
+        return [(row["kind"], row["attempt"]) for row in rows]
+
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    before = set(watch.checked)
+    monkeypatch.setattr(watch_module, "check_executor", look_when_told)
+    # One slot has one successor. For two the master starts an executor on each worker, where each has a free core: then
+    # a second one joins, of which this test would not know, and which nobody has looked at yet at its end.
+    process_of(place, next(each for each in living(session.spark) if each.slots == 1)).kill()
+    wait_until(joined, "another executor")
+    (new,) = joined()
+    assert lease(new) == [("unchecked", 0)]
+    # Few tasks: an executor on which four of a shuffle fail gets nothing for two minutes.
+    works, orders = ("shuffle_works:where_read", "shuffle_works:where_merged"), [b"0", b"1"]
+    (row,) = session.run_shuffle(*works, orders, plans=[b""], description="shuffle")
+    assert isinstance(row["read"], list)
+    assert len(row["read"]) == len(orders)
+    assert {*row["read"], row["merged"]} <= set(watch.checked)
+    may_look.set()
+    wait_until(lambda: new.id in watch.checked, "the look at it")
+    assert lease(new) == []
+    assert session.slots == sum(each.slots for each in living(session.spark))
+
+
+def test_batch_tasks_of_an_executor_that_is_killed_begin_again_elsewhere(place: Place, session: EngineSession) -> None:
+    folder = place.cluster.folder / "batch"
+    folder.mkdir()
+    names, until = [f"task-{number}" for number in range(5)], folder / "until"
+    tasks = [
+        BatchTask(
+            work="engine_works:note_pid_and_sleep",
+            plan=json.dumps({"note": str(folder / name), "seconds": 300.0, "until": str(until)}).encode(),
+            description=name,
+            seconds_max=600.0,
+        )
+        for name in names
+    ]
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    found: list[BatchResult] = []
+    reader = threading.Thread(target=lambda: found.extend(BatchJobs(session, slots=all_slots(session)).results(tasks)))
+    reader.start()
+    wait_until(lambda: len([*folder.iterdir()]) == LANES + 1, "a task in every slot")
+    kill_executor(next(worker for worker in place.cluster.running() if worker.executors()))
+    until.touch()
+    reader.join(120.0)
+    assert sorted(result.task.description for result in found) == names
+    for result in found:
+        assert isinstance(result.outcome, list), result
+        assert [row["note"] for row in result.outcome] == [str(folder / result.task.description)]
+
+
+def end_the_time_of_what_runs(session: EngineSession, said: Sequence[Mapping[str, Any]]) -> None:
+    """Has each job that runs be as late as if all of its time had passed; attempts that begin later have their own."""
+    times = [(job, job.patience_seconds) for job in list(session._overdue._watched.values())]
+    assert times
+    for job, _ in times:
+        job.patience_seconds, job.give_up_at = 0.0, time.monotonic()
+    session._overdue.every(0.2)
+    session._overdue.look_now()
+    wait_until(lambda: [each for each in said if each["event"] == "executor taken off"], "an executor to be taken off")
+    for job, patience_seconds in times:
+        job.patience_seconds = patience_seconds
+    session._overdue.every(LOOK_SECONDS)
+
+
+def freeze_noted(cluster: SparkCluster, note: str) -> None:
+    """Freezes the Python workers beside the one that wrote a note, its own among them."""
+    for process in worker_noted(cluster, note).python_workers():
+        process.suspend()
+
+
+def waiting_task(folder: Path, seconds_max: float) -> BatchTask:
+    """Notes in a folder where it runs, and ends when there is a file `until` in it."""
+    work = "engine_works:wait_in"
+    return BatchTask(work=work, plan=str(folder).encode(), description=folder.name, seconds_max=seconds_max)
+
+
+def test_a_batch_task_whose_worker_is_frozen_is_done_on_another_executor_and_its_own_is_replaced(
+    place: Place, session: EngineSession
+) -> None:
+    folder = place.cluster.folder / "frozen-task"
+    folder.mkdir()
+    await_both_workers(place, session)
+    with ThreadPoolExecutor(1) as pool, structlog.testing.capture_logs() as said:
+        done = pool.submit(BatchJobs(session, slots=all_slots(session)).run, waiting_task(folder, 600.0))
+        wait_until(lambda: any(folder.iterdir()), "the task")
+        freeze_noted(place.cluster, next(folder.iterdir()).name)
+        (folder / "until").touch()
+        end_the_time_of_what_runs(session, said)
+        assert [row["kind"] for row in done.result(180.0)] == ["ok"]
+    (lost, *_) = [line for line in said if line["event"] == "batch task lost"]
+    assert "it hangs on the executor on " in lost["why"]
+    wait_until(lambda: session.slots == LANES + 1, "the one in its place")
+
+
+def test_a_shuffle_whose_worker_is_frozen_is_done_on_another_executor(place: Place, session: EngineSession) -> None:
+    folder = place.cluster.folder / "frozen-shuffle"
+    folder.mkdir()
+    await_both_workers(place, session)
+    works, orders = ("shuffle_works:waits", "shuffle_works:where_merged"), [str(folder).encode()]
+    with ThreadPoolExecutor(1) as pool, structlog.testing.capture_logs() as said:
+        done = pool.submit(session.run_shuffle, *works, orders, plans=[b""], description="frozen")
+        wait_until(lambda: any(folder.iterdir()), "the task")
+        freeze_noted(place.cluster, next(folder.iterdir()).name)
+        (folder / "until").touch()
+        end_the_time_of_what_runs(session, said)
+        assert [row["read"] for row in done.result(180.0)] == [["done"]]
+
+
+def test_a_batch_task_that_hangs_wherever_it_runs_ends_with_an_error_that_names_an_executor(
+    place: Place, session: EngineSession
+) -> None:
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    hosts = {each.address for each in living(session.spark)}
+    task = BatchTask(work="engine_works:sleep_for_ever", plan=b"", description="hanging", seconds_max=1.0)
+    with pytest.raises(OutcomeUnknownError, match=r"lost 3 times: .* on the executor on .*, after more") as caught:
+        BatchJobs(session, slots=all_slots(session)).run(task)
+    assert any(host in caught.value.message for host in hosts)
+    assert "take it out of the cluster" in caught.value.hint
+
+
+@pytest.mark.soak
+def test_a_batch_task_on_a_host_that_is_frozen_is_done_on_another_one(
+    place: Place, session: EngineSession, mended: SparkCluster
+) -> None:
+    folder = place.cluster.folder / "frozen-host"
+    folder.mkdir()
+    await_both_workers(place, session)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(BatchJobs(session, slots=all_slots(session)).run, waiting_task(folder, 600.0))
+        wait_until(lambda: any(folder.iterdir()), "the task")
+        host = worker_noted(mended, next(folder.iterdir()).name)
+        host.freeze()
+        (folder / "until").touch()
+        assert [row["kind"] for row in done.result(300.0)] == ["ok"]
+    host.kill()
+
+
 def test_clocks_are_compared_and_one_that_is_wrong_is_refused(
     session: EngineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert session.clock_offsets.keys() == {each.id for each in living(session.spark)}
+    # The test before killed an executor, whose successor is looked at when it comes.
+    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    wait_until(
+        lambda: session.clock_offsets.keys() == {each.id for each in living(session.spark)}, "a look at all of them"
+    )
     assert all(abs(offset) < 1.0 for offset in session.clock_offsets.values())
 
-    there = executors_module._now_of
-    monkeypatch.setattr(executors_module, "_now_of", lambda row: there(row) - 30.0)
+    there = looks_module._now_of
+    monkeypatch.setattr(looks_module, "_now_of", lambda row: there(row) - 30.0)
     for line in looked_at(session, Needs()):
         assert re.fullmatch(r"the clock on .+ is (29|30)\.\d s behind the driver's; 1 s are allowed", line)
+
+
+def await_both_workers(place: Place, session: EngineSession) -> None:
+    """Waits until the session has all its slots, and an executor on each of two workers."""
+
+    def is_whole() -> bool:
+        running = place.cluster.running()
+        there = {each.address for each in living(session.spark)}
+        known = {worker.host for worker in running} | {worker.name for worker in running}
+        is_each = all(worker.executors() for worker in running) and len(running) == 2
+        return is_each and session.slots == LANES + 1 and (there <= known or not place.cluster.is_isolated)
+
+    wait_until(is_whole, "an executor on each worker", log=place.cluster.master_said)
+
+
+@pytest.fixture
+def archive_proxy(place: Place, versitygw: ObjectServer) -> Iterator[KillingProxy]:
+    with KillingProxy(place.cluster, versitygw.port) as proxy:
+        yield proxy
+
+
+def archive_scene(
+    place: Place, server: ObjectServer, proxy: KillingProxy, topic: str, *, segments: int = SEGMENTS
+) -> ArchiveScene:
+    """An archive in a bucket, which the cluster reaches through the proxy and this process without it."""
+    lake = server.settings()
+    seen_at = replace(lake, endpoint=proxy.endpoint)
+    east, west = place.source.reachable_servers, place.destination.reachable_servers
+    return ArchiveScene(place.cluster, topic, place=lake, seen_at=seen_at, east=east, west=west, segments=segments)
+
+
+def archive_scene_in_a_folder(place: Place, topic: str, *, segments: int) -> ArchiveScene:
+    """An archive in a folder that all workers share."""
+    root = place.cluster.folder / f"lake-{topic}"
+    root.mkdir()
+    lake = FilesystemSettings(root=root)
+    east, west = place.source.reachable_servers, place.destination.reachable_servers
+    return ArchiveScene(place.cluster, topic, place=lake, seen_at=root, east=east, west=west, segments=segments)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a worker dies: at its ``after``-th request of a kind, which the store has done by then or never hears of."""
+
+    kind: str
+    after: int = 0
+    is_done: bool = False
+
+
+@pytest.mark.parametrize(
+    ("verb", "moment"),
+    [
+        (restore, Moment("read segment", after=2)),
+        (query, Moment("read segment", after=2)),
+        (snapshot, Moment("create segment")),  # with it go the blocks of the shuffle that lay there
+        (merge, Moment("create segment", is_done=True)),
+        (erase, Moment("create segment")),
+    ],
+)
+def test_what_is_done_with_an_archive_comes_out_right_though_the_worker_that_does_it_is_killed(
+    place: Place,
+    session: EngineSession,
+    versitygw: ObjectServer,
+    archive_proxy: KillingProxy,
+    topic_name: str,
+    verb: Verb,
+    moment: Moment,
+) -> None:
+    scene = archive_scene(place, versitygw, archive_proxy, topic_name)
+    await_both_workers(place, session)
+    archive_proxy.arm(moment.kind, after=moment.after, is_done=moment.is_done)
+    verb(scene, session)
+    assert len(archive_proxy.killed) == 1
+    if verb is merge:
+        retain(scene)
+
+
+def holding(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Returns what stops each task in the middle of its rows; it travels whole, being local to a function."""
+
+    def hold(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import socket
+        import time
+        from pathlib import Path
+
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 0:
+                Path(folder, f"{socket.gethostname()} {os.getpid()}").touch()
+                while not Path(folder, "until").exists():
+                    time.sleep(0.05)
+
+    return hold
+
+
+def worker_noted(cluster: SparkCluster, note: str) -> SparkWorker:
+    host, pid = note.split(" ")
+    for worker in cluster.running():
+        if worker.name == host if cluster.is_isolated else int(pid) in {each.pid for each in worker.python_workers()}:
+            return worker
+    raise AssertionError(f"no worker has task {note}")
+
+
+@pytest.mark.parametrize("what", ["archive", "live topic"])
+def test_rows_of_a_dataframe_are_there_once_though_a_worker_that_reads_them_is_killed(
+    place: Place,
+    session: EngineSession,
+    versitygw: ObjectServer,
+    archive_proxy: KillingProxy,
+    topic_name: str,
+    what: str,
+) -> None:
+    register(session.spark)
+    read = session.spark.read.format("mirrorlake").option("topics", topic_name).option("minPartitions", LANES + 1)
+    if what == "archive":
+        scene = archive_scene(place, versitygw, archive_proxy, topic_name)
+        frame, expected = read.option("config", str(scene.config)).option("store", "lake").load(), scene.records
+    else:
+        create_topic(place.source.bootstrap_servers, topic_name, LANES + 1)
+        for number in range(LANES + 1):
+            append(place.source.bootstrap_servers, topic_name, number, simple_records(500, start=1000 * number))
+        frame = read.option("kafka.bootstrap.servers", place.source.reachable_servers).load()
+        expected = {n: consume(place.source.bootstrap_servers, topic_name, n) for n in range(LANES + 1)}
+    folder = place.cluster.folder / f"held-{topic_name}"
+    folder.mkdir()
+    await_both_workers(place, session)
+    held = frame.mapInArrow(holding(str(folder)), frame.schema)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(held.collect)
+        wait_until(lambda: len([*folder.iterdir()]) == LANES + 1 or reading.done(), "a task in every slot")
+        worker_noted(place.cluster, next(folder.iterdir()).name).kill()
+        place.cluster.add_worker()
+        (folder / "until").touch()
+        rows = reading.result(120.0)
+    found: Records = {}
+    for row in rows:
+        headers = tuple((each.key, each.value and bytes(each.value)) for each in row.headers)
+        time_ms = round(row.timestamp.timestamp() * 1000)
+        found.setdefault(row.partition, {})[row.offset] = Record(time_ms, bytes(row.key), bytes(row.value), headers)
+    assert_equal(expected, found)
+    assert len(rows) == sum(len(records) for records in found.values()), "something is there twice"
+
+
+def test_rows_are_read_where_the_archive_is_and_a_host_without_it_is_named(
+    place: Place, session: EngineSession, tmp_path: Path
+) -> None:
+    if not place.cluster.is_isolated:
+        pytest.skip(f"all workers have the same folders: {why_not_isolated()}")
+    shared, here = place.cluster.folder / f"lake-{tmp_path.name}", tmp_path / "lake"
+    shared.mkdir()
+    write_segment(shared, "orders", 0, 0, 20)
+    mark_archive(shared, {"orders": {0: 20}})
+    here.symlink_to(shared)
+    await_both_workers(place, session)
+    register(session.spark)
+    orders = session.spark.read.format("mirrorlake").option("store", here.as_uri()).option("topics", "orders")
+
+    with pytest.raises(PySparkException, match=rf"the executor on worker-\d+ cannot read this: .*no folder {here}"):
+        orders.load().collect()
+
+    (fit, *_) = living(session.spark)
+    at = f"executor_{fit.address}_{fit.id}"
+    link = json.dumps({"link": str(here), "to": str(shared)}).encode()
+    assert run_lease(session.spark, "engine_works:make_link", link, description="link", place=at) == []
+    assert [row.offset for row in orders.load().collect()] == [n for n in range(20) if n % 10 != 7]
+
+
+class Killer:
+    """Kills workers of a cluster at random, one after the other, until left; each gets a successor at once."""
+
+    def __init__(self, cluster: SparkCluster, chance: random.Random, *, kills_max: int) -> None:
+        self._cluster, self._chance, self._kills_max = cluster, chance, kills_max
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._kill_on)
+        self.kills = 0
+
+    def _kill_on(self) -> None:
+        while self.kills < self._kills_max and not self._is_over.wait(self._chance.uniform(0.2, 6.0)):
+            self._chance.choice(self._cluster.running()).kill()
+            self._cluster.add_worker()
+            self.kills += 1
+
+    def __enter__(self) -> "Killer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("store", ["bucket", "folder"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_workers_are_killed_under_them_the_commands_for_archives_end_well(
+    place: Place,
+    mended: SparkCluster,
+    versitygw: ObjectServer,
+    archive_proxy: KillingProxy,
+    topic_name: str,
+    tmp_path: Path,
+    store: str,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    if store == "bucket":
+        scene = archive_scene(place, versitygw, archive_proxy, topic_name, segments=40)
+    else:
+        scene = archive_scene_in_a_folder(place, topic_name, segments=40)
+    rows, kills = scene.folder / "rows.json", 0
+
+    def run(*arguments: str, code: int = 0) -> None:
+        nonlocal kills
+        with ServiceProcess(*arguments, folder=tmp_path) as process:
+            process.await_words("executors ready")
+            with Killer(mended, chance, kills_max=2) as killer:
+                assert process.exit_code() == code, process.said()
+            kills += killer.kills
+        wait_until(lambda: all(worker.is_running for worker in mended.running()[-2:]), "two workers")
+
+    given = ("-c", str(scene.config), "--topic", topic_name)
+    query_text = f"select partition, offset, key, value from lake.`{topic_name}`"
+    run("sql", "-c", str(scene.config), query_text, "--format", "json", "--output", str(rows))
+    found = sorted((row["partition"], row["offset"]) for row in map(json.loads, rows.read_text().splitlines()))
+    assert found == [(partition, offset) for partition, records in scene.records.items() for offset in records]
+    run("archive", "snapshot", *given)
+    scene.assert_snapshots()
+    back = f"{topic_name}.back"
+    asked = ("--store", "lake", "--topics", topic_name, "--to", "west", "--rename", back, "--name", back, "--yes")
+    run("restore", "-c", str(scene.config), *asked)
+    scene.assert_restored(back)
+    run("archive", "merge", *given)
+    assert_equal(scene.records, scene.held())
+    run("archive", "erase", *given, "--key", ERASED.decode(), code=WAITS_CODE)
+    assert_equal(scene.without_erased(), scene.held())
+    assert kills > 0
+    print(f"seed {seed}, {store}: {kills} workers killed")
 
 
 @pytest.mark.soak

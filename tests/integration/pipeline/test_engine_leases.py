@@ -1,11 +1,20 @@
 """Leases on a real session: whatever happens in the task comes back as rows."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
+from integration.pipeline.engine_process import PATIENCE_SECONDS
+from mirrorlake.errors import OutcomeUnknownError
+from mirrorlake.pipeline import overdue
+from mirrorlake.pipeline.cluster.task_attempts import TaskAttempt, attempts_of_tag
 from mirrorlake.pipeline.lease_job import run_lease
+from mirrorlake.pipeline.overdue import Watched
 from mirrorlake.pipeline.session import EngineSession
 
 pytestmark = pytest.mark.spark
@@ -93,6 +102,47 @@ def test_a_lease_that_ended_in_time_is_not_killed_later(engine: EngineSession) -
     time.sleep(1.0)
     (second,) = run(engine, "answer", seconds_max=0.3)
     assert first["worker_pid"] == second["worker_pid"]
+
+
+@contextlib.contextmanager
+def frozen(processes: list[psutil.Process]) -> Iterator[None]:
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def test_a_lease_with_which_no_worker_begins_is_given_up_and_the_next_one_runs(
+    engine: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "GRACE_SECONDS", 1.0)
+    engine._overdue.every(0.1)
+    seen: list[TaskAttempt] = []
+    end = engine._give_up
+
+    def look_and_end(job: Watched) -> bool:
+        seen[:] = attempts_of_tag(engine.spark, job.tag)
+        return end(job)
+
+    monkeypatch.setattr(engine._overdue, "_end", look_and_end)
+    (row,) = run(engine, "environment")  # its worker waits for the next lease
+    assert isinstance(row["parent_pid"], int)
+    daemon = psutil.Process(row["parent_pid"])
+    began = time.time()
+    with ThreadPoolExecutor(1) as lane, frozen(daemon.children()):
+        lease = lane.submit(engine.run_lease, "engine_works:answer", b"", description="frozen", seconds_max=0.5)
+        error = lease.exception(PATIENCE_SECONDS)
+    assert isinstance(error, OutcomeUnknownError), error
+    assert "was given up" in error.message
+    assert [(each.executor, each.is_running) for each in seen] == [("driver", True)]
+    assert -1.0 < seen[0].began_seconds - began < 60.0
+    assert content(engine.run_lease("engine_works:answer", b"next", description="next", seconds_max=60.0)) == [
+        {"kind": "ok", "plan": b"next"}
+    ]
 
 
 def test_workers_are_forked_from_a_parent_that_has_imported_and_frozen_everything(

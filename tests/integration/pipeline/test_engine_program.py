@@ -201,6 +201,13 @@ def test_a_session_that_cannot_start_says_why_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_runs_leases_imports_neither_pandas_nor_numba_itself(start_program: StartProgram) -> None:
+    program = start_program()
+    program.await_line("ended lease-0 ok")
+    program.signal_group(signal.SIGTERM)
+    assert program.await_line("imported") == "imported pyspark"
+
+
 def test_an_archive_is_made_once_and_then_used(start_program: StartProgram, tmp_path: Path) -> None:
     def make() -> str:
         return subprocess.run(

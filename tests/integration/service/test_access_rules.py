@@ -157,7 +157,7 @@ async def verdicts(config: Configuration) -> list[Result]:
     finally:
         await clients.close()
     assert [row.error for row in rows] == [None] * len(rows)
-    verification = RecordVerification(rows, run_task=lambda _name, plan, _what: verify_task(plan), tasks_at_once=1)
+    verification = RecordVerification(rows, run_task=lambda task: verify_task(task.plan), tasks_at_once=1)
     return [verdict.result for verdict in await asyncio.to_thread(verification.run)]
 
 

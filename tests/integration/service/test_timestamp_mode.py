@@ -51,7 +51,7 @@ def only_target(config: Configuration) -> Target:
 
 def verdict_of(target: Target) -> tuple[Result, int | None]:
     rows = with_clients(lambda clients: read_rows([target], clients))
-    (verdict,) = RecordVerification(rows, run_task=lambda _name, plan, _what: work(plan), tasks_at_once=2).run()
+    (verdict,) = RecordVerification(rows, run_task=lambda task: work(task.plan), tasks_at_once=2).run()
     assert verdict.error is None, verdict.error
     return verdict.result, verdict.first_difference
 

@@ -42,6 +42,29 @@ def test_a_copy_without_what_once_filled_the_gap_at_its_start_is_equal(
     assert (verdict.result, verdict.records, verdict.error) == (Result.EQUAL, 5, None)
 
 
+@pytest.mark.parametrize("both", [True, False], ids=["at both sides", "at the source alone"])
+def test_nothing_can_be_said_of_a_copy_whose_source_has_deleted_every_record(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, both: bool
+) -> None:
+    source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    for servers in (source, destination):
+        make_topic(servers, topic_name, simple_records(5))
+    for servers in (source, destination) if both else (source,):
+        asyncio.run(delete_before(servers, TopicPartition(topic_name, 0), 5))
+    verdict = verdict_of(source, destination, topic_name)
+    assert (verdict.result, verdict.records, verdict.error) == (Result.EMPTY, 0, None)
+
+
+def test_a_partition_that_was_never_written_to_is_equal(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    for servers in (source, destination):
+        create_topic(servers, topic_name)
+    verdict = verdict_of(source, destination, topic_name)
+    assert (verdict.result, verdict.records, verdict.error) == (Result.EQUAL, 0, None)
+
+
 def test_records_that_only_the_copy_has_deleted_are_missing(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:

@@ -8,13 +8,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from mirrorlake.archive.maintenance.snapshot_erasing import SnapshotErase
+from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import snapshot_rule
+from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.pipeline.batch_jobs import BatchTask
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.status import StatusRow, read_rows
+from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.verify import view_worker, worker
 from mirrorlake.verify.verification import RecordVerification, Result, Verdict, verify_checksums
@@ -71,11 +76,27 @@ mirrors:
         return asyncio.run(ask())
 
     def verdict(self) -> Verdict:
-        def run_task(name: str, plan: bytes, _: str) -> list[LeaseRow]:
-            return WORKS[name](plan)
+        def run_task(task: BatchTask) -> list[LeaseRow]:
+            return WORKS[task.work](task.plan)
 
         (verdict,) = RecordVerification(self.status(), run_task=run_task, tasks_at_once=1).run()
         return verdict
+
+    def erase(self, key: bytes) -> None:
+        """Takes a key out of the newest snapshot, as `archive erase` does."""
+        folder = SnapshotPartition(
+            FilesystemStore(self.root), destination_name=self.topic, partition=0, extension="parquet"
+        )
+        SnapshotErase(
+            folder=folder,
+            snapshot=folder.snapshots()[-1],
+            keys=[key],
+            compression="zstd-1",
+            writer="eraser",
+            token="a",
+            salt=b"salt",
+            clock=SystemClock(),
+        ).run()
 
     def alter(self, *, without_key: bytes) -> None:
         """Takes a key out of the newest snapshot, footer and all left as they were."""
@@ -107,6 +128,20 @@ def test_a_view_equals_its_source_and_one_that_lacks_a_key_does_not(made: Snapsh
     (checked,) = verify_checksums(made.status(), progressed=lambda _: None)
     assert checked.result is Result.DIFFERS
     assert "its footer says" in str(checked.error)
+
+
+def test_a_key_that_was_erased_is_counted_and_is_no_difference(made: Snapshots) -> None:
+    create_topic(made.servers, made.topic, cleanup_policy="compact")
+    append(made.servers, made.topic, 0, keyed_records(40, 7))
+    made.make()
+    made.erase(b"key-5")
+    verdict = made.verdict()
+    assert (verdict.result, verdict.first_difference) == (Result.EQUAL, None), verdict
+    assert (verdict.records, verdict.erased) == (7, 1)
+    made.alter(without_key=b"key-4")
+    verdict = made.verdict()
+    assert (verdict.result, verdict.first_difference, verdict.difference) == (Result.DIFFERS, 39, "missing")
+    assert verdict.erased is None
 
 
 def test_what_the_cleaner_has_taken_since_is_no_difference(made: Snapshots) -> None:

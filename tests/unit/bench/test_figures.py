@@ -10,8 +10,11 @@ from bench.brokers import BenchKafka
 from bench.inputs import INPUTS
 from bench.latency import percentile
 from bench.many_mirrors import configuration, partitions
+from bench.mirrorlake_contender import kafka_configuration
 from bench.results import text_table
+from bench.scale_out import PinnedWorkers
 from bench.watches import ArchiveWatch
+from mirrorlake.config.loading import parse_configuration
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,15 @@ def test_an_archive_is_seen_by_its_file_names(files: list[str], wanted: tuple[in
         (tmp_path / file).touch()
 
     assert asyncio.run(seen(ArchiveWatch(tmp_path))) == wanted
+
+
+def test_a_copy_over_workers_has_a_lane_for_each_and_a_configuration_that_is_read(tmp_path: Path) -> None:
+    here = BenchKafka(tmp_path / "here", libs=tmp_path)
+    there = BenchKafka(tmp_path / "there", libs=tmp_path)
+    text = kafka_configuration(here, there, "k1") + PinnedWorkers(tmp_path, count=2, cores=2, core_share=None).engine()
+
+    engine = parse_configuration(text.encode(), file="bench.yaml", environ={}).engine
+
+    assert (engine.lanes, engine.batch_slots) == (2, 0)
+    assert engine.master is not None
+    assert engine.master.startswith("spark://127.0.0.1:")

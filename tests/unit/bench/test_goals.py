@@ -7,6 +7,7 @@ from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
 from bench.records_path import RecordsPath
 from bench.results import Results
+from bench.sql_counts import SqlCount
 
 
 def copy(
@@ -185,3 +186,20 @@ def test_the_records_path_is_judged_by_codec() -> None:
         "compacted source, none: records per CPU-second": (600_000.0, True),
         "compacted source, lz4: records per CPU-second": (1.0, False),
     }
+
+
+def test_counting_by_sql_is_judged_from_the_sessions_start_on_and_other_queries_are_not() -> None:
+    def run(query: str, seconds: float) -> SqlCount:
+        return SqlCount(
+            query=query,
+            segments=1000,
+            records=1_000_000,
+            session_seconds=9.0,
+            session_cpu_seconds=9.0,
+            query_seconds=seconds,
+            query_cpu_seconds=1.0,
+        )
+
+    runs = [run("count", 1.5), run("last offsets", 30.0), run("count", 2.5), run("count", 2.0)]
+
+    assert goals(Results(sql_counts=runs)) == {"sql: seconds for a count over 1000 segments": (2.0, True)}

@@ -45,7 +45,7 @@ def item_of(samples: list[Sample], codec: Codec = Codec.NONE, *, covers: int | N
     batch = only_batch(encode_batch(columns_of(samples), codec=codec, base_offset=samples[0].offset))
     if covers is not None:
         batch = with_header(batch, last_offset_delta=covers - 1)
-    found = classify(batch, position=0, batch_bytes_max=1 << 62, aborted=AbortedTransactions([]))
+    found = classify(batch, position=0, aborted=AbortedTransactions([]))
     return ClassifiedBatch(batch=batch, path=found.path, reason=found.reason)
 
 

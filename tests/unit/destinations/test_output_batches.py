@@ -1,4 +1,4 @@
-"""Whatever a batch is like, its pieces account for every offset once, and its records come back as they were."""
+"""Whatever a batch is like, its outputs account for every offset once, and its records come back as they were."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -100,7 +100,8 @@ def test_a_dense_batch_after_the_position_goes_through_behind_a_gap() -> None:
 def test_a_batch_of_just_the_limit_goes_through_and_one_byte_less_splits_it() -> None:
     batch = batch_of([Sample(0), Sample(1)])
     size = len(batch.view)
-    assert [each.is_in_frame for each in only_data(outputs(batch, position=0, path=Path.RAW, limit=size))] == [True]
+    (whole,) = only_data(outputs(batch, position=0, path=Path.RAW, limit=size))
+    assert (whole.is_in_frame, whole.path, whole.reason) == (True, "raw", "dense")
     halves = only_data(outputs(batch, position=0, path=Path.RAW, limit=size - 1))
     assert [(each.offsets, each.is_in_frame) for each in halves] == [(span(0, 1), False), (span(1, 2), False)]
     assert {(each.path, each.reason) for each in halves} == {("records", "too-large")}

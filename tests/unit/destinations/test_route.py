@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, join_messages, outputs_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, coalesce_messages, outputs_of
 from mirrorlake.destinations.route import Route, with_records
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform, transform_of
 from mirrorlake.errors import RecordTooLargeError
@@ -184,7 +184,7 @@ def by_hand(
 ) -> list[OutputBatch | OutputGap]:
     """The same without a short way for large batches: what every step gives of every batch."""
     found: list[OutputBatch | OutputGap] = []
-    for group in coalesce(join_messages(items), batch_bytes_max=limit, packs=packs):
+    for group in coalesce(coalesce_messages(items), batch_bytes_max=limit, packs=packs):
         for output in outputs_of(group, position=position, end_offset=1 << 62, batch_bytes_max=limit, packs=packs):
             found.append(output)
             position = output.end_offset

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.coalescing import coalesce
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.output_batches import OutputBatch, join_messages, outputs_of
+from mirrorlake.destinations.output_batches import OutputBatch, coalesce_messages, outputs_of
 from mirrorlake.destinations.stamping import stamped
 from mirrorlake.kafka.records.batches import (
     COMPACTED,
@@ -38,7 +38,7 @@ def copied(items: list[ClassifiedBatch], *, packs: bool = True) -> list[Sample]:
     """The records that would be appended of a delivery, as a reader of the destination finds them, offsets aside."""
     found: list[Sample] = []
     position = 0  # a wrapper's own offset is that of its last message
-    groups = coalesce(join_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
+    groups = coalesce(coalesce_messages(stamped(items, NOW_MS)), batch_bytes_max=MEBIBYTE, packs=packs)
     for each in groups:
         last = each if isinstance(each, ClassifiedBatch) else each[-1]
         for output in outputs_of(each, position=position, end_offset=NO_END, batch_bytes_max=MEBIBYTE, packs=packs):

@@ -1,5 +1,7 @@
 """What may stand against what, below a position."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -61,3 +63,28 @@ def test_record_against_record_and_marker_against_none(
         tail(source), tail(destination), source_is_compacted=compacted[0], destination_is_compacted=compacted[1]
     )
     assert found == difference
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "difference"),
+    [
+        # The copy has a record where the archive has lost the segment: nobody can say what it held.
+        ("ab?d", "abcd", None),
+        ("ab?d", "ab|d", None),
+        ("ab?d", "ab|x", 3),
+        ("ab?d", "xb|d", 0),
+    ],
+)
+def test_what_the_source_does_not_know_is_not_compared(source: str, destination: str, difference: int | None) -> None:
+    unknown = tuple(OffsetRange(start_offset=o, end_offset=o + 1) for o, each in enumerate(source) if each == "?")
+    found = first_difference(replace(tail(source), unknown=unknown), tail(destination))
+    assert found == difference
+
+
+@pytest.mark.parametrize(("destination", "difference"), [("ab|d", None), ("ab.d", 2), ("abx|", 2), ("ab|x", 3)])
+def test_a_filled_gap_stands_against_a_record_only_where_it_may_have_come_late(
+    destination: str, difference: int | None
+) -> None:
+    late = replace(tail("abcd"), skips_late=True)
+    assert first_difference(late, tail(destination)) == difference
+    assert first_difference(tail("abcd"), tail(destination)) is not None

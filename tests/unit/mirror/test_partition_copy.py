@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
-from mirrorlake.destinations.interface import ENDLESS, Delivery, Flush, PartitionSink, Progress
+from mirrorlake.destinations.interface import ENDLESS, Delivery, PartitionSink, Progress, PublishedSegment
 from mirrorlake.errors import (
     BrokerUnreachableError,
     CorruptBatchError,
@@ -306,14 +306,14 @@ class FilingSink(CuttingSink):
 
     def _drop(self) -> None: ...
 
-    def _note_flush(self, flush: Flush, footer: SegmentFooter | None) -> None: ...
+    def _note_segment(self, published: PublishedSegment, footer: SegmentFooter | None) -> None: ...
 
     def publish(self) -> None:
         """The file's publication ends: badly as long as there are errors."""
         if self._errors:
             self.on_its_way.set_exception(self._errors.pop(0))
             return
-        flush = Flush(
+        flush = PublishedSegment(
             key="0-9",
             offsets=OffsetRange(start_offset=0, end_offset=10),
             records=10,

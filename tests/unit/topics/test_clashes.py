@@ -45,7 +45,7 @@ def target(config: Configuration, name: str, topic: str, **more: object) -> Targ
         destination=mirror.destinations[0],
         source_work=source_of(mirror),
         source=TopicPartition(topic, 0),
-        source_cluster_id=f"{mirror.source.cluster.name}-id",
+        source_cluster_id=f"{mirror.source.name}-id",
         destination_cluster_id=f"{mirror.destinations[0].label}-id",
         destination_topic=mirror.destinations[0].name_for(topic),
     )

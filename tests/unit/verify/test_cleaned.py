@@ -2,7 +2,8 @@
 
 import pytest
 
-from mirrorlake.verify.cleaned import NULL_KEY, Compacted, Suspect, Trace, compare, first_unexplained
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.verify.cleaned import NULL_KEY, Compacted, Suspect, Trace, compare, first_unexplained, without_erased
 
 NEITHER = Compacted(source=False, copy=False)
 SOURCE = Compacted(source=True, copy=False)
@@ -64,3 +65,10 @@ def test_a_suspect_is_cleared_by_a_later_record_of_its_key_only() -> None:
     assert first_unexplained(suspects, {7: 20, 8: 5}) == suspects[1]
     assert first_unexplained(suspects, {7: 9, 8: 6}) == suspects[2]
     assert first_unexplained(suspects, {}) == suspects[0]
+
+
+def test_what_an_archive_says_was_erased_is_no_part_of_the_source() -> None:
+    there = [Trace(offset, offset, offset, False) for offset in range(6)]
+    erased = [OffsetRange(start_offset=0, end_offset=1), OffsetRange(start_offset=3, end_offset=5)]
+    assert [trace.offset for trace in without_erased(there, erased)] == [1, 2, 5]
+    assert without_erased(there, []) == there

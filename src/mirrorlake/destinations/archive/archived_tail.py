@@ -18,14 +18,14 @@ from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail
 from mirrorlake.destinations.tail_check import first_difference
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.records.codec import RecordColumns
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.offsets import GapKind, OffsetRange
 
 WHOLE_FILE_BYTES_MAX = 16 << 20
 """Of formats without row groups. A larger newest file is not compared: reading it would hold up the start."""
 
 PARQUET = "parquet"
 
-InThread = Callable[[Callable[[], RecordColumns | None]], Awaitable[RecordColumns | None]]
+InThread = Callable[[Callable[[], Tail | None]], Awaitable[Tail | None]]
 
 
 class ArchivedTailCheck:
@@ -74,15 +74,17 @@ class ArchivedTailCheck:
         if held is None:
             return
         expected = await self._source_log.read_tail(offsets)
-        difference = first_difference(expected, Tail(records=held), source_is_compacted=self._source_is_compacted)
+        difference = first_difference(expected, held, source_is_compacted=self._source_is_compacted)
         if difference is not None:
             raise self._diverged(tail, difference)
 
-    def _read(self, tail: Segment, offsets: OffsetRange) -> RecordColumns | None:
+    def _read(self, tail: Segment, offsets: OffsetRange) -> Tail | None:
         with open_segment(self._archived.store, f"{self._archived.prefix}/{tail.name}") as segment:
             if segment.footer is None:
                 return None
-            return RecordColumns.concat(list(segment.records(within=offsets)))
+            records = RecordColumns.concat(list(segment.records(within=offsets)))
+            missing = [gap.offsets for gap in segment.footer.gaps if gap.kind is GapKind.MISSING]
+            return Tail(records=records, unseen=tuple(missing))
 
     def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
         source = self._source_log.partition

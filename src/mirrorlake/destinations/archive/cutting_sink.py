@@ -15,14 +15,14 @@ from typing import ClassVar, TypeVar
 from mirrorlake.archive.claims import RangeClaim
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.destinations.archive.adoption import claim_ahead
-from mirrorlake.destinations.interface import Delivery, Flush, Progress
+from mirrorlake.destinations.interface import Delivery, Progress, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
 
-Published = tuple[Flush, SegmentFooter]
+Published = tuple[PublishedSegment, SegmentFooter]
 """What comes of a publication: what to tell of it, and what the file says about itself."""
 
 
@@ -179,9 +179,9 @@ class CuttingSink(ABC):
         """
         publishing, self._publishing = self._publishing, None
         if publishing is not None:
-            flush, footer = publishing.result()
-            self.progress.position = flush.offsets.end_offset
-            self._note_flush(flush, footer)
+            published, footer = publishing.result()
+            self.progress.position = published.offsets.end_offset
+            self._note_segment(published, footer)
 
     # --- in the thread ------------------------------------------------------------------------------------
 
@@ -203,13 +203,13 @@ class CuttingSink(ABC):
             if item.batch.header.leader_epoch >= 0:
                 self._leader_epoch = max(item.batch.header.leader_epoch, self._leader_epoch or 0)
 
-    def _note_flush(self, flush: Flush, footer: SegmentFooter | None) -> None:
+    def _note_segment(self, published: PublishedSegment, footer: SegmentFooter | None) -> None:
         """Counts what was published."""
         assert footer is not None, "a published segment has a footer"
-        self.progress.records += flush.records
-        self.progress.raw_bytes += flush.raw_bytes
+        self.progress.records += published.records
+        self.progress.raw_bytes += published.raw_bytes
         for kind, offsets in footer.gap_offsets.items():
             self.progress.gap_offsets[kind.value] += offsets
         if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
             self.progress.saw_timestamps(footer.timestamp_ms_min, footer.timestamp_ms_max)
-        self.progress.flushes.append(flush)
+        self.progress.flushes.append(published)

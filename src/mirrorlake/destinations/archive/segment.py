@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import BinaryIO
 
+from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentWriter
 from mirrorlake.archive.formats.same_range import confirm_same_range
@@ -11,7 +12,7 @@ from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.interface import Flush
+from mirrorlake.destinations.interface import PublishedSegment
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -21,7 +22,8 @@ class OpenSegment:
 
     What is written is put into its ``writer`` by whoever made that.
 
-    ``leader_epoch`` is to be set before that to the source's latest of what was read, None where it is not known.
+    ``leader_epoch`` is to be set before that to the source's latest of what was read, None where it is not known, and
+    ``behind`` to the segment it follows, None where that is none or not known.
 
     Args:
         archived: the partition's archive.
@@ -80,6 +82,7 @@ class OpenSegment:
             raise
         self._footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
+        self.behind: Segment | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Records offsets that are missing for another reason than that no consumer could read them."""
@@ -97,16 +100,18 @@ class OpenSegment:
         Raises:
             StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
         """
-        self._footer = self._writer.close(end_offset=end_offset, gaps=self._gaps, leader_epoch=self.leader_epoch)
+        self._footer = self._writer.close(
+            end_offset=end_offset, gaps=sorted(self._gaps), leader_epoch=self.leader_epoch
+        )
 
-    def publish(self, *, end_offset: int, trigger: str) -> Flush:
+    def publish(self, *, end_offset: int, trigger: str) -> PublishedSegment:
         """Claims ``[start, end_offset)``, describes it where its format cannot, publishes it, deletes the claim.
 
         Finishes it first where that is not done; finished, it may be published in any thread.
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
-            ChainBrokenError: a file of this range is there and is not what it should be.
+            ChainBrokenError: a file of this range is there and is not what it should be, or the one before is gone.
             OtherSourceError, TopicRecreatedError: the claim or the file is of another source.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
@@ -114,7 +119,9 @@ class OpenSegment:
             self.finish(end_offset=end_offset)
         footer = self.footer
         assert footer.end_offset == end_offset, "a segment ends where it was finished"
-        self._publication.claim_exactly(end_offset - 1, raw_bytes=footer.raw_bytes, whose="archive's")
+        self._publication.claim_exactly(
+            end_offset - 1, raw_bytes=footer.raw_bytes, whose="archive's", behind=self.behind
+        )
         file_bytes = self._staged.file.tell()
         if footer.file is not None:
             key = f"{self._prefix}/{self._publication.segment_name}"
@@ -123,7 +130,7 @@ class OpenSegment:
             self._staged, confirm_equal=lambda key: _confirm(confirm_same_range(self._store, key, footer))
         )
         self._publication.release()
-        return Flush(
+        return PublishedSegment(
             key=str(self._publication.segment_name),
             offsets=OffsetRange(start_offset=self._start_offset, end_offset=end_offset),
             records=footer.records,

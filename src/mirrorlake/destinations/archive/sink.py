@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
+from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
@@ -27,12 +29,12 @@ from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
-from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.interface import Delivery, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_within
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 
@@ -139,6 +141,8 @@ class ArchiveSink(CuttingSink):
         self._segment: OpenSegment | None = None
         self._start_offset = 0
         self._truncated_end = 0
+        self._known_gaps: list[Gap] = []
+        self._behind: Segment | None = None
 
     async def open(self) -> None:
         """Reads the position from the listing, whose segment ends there, and the claim another writer may have left.
@@ -160,6 +164,8 @@ class ArchiveSink(CuttingSink):
         self._next_offset = self._start_offset = self.progress.position = chain.position
         self._claimed_end = None
         self._truncated_end = 0
+        self._known_gaps = []
+        self._behind = chain.tail
         self._drop()
         if claim is not None:
             check_claim_size(claim)
@@ -217,6 +223,7 @@ class ArchiveSink(CuttingSink):
     # --- in the thread ------------------------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> None:
+        self._known_gaps += delivery.gaps
         data = with_records(delivery.batches)
         ends = self._encoding.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         try:
@@ -331,13 +338,25 @@ class ArchiveSink(CuttingSink):
         """Hands the segment over to be published, once the one before it is: no reader ever sees a hole."""
         self._check_wanted()
         segment.leader_epoch = self._leader_epoch
+        written = OffsetRange(start_offset=self._start_offset, end_offset=cut.end_offset)
+        for gap in gaps_within(self._known_gaps, written):
+            segment.add_gap(gap)
+        self._known_gaps = [gap for gap in self._known_gaps if gap.offsets.end_offset > cut.end_offset]
         segment.finish(end_offset=cut.end_offset)
         self._note_published()
         self._check_wanted()
+        segment.behind = self._behind
         self._segment = None
         self._claimed_end = None
         self._next_offset = self._start_offset = cut.end_offset
         self._publishing = self._store_threads.publish(lambda: _published(segment, cut))
+
+    def _note_segment(self, published: PublishedSegment, footer: SegmentFooter | None) -> None:
+        super()._note_segment(published, footer)
+        # Of an equal one that was there already, the size is not known here.
+        name = parse_segment_name(published.key)
+        assert name is not None, "a published segment has a name"
+        self._behind = Segment(name=name, size_bytes=published.file_bytes) if published.is_ours else None
 
     def _nothing_left(self) -> bool:
         return self._next_offset >= self.wanted_end

@@ -8,6 +8,7 @@ from mirrorlake.archive.chain import Chain
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.root_marker import ROOT_MARKER, check_root
 from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
 from mirrorlake.destinations.interface import PartitionSink
@@ -61,11 +62,17 @@ class ArchiveWork(DestinationWork):
         )
 
     def end_reader(self, folder: PartitionFolder, context: SinkContext) -> Callable[[], Chain]:
-        """Returns what lists the end of the folder: from the segment known on, or from where this worker saw it end."""
+        """Returns what lists the end of the folder: from the segment known on, or from where this worker saw it end.
+
+        A folder without any segment may be one below a mount point: then the root's marker is looked at.
+        """
 
         def read_end() -> Chain:
             if self.orders.known_tail is not None:
                 return folder.read_end(self.orders.known_tail)
-            return context.connections.archive_tails.read(folder, key=(self.store, folder.prefix))
+            chain = context.connections.archive_tails.read(folder, key=(self.store, folder.prefix))
+            if chain.tail is None and self.orders.archive_id:
+                check_root(folder.store, self.orders.archive_id, where=self.store.where(ROOT_MARKER))
+            return chain
 
         return read_end

@@ -146,7 +146,7 @@ def decode_runs(start_offset: int, encoded: bytes) -> Iterator[MappedRun]:
         end, destination_end = run.end_offset, run.destination_end
 
 
-def joined(runs: Iterable[MappedRun]) -> list[MappedRun]:
+def coalesced_runs(runs: Iterable[MappedRun]) -> list[MappedRun]:
     """Returns the runs with neighbours joined where nothing lies between them on either side."""
     result: list[MappedRun] = []
     for run in runs:

@@ -32,11 +32,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from mirrorlake.destinations.map.offset_map import FullPage, OpenPage, open_page
 from mirrorlake.errors import DestinationForeignError
-from mirrorlake.kafka.records.codec import HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.codec import RecordColumns
+from mirrorlake.kafka.records.columns import bytes_column, no_headers
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 FORMAT = 1
@@ -240,9 +240,9 @@ def columns_of(records: Sequence[KeyAndValue], timestamp_ms: int) -> RecordColum
         offsets=np.arange(len(records), dtype=np.int64),
         timestamps=np.full(len(records), timestamp_ms, np.int64),
         timestamp_types=np.zeros(len(records), np.int8),
-        keys=pa.array([key for key, _ in records], pa.large_binary()),
-        values=pa.array([value for _, value in records], pa.large_binary()),
-        headers=pa.array([[] for _ in records], HEADERS_TYPE),
+        keys=bytes_column([key for key, _ in records]),
+        values=bytes_column([value for _, value in records]),
+        headers=no_headers(len(records)),
     )
 
 

@@ -5,30 +5,30 @@ map at once. The destination may have other writers, markers and several sources
 tail to compare: the position is what the newest committed progress says.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
-from mirrorlake.destinations.route import Route
+from mirrorlake.destinations.route import route_to
+from mirrorlake.destinations.size_limit import SizeLimit, read_batch_bytes_max
 from mirrorlake.errors import (
-    DestinationForeignError,
     LostProgressError,
     MirrorlakeError,
     OutcomeUnknownError,
     TopicMissingError,
-    TopicRecreatedError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import Path
-from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_of
 
 QUEUE_BYTES_MAX = 4 << 20
 """What one partition may hold back before the reader leaves it out."""
@@ -66,7 +66,8 @@ class MapSink(EndlessSink):
         super().__init__(changed=changed)
         self._settings = settings
         self._orders = orders
-        self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=True, transform=settings.transform)
+        self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
+        self._route = route_to(self._limit, packs=True, transform=settings.transform)
         self._shard = shard
         self._client = client
         self._find_start = find_start
@@ -98,10 +99,13 @@ class MapSink(EndlessSink):
             TopicRecreatedError: it is that of an earlier source topic of the same name.
             LostTailError: the destination no longer holds what the progress says.
             LostProgressError: the progress is older than the copy, or than what was seen of it.
+            RecordTooLargeError: a single record was refused for its size.
             SourceDivergedError: the newest records are not what the source has where they came from.
             MirrorlakeError: the destination or the source could not be asked.
         """
         topic = self._settings.destination.topic
+        if self._limit.refusal is not None:
+            self._set_limit(self._limit.read_again(await read_batch_bytes_max(self._client, topic)))
         found = (await self._client.metadata([topic], refresh=True)).topics.get(topic)
         if found is None:
             raise TopicMissingError(f"destination topic {topic} does not exist", topic=topic)
@@ -138,6 +142,14 @@ class MapSink(EndlessSink):
         self.progress.claims += 1
         await self._shard.await_commit(participant)
 
+    def _set_limit(self, limit: SizeLimit) -> None:
+        self._limit = self.progress.size_limit = limit
+        self._route = route_to(limit, packs=True, transform=self._settings.transform)
+
+    @property
+    def _where(self) -> TopicPartition:
+        return self._participant.destination if self._participant is not None else self._settings.destination
+
     async def deliver(self, delivery: Delivery) -> None:
         """Queues the delivery's batches, and notes what of it holds no record.
 
@@ -161,14 +173,14 @@ class MapSink(EndlessSink):
             if isinstance(output, OutputBatch):
                 self._take(output, delivery.frame)
             else:
-                self._take_gap(output)
+                self._take_gap(output, delivery.gaps)
 
     def _coalesced_bytes(self, delivery: Delivery) -> int:
         """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
         if self._participant is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
         codec = delivery.batches[0].batch.header.codec
-        return self._shard.coalesced_bytes(self._participant, codec, batch_bytes_max=self._settings.batch_bytes_max)
+        return self._shard.coalesced_bytes(self._participant, codec, batch_bytes_max=self._limit.split_bytes)
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
@@ -246,16 +258,17 @@ class MapSink(EndlessSink):
         self._participant.leader_epoch = self._leader_epoch
         self._shard.take(self._participant, append)
 
-    def _take_gap(self, output: OutputGap) -> None:
-        self._pass_over(output.end_offset)
+    def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
+        self._pass_over(output.end_offset, known)
         if output.is_batch:
             self.progress.batches[f"{Path.SKIP}:{output.reason}"] += 1
 
-    def _pass_over(self, end_offset: int) -> None:
+    def _pass_over(self, end_offset: int, known: Sequence[Gap]) -> None:
         """Moves on over offsets without a record."""
         if end_offset <= self._next_offset or self._participant is None:
             return
-        self._note_absent(end_offset - self._next_offset)
+        for gap in gaps_of(OffsetRange(start_offset=self._next_offset, end_offset=end_offset), known):
+            self.progress.add_gap(gap)
         self._next_offset = end_offset
         self._participant.leader_epoch = self._leader_epoch
         self._shard.advance(self._participant, end_offset)
@@ -289,6 +302,8 @@ class MapSink(EndlessSink):
         """Ends the sink, as the open transaction was aborted."""
         if self.failure is None:
             self.failure = error
+            if (limit := self._limit.after(error, self._where)) is not self._limit:
+                self._set_limit(limit)
             self._participant = None
             self._changed()
 
@@ -359,43 +374,4 @@ class MapSink(EndlessSink):
             source_cluster_id=self._settings.source_cluster_id,
             source_topic_id=self._settings.source_topic_id,
             destination_topic_id=topic_id,
-        )
-
-
-def check_progress(
-    progress: MapProgress,
-    *,
-    source: TopicPartition,
-    destination_topic: str,
-    source_cluster_id: str,
-    source_topic_id: str,
-    destination_topic_id: str,
-) -> None:
-    """Checks that a progress record speaks of the very topics that are there now. Pure; an empty id is not compared.
-
-    Raises:
-        DestinationForeignError: the source is another cluster, or the destination topic was made anew.
-        TopicRecreatedError: the source topic was made anew.
-    """
-    afresh = "give the mirror another name, or mirror to another topic, to copy from the start again"
-    for found, expected, kind, what in (
-        (progress.source_cluster_id, source_cluster_id, DestinationForeignError, "cluster id"),
-        (progress.source_topic_id, source_topic_id, TopicRecreatedError, "topic id"),
-    ):
-        if found and expected and found != expected:
-            raise kind(
-                f"{destination_topic} was filled up to offset {progress.position} from source {source} of {what} "
-                f"{found}, the source now has {what} {expected}",
-                hint=afresh,
-                expected=found,
-                found=expected,
-            )
-    if progress.destination_topic_id and progress.destination_topic_id != destination_topic_id:
-        raise DestinationForeignError(
-            f"destination topic {destination_topic} was deleted and recreated (topic id "
-            f"{progress.destination_topic_id}, now {destination_topic_id}) after source {source} was copied "
-            f"up to offset {progress.position}",
-            hint=afresh,
-            expected=progress.destination_topic_id,
-            found=destination_topic_id,
         )

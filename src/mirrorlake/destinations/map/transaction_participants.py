@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel, size_said
+from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
-from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs, joined
+from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs, coalesced_runs
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
+from mirrorlake.destinations.size_limit import refused
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.records.batches import Batch, Codec, next_sequence, prepare_for_append
-from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
@@ -102,7 +102,7 @@ class Participant:
 
     def written(self) -> tuple[MapProgress, list[tuple[PageKey, MapPage]]]:
         """Returns what a commit has to write for this participant: its progress, and the pages that became full."""
-        runs = joined(self.runs)
+        runs = coalesced_runs(self.runs)
         full, page = add_runs(self.page, runs)
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
         known = self.progress or self.former
@@ -291,13 +291,14 @@ class PartitionAppender:
         self._crash_point(Step.TAKE_ANSWER)
         self._settle(append)
         if answer.error_code:
-            said = f": {answer.error_message}" if answer.error_message else ""
-            error: MirrorlakeError = error_for(
+            error = refused(
                 answer.error_code,
-                what=f"append{size_said(append, answer)} to destination {self.where} of source "
-                f"{append.participant.key.source} offset {append.start_offset}{said}",
-                topic=self.topic,
-                partition=self.partition,
+                what=f" to destination {self.where} of source {append.participant.key.source} offset "
+                f"{append.start_offset}",
+                where=self.where,
+                bytes_sent=append.size_bytes,
+                records=append.records,
+                said=answer.error_message or "",
             )
             self._transaction.refused(append.participant, error)
         elif answer.base_offset < self._end_offset:

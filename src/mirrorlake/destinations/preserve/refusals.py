@@ -1,9 +1,10 @@
 """What a sink that keeps offsets refuses, or finds to be wrong, in the words of whoever has to put it right. Pure."""
 
-from mirrorlake.destinations.append_channel import Append, size_said
+from mirrorlake.destinations.append_channel import Append
 from mirrorlake.destinations.output_batches import OutputGap
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.record_clock import is_expected, times_kept
+from mirrorlake.destinations.size_limit import refused
 from mirrorlake.destinations.transactions.gap_cost import fill_seconds
 from mirrorlake.errors import (
     MirrorlakeError,
@@ -14,7 +15,6 @@ from mirrorlake.errors import (
     RecordTooLargeError,
     SourceGapError,
 )
-from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.offsets import GapFill, OffsetRange
 
@@ -29,12 +29,13 @@ def answer_refused(answer: ProducedPartition, append: Append, settings: Preserve
     """
     expected = append.expected_offset
     if answer.error_code:
-        return error_for(
+        return refused(
             answer.error_code,
-            what=f"append{size_said(append, answer)} to destination {settings.destination} at offset {expected}"
-            + (f": {answer.error_message}" if answer.error_message else ""),
-            topic=settings.destination.topic,
-            partition=settings.destination.partition,
+            what=f" to destination {settings.destination} at offset {expected}",
+            where=settings.destination,
+            bytes_sent=append.size_bytes,
+            records=append.records,
+            said=answer.error_message or "",
         )
     if answer.base_offset < expected:
         return PositionMovedError(
@@ -88,10 +89,10 @@ def gap_refused(output: OutputGap, settings: PreserveSettings) -> SourceGapError
 
 
 def too_long(offsets: OffsetRange, settings: PreserveSettings) -> SourceGapError:
-    """Returns that more offsets would have to be filled for one log start than may be."""
+    """Returns that more offsets would have to be filled for one log start, or one hole, than may be."""
     minutes = fill_seconds(len(offsets), GapFill.FILLER) / 60
     return SourceGapError(
-        f"source {settings.source} starts at offset {offsets.end_offset}: destination {settings.destination} would "
+        f"source {settings.source} continues at offset {offsets.end_offset}: destination {settings.destination} would "
         f"have to be filled by {len(offsets)} offsets from {offsets.start_offset} on, about {minutes:.0f} minutes",
         hint="raise `gap-fill-max-offsets` of the destination, or use `offsets: map`",
         position=offsets.start_offset,
@@ -103,7 +104,7 @@ def too_large(error: RecordTooLargeError, settings: PreserveSettings) -> RecordT
     """Returns the error with its source, and what to do about its destination."""
     topic = settings.destination.topic
     return RecordTooLargeError(
-        f"source {settings.source}: {error.message}; destination topic {topic} takes {settings.batch_bytes_max} bytes",
+        f"source {settings.source}: {error.message}; destination topic {topic} takes {error.facts['limit']} bytes",
         hint=f"raise max.message.bytes of {topic} to at least {error.facts['bytes']}, and segment.bytes where "
         "that is lower",
         **error.facts,

@@ -17,7 +17,7 @@ claim starts again from 1. Nothing is ever sent after the lease's deadline.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.clock import Clock
@@ -30,7 +30,8 @@ from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
-from mirrorlake.destinations.route import Route
+from mirrorlake.destinations.route import route_to
+from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transactions.claim import ClaimReader, PartitionClaim
 from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
 from mirrorlake.errors import (
@@ -40,7 +41,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.wire.produce import ProducedPartition
-from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange
+from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange, gaps_of
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 QUEUE_BYTES_MAX = 8 << 20
@@ -69,6 +70,7 @@ class PreserveSink(EndlessSink):
         claims: reads claims at the destination cluster.
         channel_to: gives the produce channel to a broker of the destination cluster.
         check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
+        read_limit: asks how large a batch the destination topic takes.
         filler: fills the gaps of the shard, shared by its partitions.
         log_start: the beginning of the destination partition.
         clock: the wall clock tells how old a batch is.
@@ -85,6 +87,7 @@ class PreserveSink(EndlessSink):
         claims: ClaimReader,
         channel_to: Callable[[int], Awaitable[AppendChannel]],
         check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
+        read_limit: ReadLimit,
         filler: GapFiller,
         log_start: LogStart,
         clock: Clock,
@@ -100,12 +103,14 @@ class PreserveSink(EndlessSink):
         self._claims = claims
         self._channel_to = channel_to
         self._check_tail = check_tail
+        self._read_limit = read_limit
         self._filler = filler
         self._log_start = log_start
         self._clock = clock
         self._fill_from = fill_from_seconds
         self._crash_point = crash_point
-        self._route = Route(batch_bytes_max=settings.batch_bytes_max, packs=False, transform=settings.transform)
+        self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
+        self._route = route_to(self._limit, packs=False, transform=settings.transform)
         self._needs_tail_check = orders.needs_tail_check
         self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
@@ -140,9 +145,11 @@ class PreserveSink(EndlessSink):
 
         Raises:
             DestinationForeignError: somebody else writes there, or wrote there.
+            RecordTooLargeError: a single record was refused for its size.
             MirrorlakeError: the destination could not be read.
         """
         await self._idle.wait()
+        await self._read_limit_again()
         self._is_proven = False
         claim = await self._read_claim()
         if claim.has_open_transaction:
@@ -167,6 +174,14 @@ class PreserveSink(EndlessSink):
         if not self.progress.claims:
             self.progress.start_offset = claim.end_offset
         self.progress.claims += 1
+
+    async def _read_limit_again(self) -> None:
+        if self._limit.refusal is not None:
+            self._set_limit(self._limit.read_again(await self._read_limit()))
+
+    def _set_limit(self, limit: SizeLimit) -> None:
+        self._limit = self.progress.size_limit = limit
+        self._route = route_to(limit, packs=False, transform=self._settings.transform)
 
     def _has_moved(self, claim: PartitionClaim) -> bool:
         """Returns whether the log ends elsewhere than where this process' last lease left it.
@@ -211,7 +226,7 @@ class PreserveSink(EndlessSink):
                 if isinstance(output, OutputBatch):
                     self._take(output, delivery.frame)
                 else:
-                    self._take_gap(output)
+                    self._take_gap(output, delivery.gaps)
         except RecordTooLargeError as error:
             raise too_large(error, self._settings) from error
         finally:
@@ -224,7 +239,7 @@ class PreserveSink(EndlessSink):
         if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
         codec = delivery.batches[0].batch.header.codec
-        return self._channel.coalesced_bytes(codec, batch_bytes_max=self._settings.batch_bytes_max)
+        return self._channel.coalesced_bytes(codec, batch_bytes_max=self._limit.split_bytes)
 
     def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
         header, data = output.batch
@@ -260,10 +275,13 @@ class PreserveSink(EndlessSink):
         self.progress.saw_batch(header)
         self._idle.clear()
 
-    def _take_gap(self, output: OutputGap) -> None:
+    def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
         if self._settings.gap_fill is GapFill.REFUSE:
             raise gap_refused(output, self._settings)
-        self._queue_fill(_Fill(Gap(offsets=output.offsets, kind=GapKind.ABSENT), self._last_timestamp_ms))
+        for gap in gaps_of(output.offsets, known):
+            if gap.kind is GapKind.MISSING and len(gap.offsets) > self._settings.gap_fill_offsets_max:
+                raise too_long(gap.offsets, self._settings)
+            self._queue_fill(_Fill(gap, self._last_timestamp_ms))
 
     def _queue_fill(self, fill: _Fill) -> None:
         last = self._queue[-1] if self._queue else None
@@ -402,7 +420,7 @@ class PreserveSink(EndlessSink):
             partition=self._settings.destination,
             offsets=fill.gap.offsets,
             gap_fill=GapFill.FILLER if fill.deletes else self._settings.gap_fill,
-            batch_bytes_max=self._settings.batch_bytes_max,
+            batch_bytes_max=self._limit.split_bytes,
             # No destination takes one that is far ahead of its clock.
             timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
             has_key=self._settings.destination_is_compacted,
@@ -504,6 +522,8 @@ class PreserveSink(EndlessSink):
         """Keeps the first failure, drops what was not sent; the answers still outstanding are waited for."""
         if self.failure is None:
             self.failure = error
+            if (limit := self._limit.after(error, self._settings.destination)) is not self._limit:
+                self._set_limit(limit)
         self._needs_tail_check = True
         self._drop_queue()
         if not self._in_flight:

@@ -7,6 +7,7 @@ from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import tail_check_of
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.sink import PreserveSink
+from mirrorlake.destinations.size_limit import read_batch_bytes_max
 from mirrorlake.destinations.transactions.claim import ClaimReader
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.destinations.work import SinkContext, WrittenPartition
@@ -33,6 +34,7 @@ class PreserveWork(KafkaWork):
             claims=connections.shared(("claims", self.cluster.name), lambda: ClaimReader(client)),
             channel_to=lambda broker: connections.channel(self.cluster, broker),
             check_tail=tail_check_of(settings, context.source_log, destination_client=client).check,
+            read_limit=lambda: read_batch_bytes_max(client, settings.destination.topic),
             filler=connections.shared(
                 ("filler", self.cluster.name, settings.transactional_id), lambda: self._filler(context)
             ),

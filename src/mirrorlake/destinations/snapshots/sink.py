@@ -94,6 +94,7 @@ class SnapshotSink(CuttingSink):
         self._crash_point = crash_point
         self._snapshot: OpenSnapshot | None = None
         self._newest: Segment | None = None
+        self._behind: Segment | None = None
         self._state: SnapshotState | None = None  # of the newest; None where it does not say
         self._opened_ms = 0
         self._opened_seconds = 0.0
@@ -185,6 +186,7 @@ class SnapshotSink(CuttingSink):
     def _read_newest(self) -> tuple[int, RangeClaim | None]:
         chain = self._read_end()
         self._newest, self._state = chain.tail, None
+        self._behind = chain.tail
         if chain.tail is not None:
             footer = read_snapshot_footer(self._folder.store, self._folder.prefix, chain.tail)
             self._check_origin(chain, chain.tail, footer)
@@ -291,7 +293,8 @@ class SnapshotSink(CuttingSink):
     def _may_go_on(self) -> bool:
         """True where the next snapshot may be begun with what is read already."""
         is_late = self._may_miss_tombstones()
-        goes_on = not is_late or (self._needs_every_offset and self._is_exact)
+        # Behind a view that another one has published only a look tells what lies there now.
+        goes_on = self._behind is not None and (not is_late or (self._needs_every_offset and self._is_exact))
         self._needs_every_offset = is_late and goes_on
         return goes_on
 
@@ -348,15 +351,18 @@ class SnapshotSink(CuttingSink):
     def _publish(self, snapshot: OpenSnapshot, cut: Cut) -> None:
         self._check_wanted()
         snapshot.leader_epoch = self._leader_epoch
+        snapshot.behind = self._behind
         state = self._state_at(cut.end_offset)
-        flush = snapshot.publish(end_offset=cut.end_offset, trigger=cut.trigger, state=state)
+        published = snapshot.publish(end_offset=cut.end_offset, trigger=cut.trigger, state=state)
         self._drop()
         self._claimed_end = None
         self._is_rebuilding = False
         self._state = state
         self._newest = snapshot.segment
+        # Of an equal one that was there already, the size is not known here.
+        self._behind = snapshot.segment if published.is_ours else None
         self._next_offset = self.progress.position = cut.end_offset
-        self._note_flush(flush, snapshot.footer)
+        self._note_segment(published, snapshot.footer)
 
     def _state_at(self, end_offset: int) -> SnapshotState:
         """Returns what is known of the view that ends there."""

@@ -21,7 +21,7 @@ from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import confirm_same_snapshot, read_view
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.sink import ArchiveSettings
-from mirrorlake.destinations.interface import Flush
+from mirrorlake.destinations.interface import PublishedSegment
 from mirrorlake.errors import RecordRefusedError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -43,8 +43,8 @@ class OpenSnapshot:
 
     ``records`` and ``raw_bytes`` are of the records at or past the position, not of the view; ``held_bytes`` is what
     they weigh, with their headers. ``leader_epoch`` is to
-    be set before publishing to the source's latest of what was read, None where it is not known. ``footer`` and
-    ``segment`` say what was published.
+    be set before publishing to the source's latest of what was read, None where it is not known, and ``behind`` to the
+    snapshot it follows, None where that is none or not known. ``footer`` and ``segment`` say what was published.
 
     Args:
         folder: the partition's snapshots.
@@ -71,6 +71,7 @@ class OpenSnapshot:
         self.raw_bytes = 0
         self.held_bytes = 0
         self.leader_epoch: int | None = None
+        self.behind: Segment | None = None
         self.footer: SegmentFooter | None = None
         self.segment: Segment | None = None
         self._folder = folder
@@ -113,7 +114,7 @@ class OpenSnapshot:
             raise self._keyless(columns)
         self._changes.add(columns)
 
-    def publish(self, *, end_offset: int, trigger: str, state: SnapshotState) -> Flush:
+    def publish(self, *, end_offset: int, trigger: str, state: SnapshotState) -> PublishedSegment:
         """Writes the view, claims ``[start, end_offset)``, publishes it and deletes the claim.
 
         Args:
@@ -123,7 +124,7 @@ class OpenSnapshot:
 
         Raises:
             PositionMovedError: another writer published, or claimed another end; read the position again.
-            ChainBrokenError: the newest snapshot is none, or one of this range is not what it should be.
+            ChainBrokenError: the newest snapshot is none, or gone, or one of this range is not what it should be.
             OtherSourceError, TopicRecreatedError: the claim, or the one of this range, is of another source.
             StoreUnavailableError: unknown whether it is published; read the position again.
         """
@@ -136,14 +137,14 @@ class OpenSnapshot:
         staged = self._staged = publication.stage()
         footer = self.footer = self._write_view(staged, end_offset=end_offset, state=state)
         file_bytes = staged.file.tell()
-        publication.claim_exactly(end_offset - 1, raw_bytes=self.raw_bytes, whose="snapshots'")
+        publication.claim_exactly(end_offset - 1, raw_bytes=self.raw_bytes, whose="snapshots'", behind=self.behind)
         name = publication.segment_name
         assert name is not None, "a publication that is claimed has a name"
         segment = self.segment = Segment(name=name, size_bytes=file_bytes)
         confirm = partial(confirm_same_snapshot, self._folder.store, snapshot=segment, expected=footer)
         is_ours = publication.publish(staged, confirm_equal=confirm)
         publication.release()
-        return Flush(
+        return PublishedSegment(
             key=str(name),
             offsets=OffsetRange(start_offset=self._start_offset, end_offset=end_offset),
             records=self.records,

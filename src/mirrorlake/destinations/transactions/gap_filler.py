@@ -39,6 +39,8 @@ from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
     PositionMovedError,
+    RecordTooLargeError,
+    SizeRefusedError,
     TopicMissingError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -327,7 +329,11 @@ class GapFiller:
     async def _append(self, waits: WaitingGap, batch: bytearray) -> None:
         self._crash_point(FillStep.SEND_FILLER)
         what = f"append of {waits.records} fillers to destination {waits.gap.partition} at offset {waits.start}"
-        landed_at = await self._session.produce(waits.gap.partition, batch, what=what)
+        try:
+            landed_at = await self._session.produce(waits.gap.partition, batch, what=what)
+        except RecordTooLargeError as error:
+            facts = {**error.facts, "bytes": len(batch), "records": waits.records}
+            raise SizeRefusedError(f"{error.message}: it has {len(batch)} bytes", hint=error.hint, **facts) from error
         if landed_at != waits.start:
             raise PositionMovedError(f"{what} landed at {landed_at}: another writer was there first")
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from mirrorlake.destinations.transactions.session import IS_OVER, TransactionSession
 from mirrorlake.destinations.transactions.written_records import read_written_by
@@ -20,7 +19,8 @@ from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
 from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.kafka.records.batches import Codec
-from mirrorlake.kafka.records.codec import HEADERS_TYPE, RecordColumns, encode_batch
+from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
+from mirrorlake.kafka.records.columns import bytes_column, no_headers
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.own_topics import STATE_TOPIC as STATE_TOPIC
@@ -50,6 +50,9 @@ class OwnerState:
     ``partitions`` are the source partitions of each destination topic the mirror fills; a destination without an entry
     has them all, as records of before said nothing of partitions. ``let_go`` are those it filled once, and does no
     more: nothing of it is under way there. ``mapped_topics`` are the destination topics with mapped offsets.
+    ``found_filled`` are the partitions, by destination topic, that held something when the mirror began, of which no
+    record said that it was the copy, and to which it has not appended since. Of a log that lost all its records only
+    this tells whose they were; records of before name none.
     ``former_ids`` are the producer ids of other mirrors whose copies went on under this one, by destination topic and
     partition. ``origins`` say where the records of a destination topic were before they came to the mirror's source:
     cluster id and topic, by destination topic. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics
@@ -71,6 +74,7 @@ class OwnerState:
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     let_go: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     mapped_topics: tuple[str, ...] = ()
+    found_filled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     former_ids: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
     origins: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     written_at_ms: int = 0
@@ -119,6 +123,7 @@ def decode_state(value: bytes) -> OwnerState:
             partitions={name: tuple(numbers) for name, numbers in fields.get("partitions", {}).items()},
             let_go={name: tuple(numbers) for name, numbers in fields.get("let_go", {}).items()},
             mapped_topics=tuple(fields.get("mapped_topics", ())),
+            found_filled={name: tuple(numbers) for name, numbers in fields.get("found_filled", {}).items()},
             former_ids={
                 name: {int(partition): tuple(ids) for partition, ids in held.items()}
                 for name, held in fields.get("former_ids", {}).items()
@@ -146,9 +151,9 @@ def encode_state_batch(state: OwnerState, identity: ProducerIdentity, *, sequenc
         offsets=np.zeros(1, np.int64),
         timestamps=np.array([state.taken_at_ms], np.int64),
         timestamp_types=np.zeros(1, np.int8),
-        keys=pa.array([state.mirror.encode()], pa.large_binary()),
-        values=pa.array([encode_state(state)], pa.large_binary()),
-        headers=pa.array([[]], HEADERS_TYPE),
+        keys=bytes_column([state.mirror.encode()]),
+        values=bytes_column([encode_state(state)]),
+        headers=no_headers(1),
     )
     return encode_batch(
         record,

@@ -28,8 +28,14 @@ larger batch comes whole when its partition is asked first (KIP-74)."""
 ANSWER_BYTES_MIN = 1
 """Bytes the broker waits for before it answers."""
 
-WAIT_MS = 250
-"""How long the broker may hold an empty answer back."""
+FIRST_WAIT_MS = 8
+"""How long the broker may hold the first answer back: partitions that are added meanwhile wait for the next one."""
+
+FLOWING_WAIT_MS = 250
+"""The same after an answer with records; records that come end every wait."""
+
+QUIET_WAIT_MS = 1000
+"""The same after many empty answers, each of which is handed to every partition; it doubles up to here."""
 
 BUSY_WAIT_MS = 2
 """The same while a partition was left out of the request for want of room: it may have room again any moment."""
@@ -37,12 +43,15 @@ BUSY_WAIT_MS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What every request asks of the broker: the constants above, where a cluster's settings say nothing else."""
+    """What every request asks of the broker: the constants above, where a cluster's settings say nothing else.
+
+    ``wait_ms`` is how long the broker may hold an answer back, None for as long as it fits (`QuietWait`).
+    """
 
     answer_bytes_max: int
     partition_bytes_max: int | None
     answer_bytes_min: int
-    wait_ms: int
+    wait_ms: int | None
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> "FetchLimits":
@@ -52,16 +61,21 @@ class FetchLimits:
             answer_bytes_max=settings.fetch_bytes_max or FETCH_BYTES_MAX,
             partition_bytes_max=settings.fetch_partition_bytes_max,
             answer_bytes_min=settings.fetch_bytes_min or ANSWER_BYTES_MIN,
-            wait_ms=WAIT_MS if wait is None else round(wait * 1000),
+            wait_ms=_wait_ms(settings) if wait is None else round(wait * 1000),
         )
 
-    def wait_ms_within(self, left_seconds: float) -> int:
-        """Returns how long the broker may hold an answer back, when reading ends in ``left_seconds``."""
+    def wait_ms_within(self, left_seconds: float, fitting_ms: int) -> int:
+        """Returns how long the broker may hold an answer back.
+
+        Args:
+            left_seconds: until reading ends.
+            fitting_ms: how long it may, where the settings leave it open.
+        """
         left_ms = max(0, int(left_seconds * 1000))
         if self.answer_bytes_min > 1:
             # Records held back until reading ends would come too late to be copied, lease after lease.
             left_ms //= 2
-        return min(self.wait_ms, left_ms)
+        return min(fitting_ms if self.wait_ms is None else self.wait_ms, left_ms)
 
     def body(
         self, partitions: Sequence["ReadPartition"], *, wait_ms: int, ids: Mapping[str, bytes] | None = None
@@ -79,6 +93,26 @@ class FetchLimits:
         if ids is not None:
             return encode_fetch_by_id(asked, ids, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
         return encode_fetch(asked, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
+
+
+def _wait_ms(settings: ClusterSettings) -> int | None:
+    """A broker that is to wait for many bytes must have the time to; short waits would defeat it."""
+    return FLOWING_WAIT_MS if (settings.fetch_bytes_min or ANSWER_BYTES_MIN) > 1 else None
+
+
+class QuietWait:
+    """How long a broker may hold its next answer back: briefly at first, and ever longer while nothing comes."""
+
+    def __init__(self) -> None:
+        self.milliseconds = FIRST_WAIT_MS
+
+    def added(self) -> None:
+        """A partition has come: more of them may follow, and none is to wait long for its first request."""
+        self.milliseconds = FIRST_WAIT_MS
+
+    def answered(self, *, is_empty: bool) -> None:
+        """Takes whether an answer brought nothing."""
+        self.milliseconds = min(2 * self.milliseconds, QUIET_WAIT_MS) if is_empty else FLOWING_WAIT_MS
 
 
 class PinnedAnswer:
@@ -166,6 +200,7 @@ class BrokerReader:
         self._until = read_until_seconds
         self._timeout = settings.request_timeout_seconds
         self._limits = FetchLimits.of(settings)
+        self._quiet_wait = QuietWait()
         self._partitions: list[ReadPartition] = []
         self._changed = asyncio.Event()
         self._turn = 0
@@ -180,6 +215,7 @@ class BrokerReader:
     def add(self, partition: ReadPartition) -> None:
         """Adds a partition; it is part of the next request."""
         self._partitions.append(partition)
+        self._quiet_wait.added()
         self._changed.set()
 
     def changed(self) -> None:
@@ -235,7 +271,7 @@ class BrokerReader:
         self._turn += 1
         turn = self._turn % len(wanted)
         rotated = [*wanted[turn:], *wanted[:turn]]
-        wait_ms = self._limits.wait_ms_within(left_seconds)
+        wait_ms = self._limits.wait_ms_within(left_seconds, self._quiet_wait.milliseconds)
         if len(wanted) < len(self._partitions):
             wait_ms = min(wait_ms, BUSY_WAIT_MS)
         ids = _ids_of(rotated) if connection.knows(Api.FETCH, FETCH_BY_ID_VERSION) else None
@@ -246,7 +282,7 @@ class BrokerReader:
             return
         pinned = PinnedAnswer(frame)
         try:
-            _hand_out(frame, pinned, rotated, ids)
+            self._quiet_wait.answered(is_empty=_hand_out(frame, pinned, rotated, ids))
         finally:
             pinned.unpin()
         # Let the partitions take what they were given, so that the next request can ask for all of them again.
@@ -276,8 +312,11 @@ def _ids_of(partitions: Sequence[ReadPartition]) -> dict[str, bytes] | None:
 
 def _hand_out(
     frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition], ids: Mapping[str, bytes] | None
-) -> None:
-    """Gives each partition its part; no view of the buffer outlives the call but those it is pinned for."""
+) -> bool:
+    """Gives each partition its part; no view of the buffer outlives the call but those it is pinned for.
+
+    Returns whether the answer brought no records.
+    """
     by_name = {(p.source.topic, p.source.partition): p for p in partitions}
     if ids is None:
         answers = decode_fetch(frame.view)
@@ -289,3 +328,4 @@ def _hand_out(
         partition = by_name.get((answer.topic, answer.partition))
         if partition is not None:
             partition.fetched(answer, pinned, is_quiet=is_empty or partition is first)
+    return is_empty

@@ -12,7 +12,7 @@ from mirrorlake.kafka.control.known_offsets import fetch_known
 from mirrorlake.kafka.control.topic_configs import read_topic_configs
 from mirrorlake.kafka.records.batches import BatchHeader, walk
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import BatchFacts, Bounds, SourceTopic, SourceTopics
 
 NO_OFFSET = -1
@@ -97,6 +97,16 @@ class KafkaSourceClient:
             await check_empty(self._client, partition, offset, readable_end=answer.high_watermark, whose="source")
             return None
         return BatchFacts(oldest_ms=_oldest(first), is_transactional=first.is_transactional or first.is_control)
+
+    async def stored_bytes(self, partition: TopicPartition, offsets: OffsetRange) -> int | None:
+        """Returns None: its files are the brokers' own."""
+        del partition, offsets
+        return None
+
+    async def missing(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, MirrorlakeError]:
+        """Returns nothing: what a log has lost is not in it any more."""
+        del partitions
+        return {}
 
     async def try_reading(self, partition: TopicPartition, end: int) -> MirrorlakeError | None:
         """Tries to read by a fetch of one byte, as nothing else proves it."""

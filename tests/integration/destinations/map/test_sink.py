@@ -151,7 +151,7 @@ def test_an_open_transaction_at_the_source_is_waited_for_and_then_copied(mapping
         await producer.begin_transaction()
         await producer.send_and_wait(mapping.topic, b"open", b"k", 0)
         await asyncio.to_thread(mapping.write, 10, 10)
-        before = (await asyncio.to_thread(mapping.copy, seconds=1.0, ends={0: 100}))[0]
+        before = (await asyncio.to_thread(mapping.copy, seconds=4.0, ends={0: 100}))[0]
         await producer.commit_transaction()
         await producer.stop()
         return before.position, before.records, before.error

@@ -12,6 +12,7 @@ from mirrorlake.errors import (
     DestinationAheadError,
     DestinationForeignError,
     RecordTooLargeError,
+    SizeRefusedError,
     SourceGapError,
     SourceTruncatedError,
     TopicMissingError,
@@ -259,7 +260,8 @@ def test_a_limit_lowered_behind_our_back_is_the_brokers_refusal_and_loses_nothin
     pair.create(max_message_bytes="2000")
     pair.write(simple_records(5, size=900), batch=5)
     (row,) = pair.copy(end=5)
-    assert isinstance(row.error, RecordTooLargeError)
+    assert isinstance(row.error, SizeRefusedError), "the next lease reads the limit again, and splits by it"
+    assert row.error.facts["records"] == 5
     assert pair.held() == {}
 
 

@@ -123,6 +123,31 @@ def test_a_filled_destination_of_another_source_is_refused_by_name(
     assert error.hint
 
 
+def test_who_cannot_take_a_mirror_of_another_source_says_so_where_its_gaps_would_wait_for_ever(
+    target: Target, run_async: RunAsync
+) -> None:
+    """The destination is empty, so records are copied; as nobody's gaps they would never be filled, without a word."""
+    elsewhere = replace(target, source_cluster_id="another-cluster")
+    held = (target.mirror.name, "west", shard_of(target.source), target.destination_partition)
+
+    async def story() -> None:
+        clients = WorkerCache()
+        try:
+            assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
+            second = Owners(clients, owner="second", clock=SystemClock())
+            assert await second.take([elsewhere]) == {}
+            holding = second.holding(*held)
+            assert isinstance(holding.refusal, OtherSourceError)
+            assert "(owner first)" in holding.refusal.message
+            assert "--name" in holding.refusal.hint
+            await second.check()
+            assert isinstance(second.holding(*held).refusal, OtherSourceError)
+        finally:
+            await clients.close()
+
+    run_async(story())
+
+
 def test_an_empty_destination_takes_a_topic_that_was_made_anew(target: Target, run_async: RunAsync) -> None:
     async def story() -> None:
         clients = WorkerCache()

@@ -4,6 +4,7 @@ Its source loses records while a segment is open; a segment is written while the
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.newest import read_newest
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step
@@ -23,7 +25,7 @@ from mirrorlake.destinations.archive.sink import ArchiveSettings, ArchiveSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.store_threads import StoreThreads
-from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.records.batches import Path as BatchPath
 from mirrorlake.kafka.records.batches import walk
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
@@ -365,3 +367,23 @@ def test_what_is_on_its_way_is_published_though_what_comes_next_is_corrupt(
     asyncio.run(story())
     assert [name for name, _, _ in bench.held()] == ["0-9"]
     assert (bench.sink.progress.position, bench.sink.progress.records) == (10, 10)
+
+
+def test_no_segment_is_published_behind_one_that_is_gone(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=False, records_max=10)
+
+    async def story() -> None:
+        await bench.sink.open()
+        await bench.sink.deliver(delivery(0, 10))
+        await bench.sink.settle()
+        (published,) = (tmp_path / "orders" / "0").glob("0*")
+        published.unlink()
+        with contextlib.suppress(ChainBrokenError):  # it may be known by the time a second one is cut
+            await bench.sink.deliver(delivery(10, 20))
+        with pytest.raises(ChainBrokenError, match=f"{published.name} is gone"):
+            await bench.sink.finish()
+
+    asyncio.run(story())
+    assert [name for name in bench.names() if parse_segment_name(name)] == []

@@ -149,7 +149,8 @@ def test_a_file_by_mirror_v3_that_came_while_the_service_ran_is_not_gone_on_behi
     bench = archive(tmp_path, executor, "ndjson", EAST, end=30)
     folder = tmp_path / "orders" / "0"
     folder.mkdir(parents=True)
-    (folder / f"{0:020}-{9:020}.ndjson").touch()
+    last = '{"topic":"orders","partition":0,"offset":9,"timestamp_type":"create_time"}\n'
+    (folder / f"{0:020}-{9:020}.ndjson").write_text(last)
     with pytest.raises(ChainBrokenError, match="was not written by mirrorlake, and nothing was there before"):
         asyncio.run(bench.sink.open())
     of(bench.sink, EAST, mirror_v3_end=10)

@@ -11,8 +11,8 @@ from mirrorlake.destinations.map.offset_map import (
     OffsetMap,
     OpenPage,
     add_runs,
+    coalesced_runs,
     decode_runs,
-    joined,
     open_page,
 )
 from mirrorlake.errors import DestinationForeignError
@@ -74,7 +74,7 @@ def test_a_run_that_does_not_follow_is_refused(next_run: MappedRun) -> None:
 
 
 def test_neighbours_with_nothing_between_are_one_run() -> None:
-    assert joined([run(0, 2, 10), run(2, 3, 12), run(5, 1, 16), run(7, 1, 17)]) == [
+    assert coalesced_runs([run(0, 2, 10), run(2, 3, 12), run(5, 1, 16), run(7, 1, 17)]) == [
         run(0, 5, 10),
         run(5, 1, 16),
         run(7, 1, 17),

@@ -23,7 +23,6 @@ from unit.kafka.records.record_samples import Sample, aborted_transaction, batch
 from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
 BIT_TRANSACTIONAL, BIT_CONTROL, BIT_LOG_APPEND_TIME, BIT_DELETE_HORIZON = 0x10, 0x20, 0x08, 0x40
-LARGE = 1 << 30
 
 
 def data_batch(
@@ -419,30 +418,20 @@ POSITION = 100
 )
 def test_classification(batch: Batch, expected: str) -> None:
     aborted = AbortedTransactions([aborted_transaction(ONE, 100)])
-    assert str(classify(batch, position=POSITION, batch_bytes_max=LARGE, aborted=aborted)) == expected
+    assert str(classify(batch, position=POSITION, aborted=aborted)) == expected
 
 
 def test_old_message_behind_the_position_is_skipped() -> None:
     batch = only_batch(WRITTEN_BY_KAFKA["v1"])
-    behind = classify(batch, position=1003, batch_bytes_max=LARGE, aborted=AbortedTransactions())
-    wanted = classify(batch, position=1002, batch_bytes_max=LARGE, aborted=AbortedTransactions())
+    behind = classify(batch, position=1003, aborted=AbortedTransactions())
+    wanted = classify(batch, position=1002, aborted=AbortedTransactions())
     assert (str(behind), str(wanted)) == ("skip:behind", "records:old-format")
-
-
-def test_batch_is_too_large_above_the_limit() -> None:
-    batch = only_batch(encode_batch(columns_of([Sample(0)]), codec=Codec.NONE))
-    size = batch.header.batch_bytes
-    paths = [
-        str(classify(batch, position=0, batch_bytes_max=limit, aborted=AbortedTransactions()))
-        for limit in (size - 1, size)
-    ]
-    assert paths == ["records:too-large", "raw:dense"]
 
 
 def test_marker_behind_the_position_still_ends_its_transaction() -> None:
     aborted = AbortedTransactions([aborted_transaction(ONE, 50)])
     behind = marker(0, offset=99, producer_id=ONE)
-    assert str(classify(behind, position=100, batch_bytes_max=LARGE, aborted=aborted)) == "skip:behind"
+    assert str(classify(behind, position=100, aborted=aborted)) == "skip:behind"
     assert not aborted.is_aborted(transactional(100, ONE))
 
 

@@ -14,5 +14,5 @@ struct.pack_into(">i", EMPTIED, 57, 0)
 def test_a_marker_the_cleaner_has_emptied_is_skipped_and_not_called_corrupt() -> None:
     batch = only_batch(EMPTIED)
     assert (batch.header.is_control, batch.header.record_count) == (True, 0)
-    found = classify(batch, position=0, batch_bytes_max=1_000_000, aborted=AbortedTransactions())
+    found = classify(batch, position=0, aborted=AbortedTransactions())
     assert found == CONTROL

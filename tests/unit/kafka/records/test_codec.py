@@ -26,6 +26,8 @@ from unit.kafka.records.record_samples import (
 )
 from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
+pytestmark = pytest.mark.usefixtures("way_of_decoding")
+
 # What `written_by_kafka.py` says of its data batches.
 HEADERS = ((b"trace", b"\x01\x02"), (b"trace", None), ("é".encode(), b""))
 FIRST = Sample(1000, 1_700_000_000_000, b"k", b"value", HEADERS)

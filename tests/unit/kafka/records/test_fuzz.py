@@ -18,6 +18,8 @@ from mirrorlake.kafka.records.codec import decode_batches, encode_batch
 from unit.kafka.records.record_samples import Sample, columns_of, samples_of
 from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
+pytestmark = pytest.mark.usefixtures("way_of_decoding")
+
 HEADERS = ((b"trace", b"\x01\x02"), (b"trace", None), (b"", b""))
 SAMPLES = [
     Sample(1000, 1_700_000_000_000, b"key", b"value" * 20, HEADERS),
@@ -41,7 +43,7 @@ def decoded(data: memoryview) -> list[Sample]:
     aborted = AbortedTransactions()
     batches = list(walk(data))
     for batch in batches:
-        classify(batch, position=0, batch_bytes_max=1 << 20, aborted=aborted)
+        classify(batch, position=0, aborted=aborted)
     records = [each for each in batches if each.header.magic == 2 and not each.header.is_control]
     # A small limit keeps decompression bombs that chance makes from taking the test's time.
     return samples_of(decode_batches(records, decompressed_bytes_max=1 << 22))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
-from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, join_messages, outputs_of
+from mirrorlake.destinations.output_batches import OutputBatch, OutputGap, coalesce_messages, outputs_of
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError
 from mirrorlake.kafka.records.batches import Codec, verify_crc, walk
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
@@ -189,7 +189,7 @@ def test_neighbouring_single_messages_become_one_batch_with_their_offsets_and_ti
     singles = [Message(offset, b"%d" % offset, None, 1000 - offset) for offset in (3, 4, 9)]
     packed = wrapper(1, GZIP, 11, [message(1, Message(0)), message(1, Message(1))])
     after = message(1, Message(12)) + message(0, Message(13)) + message(0, Message(14))
-    items = list(join_messages(old(b"".join(message(1, each) for each in singles) + packed + after)))
+    items = list(coalesce_messages(old(b"".join(message(1, each) for each in singles) + packed + after)))
     assert [(each.batch.header.base_offset, each.batch.header.last_offset) for each in items] == [
         (3, 9),
         (11, 11),
@@ -214,28 +214,28 @@ def test_neighbouring_single_messages_become_one_batch_with_their_offsets_and_ti
 def test_messages_of_different_broker_times_are_not_joined() -> None:
     stamps = [7, 7, 8]
     data = b"".join(message(1, Message(i, timestamp=stamp), LOG_APPEND_TIME) for i, stamp in enumerate(stamps))
-    items = list(join_messages(old(data)))
+    items = list(coalesce_messages(old(data)))
     assert [each.batch.header.record_count for each in items] == [2, 1]
     assert [each.timestamp for item in items for each in samples_of(decode_batches([item.batch]))] == stamps
 
 
 def test_messages_are_joined_up_to_a_bound_of_bytes_and_of_number() -> None:
     many = b"".join(message(0, Message(offset)) for offset in range(2500))
-    assert [each.batch.header.record_count for each in join_messages(old(many))] == [1000, 1000, 500]
+    assert [each.batch.header.record_count for each in coalesce_messages(old(many))] == [1000, 1000, 500]
     large = b"".join(message(0, Message(offset, value=bytes(200_000))) for offset in range(5))
-    assert [each.batch.header.last_offset for each in join_messages(old(large))] == [1, 3, 4]
+    assert [each.batch.header.last_offset for each in coalesce_messages(old(large))] == [1, 3, 4]
 
 
 def test_a_delivery_without_old_messages_is_passed_on_as_it_is() -> None:
     batch = only_batch(encode_batch(columns_of([Sample(0)]), codec=Codec.NONE))
     items = [ClassifiedBatch(batch=batch, path="raw", reason="dense")]
-    assert join_messages(items) is items
+    assert coalesce_messages(items) is items
 
 
 def test_what_is_before_a_message_that_is_not_right_arrives_and_the_message_is_named() -> None:
     wrong = bytearray(message(1, Message(6)))
     struct.pack_into(">i", wrong, 26, 100)
-    first, bad, _ = join_messages(old(message(1, Message(5)) + resealed(wrong) + message(1, Message(7))))
+    first, bad, _ = coalesce_messages(old(message(1, Message(5)) + resealed(wrong) + message(1, Message(7))))
     (output,) = outputs_of(first, position=5, end_offset=99, batch_bytes_max=10_000, packs=False)
     assert (type(output), output.offsets.start_offset, output.offsets.end_offset) == (OutputBatch, 5, 6)
     with pytest.raises(CorruptBatchError) as error:

@@ -12,9 +12,12 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.kafka.broker_reader import (
     ANSWER_BYTES_MIN,
+    FIRST_WAIT_MS,
+    FLOWING_WAIT_MS,
     PARTITION_BYTES_MAX,
-    WAIT_MS,
+    QUIET_WAIT_MS,
     FetchLimits,
+    QuietWait,
 )
 
 EAST = ClusterSettings(name="east", bootstrap_servers=("east:9092",))
@@ -51,7 +54,7 @@ def test_a_cluster_without_settings_of_its_own_is_read_with_the_readers() -> Non
         answer_bytes_max=FETCH_BYTES_MAX,
         partition_bytes_max=None,
         answer_bytes_min=ANSWER_BYTES_MIN,
-        wait_ms=WAIT_MS,
+        wait_ms=None,
     )
 
 
@@ -101,7 +104,20 @@ def test_the_broker_may_hold_no_records_back_until_reading_ends(
 ) -> None:
     settings = replace(EAST, fetch_bytes_min=bytes_min, fetch_wait_seconds_max=2.0)
 
-    assert FetchLimits.of(settings).wait_ms_within(left_seconds) == wait_ms
+    assert FetchLimits.of(settings).wait_ms_within(left_seconds, 400) == wait_ms
+
+
+def test_the_broker_holds_empty_answers_back_ever_longer_while_nothing_comes() -> None:
+    wait = QuietWait()
+    waits = []
+    for _ in range(9):
+        waits.append(wait.milliseconds)
+        wait.answered(is_empty=True)
+    assert waits == [8, 16, 32, 64, 128, 256, 512, QUIET_WAIT_MS, QUIET_WAIT_MS]
+    wait.answered(is_empty=False)
+    assert wait.milliseconds == FLOWING_WAIT_MS
+    wait.added()
+    assert wait.milliseconds == FIRST_WAIT_MS
 
 
 def test_the_request_asks_for_what_the_limits_say() -> None:

@@ -1,0 +1,38 @@
+"""The command and its groups of verbs."""
+
+from mirrorlake.cli.typer_app import App
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+app = App(
+    name="mirrorlake",
+    context_settings=_CONTEXT,
+    help="Exactly-once Kafka mirroring: same offsets at the other cluster, small tidy archives, from outside the "
+    "broker.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    epilog="Example: `mirrorlake validate -c mirror.yaml`, then `plan`, `run` and `status` with the same file.",
+)
+config_app = App(
+    help="The configuration itself.",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake config schema`",
+)
+app.add_typer(config_app, name="config")
+archive_app = App(
+    context_settings=_CONTEXT,
+    help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake archive check -c mirror.yaml --level checksums`",
+)
+app.add_typer(archive_app, name="archive")
+hold_app = App(
+    context_settings=_CONTEXT,
+    help="Keep parts of archives from being retired, for as long as it takes.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake archive hold ls -c mirror.yaml`",
+)
+archive_app.add_typer(hold_app, name="hold")

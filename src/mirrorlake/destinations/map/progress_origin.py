@@ -1,0 +1,44 @@
+"""Whether a progress record speaks of the topics that are there now."""
+
+from mirrorlake.destinations.map.progress import MapProgress
+from mirrorlake.errors import DestinationForeignError, TopicRecreatedError
+from mirrorlake.offsets import TopicPartition
+
+
+def check_progress(
+    progress: MapProgress,
+    *,
+    source: TopicPartition,
+    destination_topic: str,
+    source_cluster_id: str,
+    source_topic_id: str,
+    destination_topic_id: str,
+) -> None:
+    """Checks that a progress record speaks of the very topics that are there now. Pure; an empty id is not compared.
+
+    Raises:
+        DestinationForeignError: the source is another cluster, or the destination topic was made anew.
+        TopicRecreatedError: the source topic was made anew.
+    """
+    afresh = "give the mirror another name, or mirror to another topic, to copy from the start again"
+    for found, expected, kind, what in (
+        (progress.source_cluster_id, source_cluster_id, DestinationForeignError, "cluster id"),
+        (progress.source_topic_id, source_topic_id, TopicRecreatedError, "topic id"),
+    ):
+        if found and expected and found != expected:
+            raise kind(
+                f"{destination_topic} was filled up to offset {progress.position} from source {source} of {what} "
+                f"{found}, the source now has {what} {expected}",
+                hint=afresh,
+                expected=found,
+                found=expected,
+            )
+    if progress.destination_topic_id and progress.destination_topic_id != destination_topic_id:
+        raise DestinationForeignError(
+            f"destination topic {destination_topic} was deleted and recreated (topic id "
+            f"{progress.destination_topic_id}, now {destination_topic_id}) after source {source} was copied "
+            f"up to offset {progress.position}",
+            hint=afresh,
+            expected=progress.destination_topic_id,
+            found=destination_topic_id,
+        )

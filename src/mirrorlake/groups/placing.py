@@ -1,0 +1,172 @@
+"""What is done about each group at a destination, and why not more. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mirrorlake.archive.groups.content import ArchivedOffset
+from mirrorlake.clock import utc_text
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.groups.translation import Translation, Unknown
+from mirrorlake.kafka.control.descriptions import EMPTY_GROUP_STATES, CommittedOffset
+from mirrorlake.offsets import TopicPartition
+
+
+class GroupAction(StrEnum):
+    """What is done about one group and one partition."""
+
+    COMMIT = "commit"
+    DONE = "committed"
+    LATER = "after the restore"
+    NOTHING = "stands there"
+    LEFT = "left alone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a group stands at the destination.
+
+    ``state`` is Kafka's name, empty where it is not told; ``committed`` what it has committed of the partition, None
+    for nothing; an error where either could not be read.
+    """
+
+    state: str = ""
+    committed: CommittedOffset | None = None
+    error: MirrorlakeError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """One group and one source partition. ``place`` None is not known yet, as the records are not there."""
+
+    group: str
+    source: TopicPartition
+    destination: TopicPartition
+    archived: ArchivedOffset
+    place: Translation | None
+    standing: Standing
+    action: GroupAction
+    reason: str = ""
+
+    @property
+    def offset(self) -> int | None:
+        """The offset the group gets, or would get; None where it is unknown."""
+        return None if self.place is None or isinstance(self.place, Unknown) else self.place.offset
+
+    @property
+    def is_placed(self) -> bool:
+        """True where the group stands, or will stand, where it should."""
+        return self.action not in (GroupAction.LEFT, GroupAction.UNKNOWN)
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the row as ``restore --format json`` has it; ``offset`` is null where it is unknown."""
+        committed = self.standing.committed
+        return {
+            "group": self.group,
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "archived": self.archived.offset,
+            "archived_at": utc_text(self.archived.seen_at_ms),
+            "to": str(self.destination),
+            "offset": self.offset,
+            "had": committed.offset if committed is not None else None,
+            "action": self.action.value,
+            "note": self.reason or None,
+        }
+
+
+def decide(
+    *,
+    group: str,
+    source: TopicPartition,
+    destination: TopicPartition,
+    archived: ArchivedOffset,
+    place: Translation | None,
+    standing: Standing,
+    has_others: bool,
+    is_forced: bool,
+) -> GroupRow:
+    """Returns what is done about one group and one partition.
+
+    Args:
+        group: its name.
+        source: the partition it read.
+        destination: the partition it is to read on.
+        archived: what it had committed.
+        place: where it goes on; None where that is known only once the records are there.
+        standing: how it stands at the destination.
+        has_others: whether other writers' records may lie in the destination partition: then a group that reads it
+            already would be taken past records it has not read.
+        is_forced: moves a group all the same that has an offset there.
+    """
+
+    def row(action: GroupAction, reason: str = "") -> GroupRow:
+        return GroupRow(
+            group=group,
+            source=source,
+            destination=destination,
+            archived=archived,
+            place=place,
+            standing=standing,
+            action=action,
+            reason=reason,
+        )
+
+    if isinstance(place, Unknown):
+        return row(GroupAction.UNKNOWN, place.why)
+    if standing.error is not None:
+        return row(GroupAction.LEFT, str(standing.error))
+    if place is None:
+        return row(GroupAction.LATER)
+    committed = standing.committed
+    if committed is not None and committed.offset == place.offset:
+        return row(GroupAction.NOTHING, place.note)
+    if standing.state and standing.state not in EMPTY_GROUP_STATES:
+        return row(GroupAction.LEFT, f"the group has members there ({standing.state}): stop its consumers")
+    if committed is not None and not is_forced:
+        if committed.offset > place.offset:
+            return row(GroupAction.LEFT, f"it has read up to {committed.offset} there; --force-groups takes it back")
+        if has_others:
+            return row(
+                GroupAction.LEFT,
+                f"it stands at {committed.offset} there, and others may write between; --force-groups moves it",
+            )
+    missing = archived.missing_since_ms
+    gone = f"the source had no offset of it any more at {utc_text(missing)}" if missing is not None else ""
+    return row(GroupAction.COMMIT, "; ".join(filter(None, (place.note, gone))))
+
+
+def commits_of(rows: Sequence[GroupRow]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+    """Returns what is to be committed, by group.
+
+    Leader epochs are left out: those of the source mean nothing at another cluster, and a consumer there would take its
+    own cluster's for old ones.
+    """
+    commits: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    for row in rows:
+        if row.action is GroupAction.COMMIT and row.offset is not None:
+            committed = CommittedOffset(offset=row.offset, metadata=row.archived.metadata)
+            commits.setdefault(row.group, {})[row.destination] = committed
+    return commits
+
+
+def after_commit(
+    row: GroupRow, found: CommittedOffset | MirrorlakeError | None, error: MirrorlakeError | None
+) -> GroupRow:
+    """Returns a row that was to be committed, once it was read back.
+
+    Args:
+        row: what was to be done.
+        found: what the group has committed there now.
+        error: why the commit failed, or is not known to have happened; what is found decides.
+    """
+    if isinstance(found, CommittedOffset) and (found.offset, found.metadata) == (row.offset, row.archived.metadata):
+        return replace(row, action=GroupAction.DONE)
+    if error is not None:
+        reason = str(error)
+    elif isinstance(found, MirrorlakeError):
+        reason = f"whether it was committed is not known: {found}"
+    else:
+        reason = f"another client has committed {found.offset if found else 'nothing'}"
+    return replace(row, action=GroupAction.LEFT, reason=reason)

@@ -1,0 +1,119 @@
+"""What the groups of a cluster have committed for some partitions. Reads only.
+
+Nothing follows from a group that a listing leaves out: a coordinator moves, or a right is missing. That a group has no
+offset any more is believed of its coordinator alone, asked by name.
+"""
+
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass
+
+from mirrorlake.config.resolved import NameSelection
+from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import CommittedOffset
+from mirrorlake.offsets import TopicPartition
+
+SHARE = "share"
+"""The type of groups that commit no offsets (KIP-932)."""
+
+NO_GROUPS = "consumer groups"
+"""Among the errors: not a single group is listed, which is right where there is none."""
+
+Known = Mapping[TopicPartition, Set[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsRead:
+    """What was found, by partition and group.
+
+    Attributes:
+        committed: what groups have committed, with every partition that was asked for.
+        none: groups that were known to have an offset and have none now, or are not selected.
+        errors: by what could not be read, such as a group or a broker; nothing is known of the rest of it.
+    """
+
+    committed: Mapping[TopicPartition, Mapping[str, CommittedOffset]]
+    none: Mapping[TopicPartition, Set[str]]
+    errors: Mapping[str, MirrorlakeError]
+
+
+async def read_groups(
+    client: ClusterClient, selection: NameSelection, partitions: Collection[TopicPartition], known: Known
+) -> GroupsRead:
+    """Returns what the selected groups have committed for partitions.
+
+    Args:
+        client: of the cluster.
+        selection: which groups.
+        partitions: which partitions; what groups have committed for others is passed over.
+        known: groups by partition that had an offset when they were read before.
+
+    Raises:
+        MirrorlakeError: the cluster could not be asked at all.
+    """
+    errors: dict[str, MirrorlakeError] = {}
+    listing = await client.groups.list()
+    errors |= {f"broker {broker_id}": error for broker_id, error in listing.unread.items()}
+    listed = {name for name, each in listing.groups.items() if each.type.lower() != SHARE}
+    before = {group for groups in known.values() for group in groups}
+    asked = [name for name in sorted(listed | before | {*selection.names}) if selection.selects(name)]
+    if not listing.groups and not listing.unread and not asked:
+        errors[NO_GROUPS] = _nothing_listed(client)
+    committed: dict[TopicPartition, dict[str, CommittedOffset]] = {each: {} for each in partitions}
+    answered = await _take(client, dict.fromkeys(asked), committed, errors)
+    gone = {
+        each: {group for group in known.get(each, ()) if group in answered and group not in committed[each]}
+        for each in partitions
+    }
+    unselected = {each: {group for group in known.get(each, ()) if not selection.selects(group)} for each in partitions}
+    none = await _without_offset(client, gone, committed, errors)
+    return GroupsRead(
+        committed=committed, none={each: none[each] | unselected[each] for each in partitions}, errors=errors
+    )
+
+
+async def _take(
+    client: ClusterClient,
+    asked: Mapping[str, list[TopicPartition] | None],
+    committed: Mapping[TopicPartition, dict[str, CommittedOffset]],
+    errors: dict[str, MirrorlakeError],
+) -> dict[str, set[TopicPartition]]:
+    """Asks for offsets and adds them to ``committed``; returns by group that answered what it surely has none of."""
+    answered: dict[str, set[TopicPartition]] = {}
+    for group, answer in (await client.groups.offsets(asked) if asked else {}).items():
+        if isinstance(answer, MirrorlakeError):
+            errors[f"group {group}"] = answer
+            continue
+        answered[group] = {partition for partition, found in answer.items() if found is None}
+        for partition, found in answer.items():
+            if isinstance(found, MirrorlakeError):
+                errors[f"group {group}, {partition}"] = found
+            elif found is not None and partition in committed:
+                committed[partition][group] = found
+    return answered
+
+
+async def _without_offset(
+    client: ClusterClient,
+    gone: Mapping[TopicPartition, Set[str]],
+    committed: Mapping[TopicPartition, dict[str, CommittedOffset]],
+    errors: dict[str, MirrorlakeError],
+) -> dict[TopicPartition, set[str]]:
+    """Asks by name for what an answer about all partitions left out: without a right on a topic it says nothing."""
+    asked: dict[str, list[TopicPartition] | None] = {}
+    for partition, groups in gone.items():
+        for group in groups:
+            asked[group] = [*(asked.get(group) or ()), partition]
+    answered = await _take(client, asked, committed, errors)
+    return {
+        partition: {group for group in groups if partition in answered.get(group, ())}
+        for partition, groups in gone.items()
+    }
+
+
+def _nothing_listed(client: ClusterClient) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"cluster {client.settings.name!r} lists no consumer group: there is none, or this user may describe none",
+        hint="grant DESCRIBE on the groups to this user, or on the cluster",
+        cluster=client.settings.name,
+    )

@@ -1,0 +1,294 @@
+"""Brings back what groups had committed, to a cluster where the records are: read, shown, committed, read back.
+
+Kafka has no commit on a condition. Members that come meanwhile are the broker's to see: it refuses then. A group
+without members that commits between what is read here and the commit is overwritten.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from mirrorlake.archive.groups.content import ArchivedOffset
+from mirrorlake.archive.groups.objects import ArchivedGroups, read_groups
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.map.progress import ProgressKey
+from mirrorlake.destinations.map.progress_store import read_offset_map
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError
+from mirrorlake.groups.placing import GroupAction, GroupRow, Standing, after_commit, commits_of, decide
+from mirrorlake.groups.translation import Translation, Unknown, together, translate_equal, translate_mapped
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.control.descriptions import CommittedOffset
+from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.sources.archive.archive import OpenArchive
+from mirrorlake.sources.archive.work import ArchiveSourceWork
+from mirrorlake.topics.targets import Target
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredPartition:
+    """A partition of an archive at its destination.
+
+    ``planned`` are the source offsets that will be there, before anything was restored; None afterwards. ``missing``
+    says why its records are not all there, empty where they are.
+    """
+
+    target: Target
+    planned: OffsetRange | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """What is, or would be, done.
+
+    ``warnings`` ask for a second look; ``failures`` say of which groups nothing is known.
+    """
+
+    rows: Sequence[GroupRow] = ()
+    warnings: Sequence[str] = ()
+    failures: Sequence[str] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True where every archived group stands, or will stand, where it should."""
+        return not self.failures and all(row.is_placed for row in self.rows)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read of archives: the groups of each partition, and what is to be said of it."""
+
+    groups: dict[TopicPartition, Mapping[str, ArchivedOffset]] = field(default_factory=dict)
+    of_others: dict[TopicPartition, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCache, *, is_forced: bool) -> GroupPlan:
+    """Returns what would be done about every archived group; changes nothing.
+
+    Args:
+        partitions: of one archive, all those that are restored to one cluster.
+        clients: of all clusters.
+        is_forced: see `decide`.
+
+    Raises:
+        MirrorlakeError: the cluster could not be asked at all.
+    """
+    found = await _archived(partitions, clients)
+    names = sorted({group for groups in found.groups.values() for group in groups})
+    if not names:
+        return GroupPlan(warnings=found.warnings, failures=found.failures)
+    client = clients.client(partitions[0].target.destination_cluster)
+    wanted: dict[str, list[TopicPartition]] = {
+        group: [each.target.destination_partition for each in partitions if group in _of(found, each)]
+        for group in names
+    }
+    standings = await _standings(client, wanted)
+    places = await _places(partitions, found, client)
+    rows = [
+        decide(
+            group=group,
+            source=each.target.source,
+            destination=each.target.destination_partition,
+            archived=_of(found, each)[group],
+            place=places[group, each.target.destination_partition],
+            standing=standings[group, each.target.destination_partition],
+            has_others=each.target.is_mapped,
+            is_forced=is_forced,
+        )
+        for group in names
+        for each in partitions
+        if group in _of(found, each)
+    ]
+    return GroupPlan(rows=rows, warnings=found.warnings, failures=found.failures)
+
+
+async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
+    """Commits what a plan says and reads it back; returns the plan with what became of it. Idempotent."""
+    rows: list[GroupRow] = [row for row in plan.rows if row.action is not GroupAction.COMMIT]
+    for group, offsets in commits_of(plan.rows).items():
+        errors: Mapping[TopicPartition, MirrorlakeError | None]
+        try:
+            errors = await client.groups.commit(group, offsets)
+        except MirrorlakeError as error:
+            errors = dict.fromkeys(offsets, error)
+        found = (await client.groups.offsets({group: [*offsets]}))[group]
+        for row in plan.rows:
+            if row.group == group and row.action is GroupAction.COMMIT:
+                held = found if isinstance(found, MirrorlakeError) else found.get(row.destination)
+                rows.append(after_commit(row, held, errors[row.destination]))
+    return replace(plan, rows=sorted(rows, key=lambda row: (row.group, row.source)))
+
+
+# -- what is archived -----------------------------------------------------------------------------------
+
+
+def _of(found: _Found, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
+    return found.groups.get(each.target.source, {})
+
+
+async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> _Found:
+    found = _Found()
+    for topic in sorted({each.target.source.topic for each in partitions}):
+        theirs = [each.target for each in partitions if each.target.source.topic == topic]
+        work = theirs[0].source_work
+        if not isinstance(work, ArchiveSourceWork):
+            raise TypeError(f"{topic} does not come from an archive")
+        try:
+            groups = await clients.store_threads.look(partial(_read, OpenArchive(work, clients), topic))
+        except MirrorlakeError as error:
+            found.failures.append(f"the groups of topic {topic} could not be read: {error}")
+            continue
+        found.warnings += [f"{key} is damaged: an older object was read in its place" for key in groups.damaged]
+        for target in theirs:
+            _take(target, groups, found)
+        if not any(target.source in found.groups for target in theirs):
+            found.warnings.append(f"no consumer groups are archived of topic {topic}")
+    return found
+
+
+def _read(archive: OpenArchive, topic: str) -> ArchivedGroups:
+    """Returns what is archived of a topic's groups.
+
+    Raises:
+        ChainBrokenError: all of it is damaged; that there were no groups does not follow.
+        MirrorlakeError: it could not be read.
+    """
+    groups = read_groups(archive.store, archive.topic(topic).folder)
+    if groups.is_unknown:
+        are = "is damaged, and no other object is there" if len(groups.damaged) == 1 else "are damaged, all there are"
+        raise ChainBrokenError(
+            f"{' and '.join(groups.damaged)} {are}",
+            hint="put one back from a copy and give the command again; without --groups records alone are restored",
+            key=groups.damaged[0],
+        )
+    return groups
+
+
+def _take(target: Target, groups: ArchivedGroups, found: _Found) -> None:
+    known = groups.partitions.get(target.source.partition)
+    if known is None or not known.groups:
+        return
+    found.groups[target.source] = known.groups
+    if known.origin.topic_id and target.topic_id and known.origin.topic_id != target.topic_id:
+        found.of_others[target.source] = (
+            f"it was committed in a topic of id {known.origin.topic_id}, and the records are of {target.topic_id}"
+        )
+
+
+# -- where groups go on ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Translated:
+    """Where the groups of one source partition go on, if it were alone in its destination partition.
+
+    ``is_later``: known only once it is restored. ``has_records``: whether any of its records lie there.
+    """
+
+    places: Mapping[str, Translation] = field(default_factory=dict)
+    is_later: bool = False
+    has_records: bool = True
+
+
+async def _places(
+    partitions: Sequence[RestoredPartition], found: _Found, client: ClusterClient
+) -> dict[tuple[str, TopicPartition], Translation | None]:
+    """Returns where each group goes on in each destination partition; None where it is known only later."""
+    sharing: dict[TopicPartition, list[RestoredPartition]] = defaultdict(list)
+    for each in partitions:
+        sharing[each.target.destination_partition].append(each)
+    there = [place for place, theirs in sharing.items() if all(each.planned is None for each in theirs)]
+    held = await _held(there, client)
+    places: dict[tuple[str, TopicPartition], Translation | None] = {}
+    for place, theirs in sharing.items():
+        translated = {each.target.source: await _translated(each, found, held.get(place), client) for each in theirs}
+        is_later = any(each.is_later for each in translated.values())
+        for group in {group for each in theirs for group in _of(found, each)}:
+            places[group, place] = None if is_later else together(_of_sources(group, translated))
+    return places
+
+
+def _of_sources(
+    group: str, translated: Mapping[TopicPartition, _Translated]
+) -> dict[TopicPartition, Translation | None]:
+    """Returns a group's places by source partition: of those that have records there, else of those it has read."""
+    with_records = {source: each.places.get(group) for source, each in translated.items() if each.has_records}
+    return with_records or {source: each.places[group] for source, each in translated.items() if group in each.places}
+
+
+async def _translated(
+    each: RestoredPartition, found: _Found, held: OffsetRange | MirrorlakeError | None, client: ClusterClient
+) -> _Translated:
+    target, groups = each.target, _of(found, each)
+    if why := each.missing or found.of_others.get(target.source):
+        return _Translated(places={group: Unknown(why=why) for group in groups})
+    if each.planned is not None:
+        if target.is_mapped:
+            return _Translated(is_later=True)
+        return _Translated(places={group: translate_equal(at.offset, each.planned) for group, at in groups.items()})
+    if held is None or isinstance(held, MirrorlakeError):
+        unasked = Unknown(why=str(held or "the destination was not asked"))
+        return _Translated(places=dict.fromkeys(groups, unasked))
+    if not target.is_mapped:
+        return _Translated(places={group: translate_equal(at.offset, held) for group, at in groups.items()})
+    key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
+    try:
+        mapping = await read_offset_map(client, target.progress_topics, target.map_shard, key)
+    except MirrorlakeError as error:
+        return _Translated(places=dict.fromkeys(groups, Unknown(why=str(error))))
+    return _Translated(
+        places={group: translate_mapped(at.offset, mapping, held) for group, at in groups.items()},
+        has_records=mapping is None or bool(mapping.runs),
+    )
+
+
+async def _held(
+    places: Sequence[TopicPartition], client: ClusterClient
+) -> dict[TopicPartition, OffsetRange | MirrorlakeError]:
+    starts = await client.list_offsets(places, timestamp=EARLIEST)
+    ends = await client.list_offsets(places, timestamp=LATEST)
+    held: dict[TopicPartition, OffsetRange | MirrorlakeError] = {}
+    for place in places:
+        start, end = starts[place], ends[place]
+        if isinstance(start, MirrorlakeError):
+            held[place] = start
+        elif isinstance(end, MirrorlakeError):
+            held[place] = end
+        else:
+            held[place] = OffsetRange(start_offset=start, end_offset=max(start, end))
+    return held
+
+
+# -- how groups stand there -----------------------------------------------------------------------------
+
+
+async def _standings(
+    client: ClusterClient, wanted: Mapping[str, Sequence[TopicPartition]]
+) -> dict[tuple[str, TopicPartition], Standing]:
+    """Returns how groups stand at a cluster, by group and partition.
+
+    A cluster that never had a group has no topic for them, and would make it when asked for a coordinator.
+    """
+    if _OFFSETS_TOPIC not in (await client.metadata([_OFFSETS_TOPIC], refresh=True)).topics:
+        return {(group, place): Standing() for group, places in wanted.items() for place in places}
+    listed = (await client.groups.list()).groups
+    told = await client.groups.states([group for group in wanted if not (group in listed and listed[group].state)])
+    committed = await client.groups.offsets({group: list(dict.fromkeys(places)) for group, places in wanted.items()})
+    standings: dict[tuple[str, TopicPartition], Standing] = {}
+    for group, places in wanted.items():
+        state = listed[group].state if group in listed and listed[group].state else told.get(group, "")
+        offsets = committed[group]
+        for place in places:
+            found = offsets if isinstance(offsets, MirrorlakeError) else offsets.get(place)
+            error = next((each for each in (state, found) if isinstance(each, MirrorlakeError)), None)
+            standings[group, place] = Standing(
+                state=state if isinstance(state, str) else "",
+                committed=found if isinstance(found, CommittedOffset) else None,
+                error=error,
+            )
+    return standings

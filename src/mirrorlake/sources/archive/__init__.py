@@ -1,0 +1,1 @@
+"""An archive as a source: segments at rest become record batches at their own offsets."""

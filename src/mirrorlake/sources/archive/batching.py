@@ -1,0 +1,89 @@
+"""Decoded records become record batches at their own offsets. Pure.
+
+A batch has one timestamp type, and one time where that is the broker's; offsets in it may have holes. It is cut where
+it would become too large, and at a hole where it is large enough to go on as it is: a batch without a hole is appended
+as its bytes, one with holes is taken apart by a destination that keeps offsets.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN
+from mirrorlake.kafka.records.batch_header import (
+    LOG_APPEND_TIME_BIT,
+    PREFIX_BYTES,
+    Batch,
+    Codec,
+    read_header,
+    write_header,
+)
+from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, RecordColumns
+from mirrorlake.kafka.records.encode import encode_batch
+
+RECORD_BYTES = 16
+"""What a record takes in a batch beside its bytes, about."""
+
+ZSTD_LEVEL = 1
+"""That of Parquet pages by default. Compressing is most of the work; level 3 takes 1.6 times as long."""
+
+_SPAN_MAX = 2**31 - 1
+"""How far behind a batch's first offset a record of it may lie."""
+
+
+def batches_of(columns: RecordColumns, *, codec: Codec, bytes_max: int) -> Iterator[Batch]:
+    """Yields batches of v2 that hold these records, each in memory of its own that may be written to.
+
+    A record without any time (of message format v0) is one of CreateTime −1, as format v2 has nothing else.
+
+    Args:
+        columns: in offset order.
+        codec: of the batches.
+        bytes_max: record bytes of one, before compression; a record that alone has more is one of its own.
+
+    Raises:
+        RecordTooLargeError: a record is above 2^31 - 1 bytes.
+    """
+    for start, stop in _cuts(columns, bytes_max):
+        part = columns.slice(start, stop)
+        made = encode_batch(part, codec=codec, base_offset=int(part.offsets[0]), zstd_level=ZSTD_LEVEL)
+        view = memoryview(made)
+        header = read_header(view, 0, len(made) - PREFIX_BYTES)
+        if part.timestamp_types[0] == LOG_APPEND_TIME:
+            write_header(made, header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT))
+            header = read_header(view, 0, len(made) - PREFIX_BYTES)
+        yield Batch(header, view)
+
+
+def _cuts(columns: RecordColumns, bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Yields the rows of each batch: first, and the one after the last."""
+    offsets = columns.offsets
+    ends = np.cumsum(columns.weights(record_bytes=RECORD_BYTES))
+    holes = np.flatnonzero(np.diff(offsets) != 1) + 1
+    breaks = _breaks(columns)
+    row, count, before = 0, len(columns), 0
+    while row < count:
+        stop = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        stop = min(max(stop, row + 1), int(np.searchsorted(offsets, int(offsets[row]) + _SPAN_MAX, side="right")))
+        stop = min(stop, _next(breaks, row, count))
+        if len(holes):
+            large_enough = int(np.searchsorted(ends, before + NOT_COALESCED_BYTES_MIN, side="left")) + 1
+            stop = min(stop, _next(holes, large_enough - 1, count))
+        yield row, stop
+        row, before = stop, int(ends[stop - 1])
+
+
+def _breaks(columns: RecordColumns) -> npt.NDArray[np.intp]:
+    """Returns the rows that cannot share a batch with the one before."""
+    types = columns.timestamp_types
+    differs = np.diff(types) != 0
+    if (types == LOG_APPEND_TIME).any():
+        differs |= (types[1:] == LOG_APPEND_TIME) & (np.diff(columns.timestamps) != 0)
+    return np.flatnonzero(differs) + 1
+
+
+def _next(rows: npt.NDArray[np.intp], after: int, otherwise: int) -> int:
+    """Returns the first of some ascending rows that is behind ``after``."""
+    number = int(np.searchsorted(rows, after, side="right"))
+    return int(rows[number]) if number < len(rows) else otherwise

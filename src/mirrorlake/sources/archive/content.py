@@ -1,0 +1,356 @@
+"""The content of a segment as record batches from a position on, a piece at a time, none larger than asked for.
+
+A piece accounts for its offsets without a hole, as an answer of a broker does: what no batch of it holds was not
+archived, as its segment says or shows. Blocking; to be called in a thread, one call at a time.
+"""
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.log_batches import clipped, log_batch
+from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
+from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.errors import ChainBrokenError, CorruptBatchError
+from mirrorlake.kafka.records.batch_header import PREFIX, PREFIX_BYTES
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, classify, verify_crc, walk
+from mirrorlake.kafka.records.codec import Codec, RecordColumns
+from mirrorlake.offsets import Gap, OffsetRange
+from mirrorlake.sources.archive.batching import RECORD_BYTES, batches_of
+from mirrorlake.sources.archive.known_segments import LogStop
+
+PIECE_BYTES = 4 << 20
+"""Record bytes of a piece, to within one batch: half of what a partition's sink may hold back."""
+
+VIEW_BYTES_MAX = 32 << 20
+"""Records of a snapshot that are put into the order of their offsets at one time."""
+
+_NOT_ABORTED = AbortedTransactions(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Batches of some offsets in order, and how many bytes they hold in memory.
+
+    The first batch may begin below ``covered``, and the last reach past it, as they lie in a `log` segment. ``gaps``
+    are those of its segment, within ``covered`` or not, that are of another kind than ``absent``.
+    """
+
+    covered: OffsetRange
+    items: Sequence[ClassifiedBatch]
+    size_bytes: int
+    gaps: Sequence[Gap] = ()
+
+    def below(self, end_offset: int) -> "Piece":
+        """Returns what begins below an offset inside of it; a batch that holds the offset comes whole."""
+        count = bisect.bisect_left(self.items, end_offset, key=_first_offset)
+        end = min(end_offset, self.covered.end_offset)
+        if count and (last := self.items[count - 1].batch.header.next_offset) > end:
+            end = last
+        return self._part(0, count, self.covered.start_offset, end)
+
+    def behind(self, part: "Piece") -> "Piece":
+        """Returns what is left behind the first part."""
+        return self._part(len(part.items), len(self.items), part.covered.end_offset, self.covered.end_offset)
+
+    def _part(self, first: int, after: int, start: int, end: int) -> "Piece":
+        items = self.items[first:after]
+        size = sum(len(item.batch.view) for item in items)
+        covered = OffsetRange(start_offset=start, end_offset=end)
+        return Piece(covered=covered, items=items, size_bytes=size, gaps=self.gaps)
+
+
+def _first_offset(item: ClassifiedBatch) -> int:
+    header = item.batch.header
+    return header.base_offset
+
+
+class Content(Protocol):
+    """Hands out a segment's content in order."""
+
+    def next_piece(self) -> Piece | None:
+        """Returns the next piece; None where the last one was handed out.
+
+        Raises:
+            ChainBrokenError: the segment is damaged; all that was handed out is right.
+            ObjectMissingError: it is not there any more.
+            MirrorlakeError: the store could not be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes the file."""
+        ...
+
+
+class RecordContent:
+    """The content of a segment of decoded records.
+
+    Args:
+        reader: of the segment; closed with this.
+        records: those of ``offsets``, in order.
+        offsets: what is wanted of the segment, which must hold it.
+        codec: of the batches.
+        batch_bytes_max: record bytes of one.
+    """
+
+    def __init__(
+        self,
+        reader: SegmentReader,
+        records: Iterator[RecordColumns],
+        *,
+        offsets: OffsetRange,
+        codec: Codec,
+        batch_bytes_max: int,
+    ) -> None:
+        self._reader = reader
+        self._position = offsets.start_offset
+        self._end = offsets.end_offset
+        self._codec = codec
+        self._batch_bytes_max = batch_bytes_max
+        self._parts = _parts(records)
+
+    def next_piece(self) -> Piece | None:
+        """Returns the next piece; see `Content`."""
+        if self._position >= self._end:
+            return None
+        part = next(self._parts, None)
+        batches: Iterator[Batch] = iter(())
+        if part is not None:
+            batches = batches_of(part, codec=self._codec, bytes_max=self._batch_bytes_max)
+        start = self._position
+        items = [_classified(batch, start) for batch in batches]
+        self._position = items[-1].batch.header.next_offset if items else self._end
+        return Piece(
+            covered=OffsetRange(start_offset=start, end_offset=self._position),
+            items=items,
+            size_bytes=sum(len(item.batch.view) for item in items),
+        )
+
+    def close(self) -> None:
+        """Closes the segment."""
+        self._reader.close()
+
+
+def _parts(records: Iterator[RecordColumns]) -> Iterator[RecordColumns]:
+    """Yields the same records in parts of `PIECE_BYTES`."""
+    for columns in records:
+        ends = np.cumsum(columns.weights(record_bytes=RECORD_BYTES))
+        row, before = 0, 0
+        while row < len(columns):
+            stop = max(row + 1, int(np.searchsorted(ends, before + PIECE_BYTES, side="right")))
+            yield columns.slice(row, stop)
+            row, before = stop, int(ends[stop - 1])
+
+
+def in_offset_order(
+    reader: ParquetSegmentReader, offsets: OffsetRange, *, where: str, first: Iterator[RecordColumns] | None = None
+) -> Iterator[RecordColumns]:
+    """Yields the records of a snapshot, which lie in the order of their keys, in the order of their offsets.
+
+    Reads the file once for each `VIEW_BYTES_MAX` of records, so that memory does not grow with the view.
+
+    Args:
+        reader: of the snapshot.
+        offsets: which of its records.
+        where: names the file in messages.
+        first: the same records as ``reader.stored()``, for the first pass: it is read to its end before anything is
+            handed out, so whatever it raises is raised before.
+
+    Raises:
+        ChainBrokenError: damaged; or an offset is there twice.
+    """
+    position: int | None = offsets.start_offset
+    while position is not None:
+        stored, first = first or reader.stored(), None
+        columns, position = _lowest(stored, position, offsets.end_offset)
+        if (np.diff(columns.offsets) == 0).any():
+            raise ChainBrokenError(f"{where} holds two records of one offset", hint="put it back from a copy")
+        if len(columns):
+            yield columns
+
+
+def _lowest(stored: Iterator[RecordColumns], start: int, end: int) -> tuple[RecordColumns, int | None]:
+    """Returns the records of the lowest offsets in a range, sorted, and where the next ones begin; None for none."""
+    held = RecordColumns.empty()
+    bound = end
+    for columns in stored:
+        wanted = np.flatnonzero((columns.offsets >= start) & (columns.offsets < bound))
+        if not len(wanted):
+            continue
+        held = RecordColumns.concat([held, columns.relocated(wanted, columns.offsets[wanted])])
+        if int(held.weights(record_bytes=RECORD_BYTES).sum()) > 2 * VIEW_BYTES_MAX:
+            held, bound = _cut(held, bound)
+    held, bound = _cut(held, bound)
+    return held, bound if bound < end else None
+
+
+def _cut(held: RecordColumns, bound: int) -> tuple[RecordColumns, int]:
+    """Returns as many of the lowest offsets as are held at one time, and the first that is not, else ``bound``."""
+    rows = np.argsort(held.offsets, kind="stable")
+    ends = np.cumsum(held.weights(record_bytes=RECORD_BYTES)[rows])
+    count = max(1, int(np.searchsorted(ends, VIEW_BYTES_MAX, side="right")))
+    if count < len(rows):
+        bound = int(held.offsets[rows[count]])
+    kept = rows[:count]
+    return held.relocated(kept, held.offsets[kept]), bound
+
+
+class LogContent:
+    """The content of a `log` segment: its batches as they are; only those over an edge of what is wanted are cut.
+
+    Args:
+        file: of the segment, closed with this.
+        segment: which.
+        offsets: what is wanted of it.
+        key: names it in messages.
+        stop: where the batch begins that holds the first offset wanted, or one before it.
+        file_checksum: what all bytes must sum up to, which is looked at before the last batches are handed out; None
+            where it was looked at.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        segment: Segment,
+        *,
+        offsets: OffsetRange,
+        key: str,
+        stop: LogStop,
+        file_checksum: str | None = None,
+    ) -> None:
+        self._byte_position = stop.byte_position  # of the first batch not handed out yet
+        self._sum = stop.before.copy() if stop.before is not None and file_checksum is not None else None
+        self._file_checksum = file_checksum
+        self._file = file
+        self._segment = segment
+        self._position = offsets.start_offset
+        self._end = offsets.end_offset
+        self._key = key
+        self._follows = segment.name.from_offset  # offsets of batches grow
+
+    @property
+    def stop(self) -> LogStop:
+        """Where the first batch begins that was not handed out yet."""
+        before = self._sum.copy() if self._sum is not None else None
+        return LogStop(offset=self._position, byte_position=self._byte_position, before=before)
+
+    def next_piece(self) -> Piece | None:
+        """Returns the next piece; see `Content`."""
+        start = self._position
+        items: list[ClassifiedBatch] = []
+        size = 0
+        while self._position < self._end and not items:
+            view = self._read()
+            if not view:
+                self._position = self._end
+                break
+            trouble = self._take(view, items)
+            size += len(view)
+            if trouble is not None and not items:
+                raise trouble
+        if self._position == start:
+            return None
+        self._check_end()
+        return Piece(covered=OffsetRange(start_offset=start, end_offset=self._position), items=items, size_bytes=size)
+
+    def _check_end(self) -> None:
+        """Checks before the last piece is handed out that nothing is left behind it, and the bytes are the right ones.
+
+        Where a batch lies is not part of its own checksum.
+        """
+        is_whole = self._byte_position == self._segment.size_bytes
+        if self._position >= self._segment.name.end_offset and not is_whole:
+            raise self._broken("has batches behind its last offset")
+        if is_whole and self._sum is not None and self._sum.hexdigest() != self._file_checksum:
+            raise self._broken(f"has checksum {self._sum.hexdigest()}, its description says {self._file_checksum}")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _read(self) -> memoryview:
+        """Returns some whole batches from the byte position on; none at the end of the file."""
+        left = self._segment.size_bytes - self._byte_position
+        if left <= 0:
+            return memoryview(b"")
+        wanted = min(PIECE_BYTES, left)
+        data = self._bytes(wanted)
+        if len(data) >= PREFIX_BYTES:
+            needed = PREFIX_BYTES + PREFIX.unpack_from(data, 0)[1]
+            if wanted < needed <= left:
+                data += self._bytes(needed - wanted, at=self._byte_position + wanted)
+            elif needed > left:
+                raise self._broken("ends inside a record batch")
+        else:
+            raise self._broken("ends inside a record batch")
+        return memoryview(data)
+
+    def _bytes(self, count: int, *, at: int | None = None) -> bytearray:
+        self._file.seek(self._byte_position if at is None else at)
+        data = bytearray(count)
+        view, done = memoryview(data), 0
+        while done < count:
+            read = self._file.readinto(view[done:])  # type: ignore[attr-defined]  # every store's file has it
+            if not read:
+                raise self._broken("is shorter than it was when it was listed")
+            done += read
+        return data
+
+    def _take(self, view: memoryview, items: list[ClassifiedBatch]) -> ChainBrokenError | None:
+        """Takes the whole batches of ``view``; returns what is wrong with the first that is not right."""
+        try:
+            for batch in walk(view):
+                self._check_place(batch)
+                if batch.header.next_offset > self._position:
+                    verify_crc(batch)
+                    self._add(batch, items)
+                self._follows = max(self._follows, batch.header.next_offset)
+                self._pass(batch.view)
+                if self._position >= self._end:
+                    break
+        except ChainBrokenError as error:
+            return error
+        except CorruptBatchError as error:
+            return self._broken(f"cannot be read as record batches: {error}")
+        return None
+
+    def _pass(self, view: memoryview) -> None:
+        self._byte_position += len(view)
+        if self._sum is not None:
+            self._sum.update(view)
+
+    def _add(self, batch: Batch, items: list[ClassifiedBatch]) -> None:
+        known = log_batch(batch)
+        if known.first_offset >= self._end:
+            self._position = self._end
+            return
+        kept = clipped(known, start_offset=0, end_offset=self._end)
+        if kept is not None:
+            items.append(_classified(kept.batch, self._position))
+            self._position = max(self._position, kept.next_offset)
+        else:
+            self._position = self._end
+
+    def _check_place(self, batch: Batch) -> None:
+        header, name = batch.header, self._segment.name
+        first = self._follows if header.is_old_wrapper else header.base_offset
+        if first < self._follows or header.next_offset > name.end_offset:
+            raise self._broken("has batches out of order, or outside its range")
+
+    def _broken(self, what: str) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._key} {what}",
+            hint="put it back from a copy, with its description in `_meta`; nothing of it from there on was copied",
+            key=self._key,
+        )
+
+
+def _classified(batch: Batch, position: int) -> ClassifiedBatch:
+    found = classify(batch, position=position, aborted=_NOT_ABORTED)
+    return ClassifiedBatch(batch=batch, path=found.path, reason=found.reason)

@@ -1,0 +1,89 @@
+"""What one worker has found of the segments of a partition: a cache only.
+
+Segments never change, so what was found of one holds as long as its size does.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import xxhash
+
+KNOWN_MAX = 10_000
+
+SEARCHES_MAX = 16
+"""A mirror asks for two times of a partition, its ``from`` and its ``until``."""
+
+STOPS_MAX = 64
+"""Places inside of `log` segments: a lease reads some megabytes further than what it can send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStop:
+    """A place inside of a `log` segment: a batch begins at a byte, all before it end at or below ``offset``.
+
+    ``before`` is the sum of the bytes before, None where they were not summed up; whoever goes on with it takes a copy.
+    """
+
+    offset: int = 0
+    byte_position: int = 0
+    before: xxhash.xxh3_128 | None = field(default_factory=xxhash.xxh3_128, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSearch:
+    """Where the first record at or past a time was looked for, ``end_offset`` excluded; ``found`` is its offset."""
+
+    start_offset: int
+    end_offset: int
+    found: int | None = None
+
+
+class KnownSegments:
+    """Which segments were found intact, where reading of `log` segments stopped, and what times were looked for."""
+
+    def __init__(self) -> None:
+        self._searches: OrderedDict[Hashable, TimeSearch] = OrderedDict()
+        self._intact: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._stops: deque[tuple[tuple[str, int], LogStop]] = deque(maxlen=STOPS_MAX)
+
+    def is_intact(self, key: str, size_bytes: int) -> bool:
+        """Tells whether the whole file was compared with all that is said of it."""
+        return (key, size_bytes) in self._intact
+
+    def found_intact(self, key: str, size_bytes: int) -> None:
+        """Remembers it."""
+        self._intact[key, size_bytes] = None
+        if len(self._intact) > KNOWN_MAX:
+            self._intact.popitem(last=False)
+
+    def stopped(self, key: str, size_bytes: int, stop: LogStop) -> None:
+        """Remembers a place inside of a `log` segment."""
+        self._stops.append(((key, size_bytes), stop))
+
+    def stop_before(self, key: str, size_bytes: int, offset: int, *, is_summed: bool) -> LogStop:
+        """Returns the last known place that does not lie behind ``offset``, else the beginning.
+
+        Args:
+            key: of the segment.
+            size_bytes: of the segment.
+            offset: what lies before it is not wanted.
+            is_summed: leaves out places before which the bytes were not summed up.
+        """
+        known = (
+            stop
+            for where, stop in [*self._stops]
+            if where == (key, size_bytes) and stop.offset <= offset and (stop.before is not None or not is_summed)
+        )
+        return max(known, key=lambda stop: stop.byte_position, default=LogStop())
+
+    def search(self, question: Hashable) -> TimeSearch | None:
+        """Returns how far an answer was looked for; None where it was not."""
+        return self._searches.get(question)
+
+    def searched(self, question: Hashable, search: TimeSearch) -> None:
+        """Remembers how far an answer was looked for."""
+        self._searches[question] = search
+        self._searches.move_to_end(question)
+        if len(self._searches) > SEARCHES_MAX:
+            self._searches.popitem(last=False)

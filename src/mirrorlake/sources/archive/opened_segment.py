@@ -1,0 +1,354 @@
+"""Opens a segment to be read from a position on, once it is known to be whole and whose it is.
+
+Nothing of a segment is handed out before this was looked at: what it says of itself agrees with its name and its place,
+its file is as long as its description says, and its bytes are those it was sealed with. The bytes of a file of a bucket
+that is small are read once, checked, and decoded where they lie in memory. A larger one's content is summed up as it is
+read from its start on, as to read all of it first would take a second download; its last records are held back until
+the sum is right. Where reading begins inside of a larger one that no reading has compared yet, all of it is read once
+before. A file of mirror-v3 has nothing to compare with but its edges, which are looked at first.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import pyarrow as pa
+
+from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.checksum import ContentChecksum
+from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.name_check import check_bare_edges
+from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
+from mirrorlake.archive.formats.registry import LOG, open_segment
+from mirrorlake.archive.formats.summing_file import sum_of
+from mirrorlake.archive.layouts.foreign_store import ForeignStore
+from mirrorlake.archive.sidecar import check_described
+from mirrorlake.errors import ChainBrokenError
+from mirrorlake.kafka.records.codec import Codec
+from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.sources.archive.content import Content, LogContent, Piece, RecordContent, in_offset_order
+from mirrorlake.sources.archive.known_segments import KnownSegments
+from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+HELD_BYTES_MAX = 64 << 20
+"""Files of buckets up to this size are read whole before they are decoded."""
+
+RANGE_BYTES = 8 << 20
+"""What one request for such a file asks for."""
+
+
+class ReadingGivenUpError(Exception):
+    """Ends a thread that reads for nobody any more; nobody waits for what it finds."""
+
+
+class StoppableFile(io.RawIOBase):
+    """A file of which nothing more is read once its reader was given up, whoever reads it for whatever.
+
+    Args:
+        file: seekable, closed with this.
+        is_given_up: asked before each read.
+    """
+
+    def __init__(self, file: BinaryIO, is_given_up: Callable[[], bool]) -> None:
+        super().__init__()
+        self._file = file
+        self._is_given_up = is_given_up
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Moves the position and returns it."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._file.tell()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Returns the next bytes, as the file does.
+
+        Raises:
+            ReadingGivenUpError: nobody wants them.
+        """
+        self._check_wanted()
+        return self._file.read(size)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fills the buffer, as the file does; see `read`."""
+        self._check_wanted()
+        read: int = self._file.readinto(buffer)  # type: ignore[attr-defined]  # every store's file has it
+        return read
+
+    def close(self) -> None:
+        """Closes the file."""
+        super().close()
+        self._file.close()
+
+    def _check_wanted(self) -> None:
+        if self._is_given_up():
+            raise ReadingGivenUpError
+
+
+class OpenSegment:
+    """One segment, open.
+
+    Args:
+        store: where it lies.
+        key: of the segment.
+        segment: as it was listed.
+        is_snapshot: whether it must be one.
+        known: what was found of segments before.
+
+    Attributes:
+        footer: what it says of itself; None where mirror-v3 wrote it.
+
+    Raises:
+        ChainBrokenError: it is damaged, renamed or swapped; or of the other kind.
+        ObjectMissingError: it is gone.
+        MirrorlakeError: the store could not be read.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        segment: Segment,
+        *,
+        is_snapshot: bool,
+        known: KnownSegments,
+        is_given_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._key = key
+        self._segment = segment
+        self._is_snapshot = is_snapshot
+        self._known = known
+        listed = _as_listed(cast(BinaryIO, StoppableFile(store.open(key), is_given_up)), key, segment)
+        self._file = _held(listed, store, segment)
+        try:
+            self._reader: SegmentReader = open_segment(store, key, opened=self._file)
+            self.footer = self._reader.footer
+            self._check_description()
+            self._is_checked = self._check_bytes(store)
+        except ChainBrokenError:
+            self._file.close()
+            store.open(key).close()  # its description goes after a segment that a merge deletes
+            raise
+        except BaseException:
+            self._file.close()
+            raise
+
+    def content(self, offsets: OffsetRange, *, codec: Codec, batch_bytes_max: int) -> Content:
+        """Returns a range of its content; call once, and close that then."""
+        if self._segment.name.extension == LOG:
+            return self._log_content(offsets)
+        return RecordContent(
+            self._reader,
+            self.records(offsets),
+            offsets=offsets,
+            codec=codec,
+            batch_bytes_max=batch_bytes_max,
+        )
+
+    def _log_content(self, offsets: OffsetRange) -> Content:
+        checksum = self.footer.file.checksum if self.footer and self.footer.file and not self._is_checked else None
+        size = self._segment.size_bytes
+        stop = self._known.stop_before(self._key, size, offsets.start_offset, is_summed=checksum is not None)
+        content = LogContent(
+            self._file, self._segment, offsets=offsets, key=self._key, stop=stop, file_checksum=checksum
+        )
+        return _Remembering(content, self._key, self._segment, self._known)
+
+    def records(self, offsets: OffsetRange, *, is_glimpse: bool = False) -> Iterator[RecordColumns]:
+        """Yields the records of a range, in offset order, the last ones once nothing is left that could be wrong.
+
+        Args:
+            offsets: the range.
+            is_glimpse: whether a few of them are to be looked at, and nothing is copied: a file that could not be
+                compared without a download is then not read whole for it.
+
+        Raises:
+            ChainBrokenError: damaged. Where reading begins inside of a file that was not compared with its checksum
+                yet, all of it is, before anything is yielded.
+        """
+        if self._is_snapshot:
+            assert isinstance(self._reader, ParquetSegmentReader), "only Parquet files are snapshots"
+            first = None if self._is_checked or self.footer is None else self._summed(self._reader.stored())
+            yield from in_offset_order(self._reader, offsets, where=self._key, first=first)
+        elif self._is_checked or is_glimpse or self._segment.name.extension == LOG:
+            yield from self._bounded(self._reader.records(within=offsets), offsets)
+        elif self._is_from_the_start(offsets):
+            yield from self._bounded(self._summed(self._reader.records()), offsets)
+        else:
+            self._compare()
+            yield from self._bounded(self._reader.records(within=offsets), offsets)
+
+    def check_batches(self) -> None:
+        """Compares a `log` segment, whose batches `records` decodes as they are, with all checksums there are of it.
+
+        Raises:
+            ChainBrokenError: damaged.
+        """
+        if self._segment.name.extension == LOG:
+            self._reader.check_content()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._reader.close()
+
+    def _is_from_the_start(self, offsets: OffsetRange) -> bool:
+        """Tells whether a range holds all records of the file."""
+        name, footer = self._segment.name, self.footer
+        first = footer.first_offset if footer is not None and footer.first_offset is not None else name.from_offset
+        return offsets.start_offset <= first and offsets.end_offset == name.end_offset
+
+    def _bounded(self, records: Iterator[RecordColumns], offsets: OffsetRange) -> Iterator[RecordColumns]:
+        """Yields the same, the last ones once the last record of the file was seen, where the range holds it."""
+        name, last, held = self._segment.name, None, None
+        for columns in records:
+            if int(columns.offsets[0]) < name.from_offset or int(columns.offsets[-1]) > name.to_offset:
+                raise self._broken(f"holds offsets {columns.offsets[0]} to {columns.offsets[-1]}")
+            if held is not None:
+                yield held
+            held, last = columns, int(columns.offsets[-1])
+        wanted = self._last_offset()
+        if wanted is not None and offsets.start_offset <= wanted < offsets.end_offset and last != wanted:
+            raise self._broken(f"ends before offset {wanted}, which is its last one")
+        if held is not None:
+            yield held
+
+    def _last_offset(self) -> int | None:
+        """Returns the offset of the last record; None where nothing says it."""
+        if self._segment.name.extension == LOG:
+            return None  # a cleaner may have taken the record with which a batch ended
+        return self._segment.name.to_offset if self.footer is None else self.footer.last_offset
+
+    def _summed(self, records: Iterator[RecordColumns]) -> Iterator[RecordColumns]:
+        """Yields the same, the last ones once all of them were compared with the checksum."""
+        assert self.footer is not None, "nothing to compare with"
+        checksum, count, held = ContentChecksum(), 0, None
+        for columns in records:
+            checksum.update(columns)
+            count += len(columns)
+            if held is not None:
+                yield held
+            held = columns
+        if (count, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
+            raise self._broken(f"holds {count} records that are not those it was written with")
+        self._known.found_intact(self._key, self._segment.size_bytes)
+        if held is not None:
+            yield held
+
+    def _check_description(self) -> None:
+        footer, name = self.footer, self._segment.name
+        if footer is None:
+            check_described(self._key)
+            return
+        if footer.offsets != name.offsets:
+            raise self._broken(f"says of itself that it covers {footer.offsets}")
+        if (footer.snapshot is not None) != self._is_snapshot:
+            kind = "a snapshot" if footer.snapshot is not None else "a segment of every record"
+            raise self._broken(f"is {kind}, and the others of its folder are not")
+        if footer.file is not None and footer.file.bytes != self._segment.size_bytes:
+            raise self._broken(f"has {self._segment.size_bytes} bytes, its description says {footer.file.bytes}")
+
+    def _check_bytes(self, store: ObjectStore) -> bool:
+        """Compares the whole file with its seal where that costs no download; returns whether nothing is left."""
+        size = self._segment.size_bytes
+        if self._known.is_intact(self._key, size):
+            return True
+        if self.footer is None:
+            # Records of a snapshot lie in another order; of files that share offsets a name holds a part.
+            if not self._is_snapshot and not isinstance(store, ForeignStore):
+                folder = self._key.rpartition("/")[0].rpartition("/")[2]
+                check_bare_edges(self._key, self._reader.edges(), name=self._segment.name, partition=int(folder))
+            self._known.found_intact(self._key, size)
+            return True
+        is_near = store.listing_page_objects is None or size <= HELD_BYTES_MAX
+        if not is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
+            return False
+        self._compare()
+        return True
+
+    def _compare(self) -> None:
+        """Compares all of the file with all that is said of it, by reading it once.
+
+        Raises:
+            ChainBrokenError: they differ.
+        """
+        assert self.footer is not None, "nothing to compare with"
+        if isinstance(self._reader, ParquetSegmentReader):
+            if self.footer.seal is None:
+                self._reader.check_content()
+            else:
+                self._reader.check_seal()
+        elif (found := sum_of(self._file)) != self.footer.file:
+            raise self._broken(f"has {found}, its description says {self.footer.file}")
+        self._known.found_intact(self._key, self._segment.size_bytes)
+
+    def _broken(self, what: str) -> ChainBrokenError:
+        return ChainBrokenError(
+            f"{self._key} {what}",
+            hint="the file was changed, cut, renamed or swapped: put the right one back from a copy of "
+            "the archive; nothing of it was copied that is not right",
+            key=self._key,
+        )
+
+
+class _Remembering:
+    """Remembers where the reading of a `log` segment stops, so that the next lease need not search the place."""
+
+    def __init__(self, content: LogContent, key: str, segment: Segment, known: KnownSegments) -> None:
+        self._content = content
+        self._key = key
+        self._size_bytes = segment.size_bytes
+        self._known = known
+
+    def next_piece(self) -> Piece | None:
+        stop = self._content.stop
+        piece = self._content.next_piece()
+        if piece is not None:
+            # Behind the last piece a batch may stand that was cut, of which the rest is wanted another time.
+            self._known.stopped(self._key, self._size_bytes, stop)
+        return piece
+
+    def close(self) -> None:
+        self._content.close()
+
+
+def _as_listed(file: BinaryIO, key: str, segment: Segment) -> BinaryIO:
+    """Returns the file, at its start, where it is as long as it was listed.
+
+    Raises:
+        ObjectMissingError: it is another one than was listed: all of the folder is to be listed anew.
+    """
+    try:
+        found = file.seek(0, io.SEEK_END)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    if found != segment.size_bytes:
+        file.close()
+        raise ObjectMissingError(f"{key} has {found} bytes, it was listed with {segment.size_bytes}", key=key)
+    return file
+
+
+def _held(file: BinaryIO, store: ObjectStore, segment: Segment) -> BinaryIO:
+    """Returns the same file in memory where it lies in a bucket and is small, or else itself."""
+    if store.listing_page_objects is None or segment.size_bytes > HELD_BYTES_MAX:
+        return file
+    with file:
+        parts = bytearray()
+        while data := file.read(RANGE_BYTES):
+            parts += data
+    return io.BytesIO(parts) if segment.name.extension != "parquet" else pa.BufferReader(parts)

@@ -1,0 +1,50 @@
+"""Whether what a destination topic holds is the copy of its source: what was decided about each target, or why not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import LogEnd
+from mirrorlake.topics.handover import States, others_holding
+from mirrorlake.topics.provenance import refusal, shared_and_recreated
+from mirrorlake.topics.targets import Target
+
+
+async def judged(targets: list[Target], states: States, client: ClusterClient) -> list[Target]:
+    """Returns the targets of one topic: refused where the destination holds what is not theirs, as they are else.
+
+    What a destination topic that was to be replaced holds is not deleted where nothing says that it has to be, nor
+    where another mirror fills a part of it.
+    """
+    sound = [target for target in targets if target.error is None]
+    if not sound:
+        return targets
+    errors = {target.source: refusal(target, states) for target in sound}
+    if not any(errors.values()) or await _holds_nothing(client, sound):
+        errors = {}
+    others = others_holding(sound[0].destination_topic, sound[0].mirror.name, states)
+    return [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
+
+
+def _with_verdict(target: Target, error: MirrorlakeError | None, others: Sequence[str]) -> Target:
+    if error is None:
+        return _not_replaced(target)
+    if target.replaces and isinstance(error, TopicRecreatedError):
+        if not others:
+            return target
+        error = shared_and_recreated(target, others)
+    return replace(_not_replaced(target), error=error)
+
+
+def _not_replaced(target: Target) -> Target:
+    if not target.replaces or not target.destination_topic_id:
+        return replace(target, replaces="")
+    return replace(target, replaces="", creation=None)
+
+
+async def _holds_nothing(client: ClusterClient, targets: Sequence[Target]) -> bool:
+    """Tells whether nothing was copied to the destination partitions yet, or they were made anew."""
+    there = [t.destination_partition for t in targets if t.destination_topic_id]
+    ends = (await client.log_ends(there)).values() if there else ()
+    return all(isinstance(end, LogEnd) and end.end_offset == 0 for end in ends)
