@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in $(PYTHONS); do \
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    mirror between two embedded Kafka clusters, and see it verified"
+	@echo "make demo    mirror between embedded Kafka clusters, lose one, restore it, and see it verified"
 	@echo "make test    everything that must pass: style, types, tests against real brokers"
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import tempfile
@@ -17,12 +18,17 @@ from bench.contender import Contender, Kind, Measured, measure
 from bench.far_clusters import ROUND_TRIPS_MS, Far, FarCopy, measure_far
 from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
 from bench.help_time import measure_help
+from bench.idle import FIRST_TOPIC, Idle, measure_idle
+from bench.idle import PARTITIONS_PER_TOPIC as IDLE_PARTITIONS_PER_TOPIC
+from bench.idle import TOPICS as IDLE_TOPICS
 from bench.inputs import INPUTS, Input, fill
 from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
+from bench.scale_out import ScaleOut, measure_scale_out
+from bench.sql_counts import measure_sql_counts
 from bench.storage import Place, Storage, bytes_of, choose_place
 from bench.stores import STORES_INPUT, measure_stores
 from mirrorlake.embedded.jars import kafka_libs
@@ -40,7 +46,9 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
 }
 FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
-PARTS = ("help", "copy", "far", "stores", "fills", "records", "latency", "many")
+PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "latency", "many", "idle")
+MORE_PARTS = ("cluster",)
+"""Measured only where they are named: two workers of a cluster beside two brokers want more than two cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +68,15 @@ def main() -> None:
     if "help" in parts:
         found.help_seconds = measure_help()
         print(f"mirrorlake --help: {found.help_seconds:.2f} s\n", flush=True)
+    if "sql" in parts:
+        found.sql_counts = measure_sql_counts(arguments.sql_rounds)
+        print(results.sql_table(found.sql_counts) + "\n", flush=True)
     if "copy" in parts:
         _copy(arguments, found)
     if "far" in parts:
         _far(arguments, found)
+    if "cluster" in parts:
+        _scale_out(arguments, found)
     if "stores" in parts:
         asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage, found.stores))
     if "fills" in parts:
@@ -79,14 +92,25 @@ def main() -> None:
     if "many" in parts:
         found.many_mirrors = asyncio.run(_run_many(arguments.many_seconds))
         print(results.many_mirrors_table(found.many_mirrors) + "\n", flush=True)
+    if "idle" in parts:
+        found.idle = asyncio.run(_run_idle(arguments.idle_seconds))
+        print(results.idle_table(found.idle) + "\n", flush=True)
     print(f"{_summary(found)}\n\nwritten to {results.write(found, arguments.results)}")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--part", action="append", choices=PARTS, help="again for more; all by default")
+    parser.add_argument(
+        "--part", action="append", choices=[*PARTS, *MORE_PARTS], help="again for more; all but `cluster` by default"
+    )
     parser.add_argument("--input", action="append", choices=[*INPUTS], help="of copies; again for more")
     parser.add_argument("--contender", action="append", choices=[*CONTENDERS], help="of copies; again for more")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="one copy over each number of them")
+    parser.add_argument(
+        "--core-share",
+        type=float,
+        help="how much of a core each worker gets (needs root and cgroup v1); all of one of its own by default",
+    )
     parser.add_argument("--times", type=int, help="how often each input is repeated, instead of each one's own number")
     parser.add_argument("--rounds", type=int, default=1, help="how often each copy is measured")
     parser.add_argument(
@@ -100,8 +124,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--far-ms", type=int, action="append", help="round trip to the far side; again for more")
     parser.add_argument("--stores-rounds", type=int, default=3, help="how often each kind of store is measured")
+    parser.add_argument("--sql-rounds", type=int, default=3, help="how often each query of `sql` is measured")
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
+    parser.add_argument("--idle-seconds", type=float, default=60.0, help="how long the quiet partitions are looked at")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="folder for the results")
     return parser.parse_args()
 
@@ -137,12 +163,28 @@ def _far(arguments: argparse.Namespace, found: results.Results) -> None:
                     print(results.far_table(found.far[-1:]) + "\n", flush=True)
 
 
+def _scale_out(arguments: argparse.Namespace, found: results.Results) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for name in arguments.input or ["k1"]:
+        wanted = INPUTS[name].repeated(arguments.times or CONTENDERS["mirrorlake"][1][name])
+        place = choose_place(bytes_of(wanted, Kind.KAFKA), wanted=arguments.storage)
+        for _round in range(arguments.rounds):
+            for count in arguments.workers:
+                run = _run_scale_out(count, cores, wanted, place, arguments.core_share)
+                found.scale_out.append(asyncio.run(run))
+                print(results.scale_out_table(found.scale_out) + "\n", flush=True)
+
+
 def _summary(found: results.Results) -> str:
     tables = []
+    if found.sql_counts:
+        tables.append(results.sql_table(found.sql_counts))
     if found.copies:
         tables.append(results.copy_table(found.copies))
     if found.far:
         tables.append(results.far_table(found.far))
+    if found.scale_out:
+        tables.append(results.scale_out_table(found.scale_out))
     if found.stores:
         tables.append(results.stores_table(found.stores))
     if found.fills:
@@ -153,6 +195,8 @@ def _summary(found: results.Results) -> str:
         tables.append(results.latency_table(found.latencies))
     if found.many_mirrors:
         tables.append(results.many_mirrors_table(found.many_mirrors))
+    if found.idle:
+        tables.append(results.idle_table(found.idle))
     rows = [("goal", "", "wanted", "measured")]
     for goal in goals.judge(found):
         rows.append(
@@ -196,6 +240,21 @@ async def _run_far(contender: Contender, wanted: Input, place: Place, far: Far, 
         )
 
 
+async def _run_scale_out(count: int, cores: int, wanted: Input, place: Place, core_share: float | None) -> ScaleOut:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder, forgets=True) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
+        return await measure_scale_out(
+            count,
+            cores,
+            core_share=core_share,
+            source=brokers.source,
+            destination=brokers.destination,
+            wanted=wanted,
+            filled=filled,
+            folder=brokers.contender_folder,
+        )
+
+
 async def _run_stores(rounds: int, storage: Storage | None, found: list[Measured]) -> None:
     place = choose_place(bytes_of(STORES_INPUT, Kind.PARQUET), wanted=storage)
     async with _brokers({STORES_INPUT.name: STORES_INPUT.partitions}, place.folder) as brokers:
@@ -231,6 +290,18 @@ async def _run_many(seconds: float) -> ManyMirrors:
     async with _brokers(dict.fromkeys(TOPICS, PARTITIONS_PER_TOPIC)) as brokers:
         return await measure_many_mirrors(
             source=brokers.source, destination=brokers.destination, folder=brokers.contender_folder, seconds=seconds
+        )
+
+
+async def _run_idle(seconds: float) -> Idle:
+    topics = {FIRST_TOPIC: 1, **dict.fromkeys(IDLE_TOPICS, IDLE_PARTITIONS_PER_TOPIC)}
+    async with _brokers(topics) as brokers:
+        return await measure_idle(
+            source=brokers.source,
+            destination=brokers.destination,
+            folder=brokers.contender_folder,
+            seconds=seconds,
+            starts=3,
         )
 
 

@@ -29,6 +29,8 @@ LATENCY_P50_MS_MAX = 5.0
 LATENCY_P99_MS_MAX = 300.0
 HELP_SECONDS_MAX = 0.3
 MEMORY_GIB_MAX = 1.2
+SQL_COUNT_SECONDS_MAX = 2.0
+"""Of a count over 1 000 segments, from the session's start on."""
 LAG_SECONDS_MAX = 5.0
 """What "bounded" means for two hundred mirrors: a lease's length."""
 
@@ -67,6 +69,7 @@ def judge(results: Results) -> list[Goal]:
         *_fills(results),
         *_records(results),
         *_latency(results),
+        *_spark(results),
         *_rest(results),
     ]
 
@@ -146,6 +149,11 @@ def _latency(results: Results) -> Iterator[Goal]:
     if ours:
         yield _at_most("latency p50, ms", LATENCY_P50_MS_MAX, median([run.p50_ms for run in ours]))
         yield _at_most("latency p99, ms", LATENCY_P99_MS_MAX, median([run.p99_ms for run in ours]))
+
+
+def _spark(results: Results) -> Iterator[Goal]:
+    if counts := [run.query_seconds for run in results.sql_counts if run.query == "count"]:
+        yield _at_most("sql: seconds for a count over 1000 segments", SQL_COUNT_SECONDS_MAX, median(counts))
 
 
 def _rest(results: Results) -> Iterator[Goal]:

@@ -1,6 +1,7 @@
 """CPU and memory of a process with all its descendants."""
 
 import sys
+import time
 from dataclasses import dataclass
 
 import psutil
@@ -42,6 +43,10 @@ class ProcessTree:
         self._cpu_seconds_max = max(self._cpu_seconds_max, sum(self._cpu_seconds.values()))
         return Use(cpu_seconds=self._cpu_seconds_max, is_running=_is_running(self._root))
 
+    def moment(self) -> tuple[float, float]:
+        """Returns the clock, in seconds since some moment, and the CPU-seconds used until now."""
+        return time.perf_counter(), self.use().cpu_seconds
+
     def memory_bytes(self) -> int:
         """Returns the PSS on Linux, where shared pages are shared out; else the RSS, which counts them each time."""
         total = 0
@@ -62,6 +67,14 @@ class ProcessTree:
                     self._cpu_seconds.setdefault(child, 0.0)
             except psutil.NoSuchProcess:
                 continue
+
+
+def used(what: str, before: tuple[float, float], behind: tuple[float, float]) -> dict[str, float]:
+    """Returns ``{what}_seconds`` and ``{what}_cpu_seconds`` between two moments of a tree, to the millisecond."""
+    return {
+        f"{what}_seconds": round(behind[0] - before[0], 3),
+        f"{what}_cpu_seconds": round(behind[1] - before[1], 3),
+    }
 
 
 def _cpu_seconds(process: psutil.Process) -> float:

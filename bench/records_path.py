@@ -75,7 +75,7 @@ def _rewrite(answer: bytearray) -> None:
     position, aborted, items = 0, AbortedTransactions([]), []
     for batch in walk(memoryview(answer)):
         verify_crc(batch)
-        found = classify(batch, position=0, batch_bytes_max=_BATCH_BYTES_MAX, aborted=aborted)
+        found = classify(batch, position=0, aborted=aborted)
         items.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
     for item in coalesce(items, batch_bytes_max=_BATCH_BYTES_MAX, packs=True):
         for output in outputs_of(

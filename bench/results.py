@@ -16,9 +16,12 @@ import psutil
 from bench.contender import Kind, Measured
 from bench.far_clusters import FarCopy
 from bench.fills import Fill
+from bench.idle import Idle
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
 from bench.records_path import RecordsPath
+from bench.scale_out import ScaleOut
+from bench.sql_counts import SqlCount
 from bench.storage import Storage
 from mirrorlake.embedded.jars import KAFKA_VERSION
 from mirrorlake.java import find_java
@@ -33,12 +36,15 @@ class Results:
     copies: list[Measured] = field(default_factory=list)
     copies_storage: Storage | None = None
     far: list[FarCopy] = field(default_factory=list)
+    scale_out: list[ScaleOut] = field(default_factory=list)
     stores: list[Measured] = field(default_factory=list)
     fills: list[Fill] = field(default_factory=list)
     records_paths: list[RecordsPath] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
+    idle: Idle | None = None
     help_seconds: float | None = None
+    sql_counts: list[SqlCount] = field(default_factory=list)
     load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
 
 
@@ -55,6 +61,15 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "copies_storage": results.copies_storage,
         "runs": [_figures(run) for run in results.copies],
         "far": [{"far": run.far, "round_trip_ms": run.round_trip_ms, **_figures(run.copy)} for run in results.far],
+        "scale_out": [
+            {
+                "workers": run.workers,
+                "core_share": run.core_share,
+                "workers_cpu_seconds": run.workers_cpu_seconds,
+                **_figures(run.copy),
+            }
+            for run in results.scale_out
+        ],
         "stores": [_figures(run) for run in results.stores],
         "fills": [{**asdict(run), "offsets_per_second": round(run.offsets_per_second)} for run in results.fills],
         "records_paths": [
@@ -63,7 +78,9 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         ],
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
+        "idle": asdict(results.idle) if results.idle else None,
         "help_seconds": results.help_seconds,
+        "sql_counts": [asdict(run) for run in results.sql_counts],
     }
     path = folder / f"{moment}.json"
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -100,6 +117,30 @@ def copy_table(measured: Sequence[Measured]) -> str:
                 f"{run.megabytes_per_second / first.megabytes_per_second:.1f}",
                 f"{run.megabytes_per_cpu_second / first.megabytes_per_cpu_second:.1f}",
                 f"{run.megabytes_per_cpu_second_overall / first.megabytes_per_cpu_second_overall:.1f}",
+            )
+        )
+    return text_table(rows, words=2)
+
+
+def scale_out_table(runs: Sequence[ScaleOut]) -> str:
+    """Returns copies over workers as text, one line each; the ratio is to the first of them."""
+    rows: list[Sequence[str]] = [
+        ("workers", "core each", "input", "GB", "start s", "copy s", "MB/s", "driver CPU s", "workers CPU s", "× first")
+    ]
+    for run in runs:
+        copy = run.copy
+        rows.append(
+            (
+                *(
+                    str(run.workers),
+                    f"{run.core_share or 1:g}",
+                    copy.input,
+                    f"{copy.copied_bytes / 1e9:.2f}",
+                    f"{copy.start_wall_seconds:.1f}",
+                ),
+                *(f"{copy.copy_wall_seconds:.1f}", f"{copy.megabytes_per_second:.0f}"),
+                *(f"{copy.copy_cpu_seconds:.2f}", f"{run.workers_cpu_seconds:.1f}"),
+                f"{copy.megabytes_per_second / runs[0].copy.megabytes_per_second:.2f}",
             )
         )
     return text_table(rows, words=2)
@@ -186,6 +227,30 @@ def many_mirrors_table(run: ManyMirrors) -> str:
         *(f"{run.cpu_seconds_per_second:.2f}", f"{run.memory_bytes_max / 1e6:.0f}"),
     )
     return text_table([head, row], words=0)
+
+
+def idle_table(run: Idle) -> str:
+    """Returns one line of text about the quiet partitions, and one for each process, in order of their memory."""
+    head = ("quiet partitions", "CPU % of a core", "MB PSS", "first record s")
+    first = f"{median(run.first_record_seconds):.1f}" if run.first_record_seconds else ""
+    rows = [head, (str(run.partitions), f"{run.cpu_percent:.1f}", f"{run.memory_bytes / 1e6:.0f}", first)]
+    rows.extend((name, "", f"{size / 1e6:.0f}", "") for name, size in run.memory_by_process)
+    return text_table(rows, words=1)
+
+
+def sql_table(runs: Sequence[SqlCount]) -> str:
+    """Returns the queries as text, one line each, with the medians of their rounds."""
+    rows: list[Sequence[str]] = [("sql over segments", "segments", "session s", "CPU s", "then s", "CPU s")]
+    for name in dict.fromkeys(run.query for run in runs):
+        of_one = [run for run in runs if run.query == name]
+        figures = (
+            [run.session_seconds for run in of_one],
+            [run.session_cpu_seconds for run in of_one],
+            [run.query_seconds for run in of_one],
+            [run.query_cpu_seconds for run in of_one],
+        )
+        rows.append((name, str(of_one[0].segments), *(f"{median(each):.2f}" for each in figures)))
+    return text_table(rows, words=1)
 
 
 def text_table(rows: Sequence[Sequence[str]], *, words: int) -> str:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mirrorlake.config.availability import UNAVAILABLE
 from mirrorlake.config.client_properties import OURS, SECURITY, TEXTS, TUNING
+from mirrorlake.config.common_form import EngineForm, ServiceForm
 from mirrorlake.config.environment import CONFIG_VARIABLE, VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
@@ -27,14 +28,18 @@ from mirrorlake.config.mirror_v3_form import (
 )
 from mirrorlake.config.native_form import (
     ArchiveDestinationForm,
+    ArchiveSourceForm,
     ClusterForm,
     DailyForm,
-    EngineForm,
     FlushForm,
+    GroupsForm,
     KafkaDestinationForm,
+    KafkaReplicatorForm,
+    MergeForm,
+    MergeStepForm,
     MirrorForm,
     NativeForm,
-    ServiceForm,
+    RetainForm,
     SourceForm,
     StoreAzureForm,
     StoreFilesystemForm,
@@ -53,11 +58,17 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`stores.<name>`, `type: gcs`", StoreGcsForm),
     ("`stores.<name>`, `type: azure`", StoreAzureForm),
     ("`mirrors[]`", MirrorForm),
-    ("`mirrors[].source`", SourceForm),
+    ("`mirrors[].source` with `cluster`", SourceForm),
+    ("`mirrors[].source` with `store`", ArchiveSourceForm),
+    ("`layout`, `type: kafka-replicator`", KafkaReplicatorForm),
     ("`mirrors[].destinations[]`, `type: kafka`", KafkaDestinationForm),
     ("`mirrors[].destinations[]`, `type: archive`", ArchiveDestinationForm),
     ("`flush`", FlushForm),
     ("`flush.daily`", DailyForm),
+    ("`merge`", MergeForm),
+    ("`merge.steps[]`", MergeStepForm),
+    ("`retain`", RetainForm),
+    ("`groups`", GroupsForm),
     ("`engine`", EngineForm),
     ("`service`", ServiceForm),
 )
@@ -89,7 +100,7 @@ for an empty variable), and `$$` for a dollar sign. Their content is not expande
 is not set and has no default is an error. Inside `[ ]` and `{ }` put the value in quotes.
 
 **Secrets** never stand in the file and are never printed: write `${NAME}`, or `{file: /path}`, which is
-read when the secret is needed.
+read when the secret is needed. A default would stand in the file, so a secret has none; nor may it be empty.
 
 **Sizes** are bytes: `128MiB`, `64kB`, or a plain number. **Durations** have a unit: `250ms`, `5s`, `1m`,
 `2h`, `1d`. **Names** of mirrors, clusters and stores have up to 120 letters, digits, `.`, `_` and `-`,
@@ -162,7 +173,7 @@ def _unavailable_table() -> str:
     rows = []
     for row in UNAVAILABLE:
         what = f"anything but `{row.allowed[0]}`" if row.allowed else "any value"
-        rows.append((f"`{'.'.join(row.where)}`", what, row.remedy))
+        rows.append((f"`{'.'.join(row.where).replace('.[]', '[]')}`", what, row.remedy))
     table = _table(("field", "refused", "instead"), rows)
     return "## Not available in this version\n\nKnown, checked, and then refused by name, never ignored.\n\n" + table
 
