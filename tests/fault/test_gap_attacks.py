@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mirrorlake.destinations.transactions.gap_filler import FillStep
+from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import DestinationForeignError
+from mirrorlake.errors import DestinationForeignError, MisalignedError, PositionMovedError
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
@@ -21,7 +23,8 @@ from support.kafka_nodes import TRANSACTION_STATE, KafkaNodes
 from support.leases import kafka_work, lease_plan, run_lease
 from support.lossy import Lossy, leases_aside
 from support.proxy import ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, PRODUCE, Proxy
-from support.records import Record, build_batch, consume, produce, simple_records
+from support.records import Record, build_batch, consume, produce, settings_of, simple_records
+from support.topics import append
 from support.transactions import append_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -80,6 +83,81 @@ def test_a_request_of_a_filling_that_comes_after_another_owners_filling_changes_
     lossy.write(20)
     lossy.copy(gap_fill=gap_fill)
     lossy.assert_equal()
+
+
+async def write_two_markers(servers: str, transactional_id: str, where: TopicPartition) -> None:
+    """Ends two transactions of the copy's own that write nothing."""
+    async with ClusterClient(settings_of(servers)) as client:
+        session = TransactionSession(client, transactional_id, timeout_ms=10_000)
+        for _ in range(2):
+            await session.own()
+            await session.close([where], committed=False)
+
+
+class Interrupted:
+    """A worker of a copy for which something is done between the end of its first filling and the look at its log."""
+
+    def __init__(self, lossy: Lossy, hook: Callable[[], object]) -> None:
+        self._hooks = [hook]
+        lossy.worker.close()
+        lossy.worker = Worker(crash_point=self._at)
+
+    def _at(self, step: str) -> None:
+        if step == FillStep.AWAIT_MARKERS and self._hooks:
+            # In a thread, because the calling one has an event loop running.
+            with ThreadPoolExecutor(1) as aside:
+                aside.submit(self._hooks.pop()).result()
+
+
+@pytest.mark.parametrize("gap_fill", [MARKERS, FILLER])
+def test_a_copy_that_another_owner_carries_past_a_gap_just_filled_is_not_called_misaligned(
+    gap_fill: GapFill, lossy: Lossy
+) -> None:
+    lossy.write(20)
+    lossy.copy(gap_fill=gap_fill)
+    lossy.write_gap(1)
+    lossy.write(20)
+    plan = lossy.plan(20.0, gap_fill=gap_fill)
+    others: list[LeaseRow] = []
+
+    def another_owner() -> None:
+        worker = Worker()
+        others.extend(worker.run(plan))
+        worker.close()
+
+    Interrupted(lossy, another_owner)
+    (row,) = lossy.worker.run(plan)
+    assert [(other.error, other.position) for other in others] == [(None, lossy.written)]
+    assert isinstance(row.error, PositionMovedError), row
+    lossy.write(20)
+    lossy.copy(gap_fill=gap_fill)
+    assert_clean(lossy.proxy.address, [lossy.topic])
+    lossy.assert_equal()
+
+
+@pytest.mark.parametrize("gap_fill", [MARKERS, FILLER])
+@pytest.mark.parametrize("is_marker", [True, False], ids=["a marker that came twice", "another producer's records"])
+def test_what_lies_behind_a_gap_just_filled_and_is_not_the_copys_stops_it_before_another_record(
+    gap_fill: GapFill, is_marker: bool, lossy: Lossy
+) -> None:
+    lossy.write(20)
+    lossy.copy(gap_fill=gap_fill)
+    lossy.write_gap(1)
+    lossy.write(20)
+    plan, servers, topic = lossy.plan(20.0, gap_fill=gap_fill), lossy.proxy.address, lossy.topic
+    if is_marker:
+        Interrupted(
+            lossy, lambda: asyncio.run(write_two_markers(servers, f"mirrorlake.test.{lossy.where}", lossy.where))
+        )
+    else:
+        Interrupted(lossy, lambda: append(servers, topic, 0, simple_records(2)))
+    (row,) = lossy.worker.run(plan)
+    assert isinstance(row.error, PositionMovedError), row
+    (row,) = lossy.worker.run(plan)
+    assert (type(row.error), row.records) == (MisalignedError if is_marker else DestinationForeignError, 0), row
+    assert row.error is not None
+    # Another producer's may come before our marker, as the coordinator writes that after its answer.
+    assert row.error.facts["differing_offset"] in ((22,) if is_marker else (20, 21, 22))
 
 
 # --- A4: data of a former owner, after its first record has become a gap ----------------------------------------

@@ -22,7 +22,7 @@ from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
-from mirrorlake.errors import DestinationForeignError, MirrorlakeError
+from mirrorlake.errors import DestinationForeignError, MirrorlakeError, MisalignedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME
@@ -123,6 +123,7 @@ class TailCheck:
         Raises:
             DestinationForeignError: they differ, or somebody else wrote past the source's end; the text names the first
                 such offset.
+            MisalignedError: they differ, and the destination has no record where the source has one.
             WrongTimestampsError: they differ in a time that the destination's brokers have set.
             DestinationAheadError: the source's log ends below ``position``.
             MirrorlakeError: a side could not be read.
@@ -161,6 +162,8 @@ class TailCheck:
         keeps_times = self._transform.times is Times.SOURCE
         if difference is not None and keeps_times and has_only_other_time(expected, held, difference):
             raise times_replaced(self._destination, difference, is_seen=True)
+        if difference is not None and difference not in held.records.offsets:
+            raise self._misaligned(position, difference)
         if difference is not None:
             raise self._foreign(position, difference)
 
@@ -193,6 +196,15 @@ class TailCheck:
             f"written by this mirror; the log of source {self._source} begins at offset {source_start}, so there is "
             "nothing to compare it with",
             hint=REMEDY,
+            position=position,
+            differing_offset=offset,
+        )
+
+    def _misaligned(self, position: int, offset: int) -> MisalignedError:
+        return MisalignedError(
+            f"destination {self._destination} is misaligned: it is at position {position}, and has no record at offset "
+            f"{offset}, where source {self._source} has one",
+            hint="another producer wrote there, or a coordinator that failed over wrote a marker twice; " + REMEDY,
             position=position,
             differing_offset=offset,
         )

@@ -142,8 +142,8 @@ class GapFiller:
         """Fills ``gap``; returns the claim to go on with. Its ``end_offset`` is short of the gap's where time ran out.
 
         Raises:
-            MisalignedError: the log ends past the gap: its next offset would hold the wrong record.
-            PositionMovedError: the log does not end inside the gap; nothing was changed.
+            PositionMovedError: the log does not end inside the gap, before or after it was filled: nothing more is
+                written before the destination was read again.
             MirrorlakeError: the round failed; the destination must be read again.
         """
         waits = WaitingGap(gap, asyncio.get_running_loop().create_future())
@@ -265,7 +265,9 @@ class GapFiller:
         end = state.log_end.end_offset
         gap = waits.gap.offsets
         if end > gap.end_offset:
-            waits.fail(waits.overfilled_error(end))
+            # A marker came twice, or another lease copied on behind ours, which needs no new identity for records:
+            # who reads the destination again tells the two apart, by what lies there (``tail_check``).
+            waits.fail(waits.moved_error(end))
             return None
         if end > gap.start_offset:
             waits.gap.moved(end)

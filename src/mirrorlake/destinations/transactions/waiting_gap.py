@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.transactions.claim import PartitionClaim
 from mirrorlake.destinations.transactions.gap_cost import filler_records
-from mirrorlake.errors import MirrorlakeError, MisalignedError, PositionMovedError
+from mirrorlake.errors import MirrorlakeError, PositionMovedError
 from mirrorlake.kafka.control.descriptions import AppendState
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 
@@ -67,22 +67,10 @@ class WaitingGap:
             self.done.set_exception(copy(error))
 
     def moved_error(self, end: int) -> MirrorlakeError:
-        """Returns what it means that the log ends outside the gap before anything was written."""
+        """Returns what it means that the log ends outside the gap."""
         return PositionMovedError(
             f"destination {self.gap.partition} ends at offset {end}, outside the gap {self.gap.offsets} that was to be "
-            "filled: another writer of this mirror was there first",
+            "filled: another writer of this mirror was there, or a marker came twice",
             expected_offset=self.start,
-            found_offset=end,
-        )
-
-    def overfilled_error(self, end: int) -> MirrorlakeError:
-        """Returns what it means that the log ends past the gap after it was filled."""
-        gap = self.gap.offsets
-        return MisalignedError(
-            f"destination {self.gap.partition} is misaligned: the gap {gap} was filled up to {end}, so the record of "
-            f"source offset {gap.end_offset} cannot get its own offset any more",
-            hint="a coordinator that failed over wrote a marker twice, or another producer wrote there; delete and "
-            "re-create the destination topic, or use `offsets: map`",
-            expected_offset=gap.end_offset,
             found_offset=end,
         )
