@@ -116,7 +116,7 @@ async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
             errors = await client.groups.commit(group, offsets)
         except MirrorlakeError as error:
             errors = dict.fromkeys(offsets, error)
-        found = (await client.groups.offsets({group: [*offsets]}))[group]
+        found = (await client.groups.offsets({group: [*offsets]}, is_stable=True))[group]
         for row in plan.rows:
             if row.group == group and row.action is GroupAction.COMMIT:
                 held = found if isinstance(found, MirrorlakeError) else found.get(row.destination)
@@ -278,7 +278,9 @@ async def _standings(
         return {(group, place): Standing() for group, places in wanted.items() for place in places}
     listed = (await client.groups.list()).groups
     told = await client.groups.states([group for group in wanted if not (group in listed and listed[group].state)])
-    committed = await client.groups.offsets({group: list(dict.fromkeys(places)) for group, places in wanted.items()})
+    committed = await client.groups.offsets(
+        {group: list(dict.fromkeys(places)) for group, places in wanted.items()}, is_stable=True
+    )
     standings: dict[tuple[str, TopicPartition], Standing] = {}
     for group, places in wanted.items():
         state = listed[group].state if group in listed and listed[group].state else told.get(group, "")
