@@ -108,7 +108,8 @@ class Groups:
         answers: dict[str, Offsets | MirrorlakeError] = {}
         pauses, todo = _Pauses(UNSTABLE_SECONDS_MAX), [*groups]
         while todo:
-            answers |= await self._ask(todo, request, what="OffsetFetch")
+            asked: dict[str, Offsets | MirrorlakeError] = await self._ask(todo, request, what="OffsetFetch")
+            answers |= asked
             unstable = [group for group in todo if _is_unstable(answers[group])]
             todo = unstable if unstable and await pauses.next() else []
         return {
