@@ -92,9 +92,7 @@ def lost_error(
     elif is_session_over:
         # Requests sent in time that the broker reads after the end; it says nothing (``Processor`` in SocketServer).
         what += " after the end of the session, as brokers do that read a request too late"
-        hint = (
-            "broker or client is very busy, or sessions are very short: see connections.max.reauth.ms, token expiry"
-        )
+        hint = "broker or client is very busy, or sessions are very short: see connections.max.reauth.ms, token expiry"
     return BrokerUnreachableError(
         f"connection to {address} of cluster {settings.name!r} lost: {what}",
         hint=hint,
