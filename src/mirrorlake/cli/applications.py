@@ -22,6 +22,13 @@ config_app = App(
     epilog="Example: `mirrorlake config schema`",
 )
 app.add_typer(config_app, name="config")
+groups_app = App(
+    context_settings=_CONTEXT,
+    help="Consumer groups of a running mirror, taken along to its destination.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake groups plan -c mirror.yaml`",
+)
+app.add_typer(groups_app, name="groups")
 archive_app = App(
     context_settings=_CONTEXT,
     help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",

@@ -58,8 +58,11 @@ class GroupPlan:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What was read of archives: the groups of each partition, and what is to be said of it."""
+class FoundGroups:
+    """What was read of groups: those of each source partition, and what is to be said of them.
+
+    ``of_others`` says of partitions why their groups are none of the copy's.
+    """
 
     groups: dict[TopicPartition, Mapping[str, ArchivedOffset]] = field(default_factory=dict)
     of_others: dict[TopicPartition, str] = field(default_factory=dict)
@@ -79,10 +82,33 @@ async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCa
         MirrorlakeError: the cluster could not be asked at all.
     """
     found = await _archived(partitions, clients)
+    client = clients.client(partitions[0].target.destination_cluster)
+    return await plan_found(partitions, found, client, is_forced=is_forced, option="--force-groups")
+
+
+async def plan_found(
+    partitions: Sequence[RestoredPartition],
+    found: FoundGroups,
+    client: ClusterClient,
+    *,
+    is_forced: bool,
+    option: str,
+) -> GroupPlan:
+    """Returns what would be done about groups that were read; changes nothing.
+
+    Args:
+        partitions: all that go to one cluster.
+        found: the groups of their sources.
+        client: of the cluster.
+        is_forced: see `decide`.
+        option: of the command line by which a group is moved all the same, for what is said.
+
+    Raises:
+        MirrorlakeError: the cluster could not be asked at all.
+    """
     names = sorted({group for groups in found.groups.values() for group in groups})
     if not names:
         return GroupPlan(warnings=found.warnings, failures=found.failures)
-    client = clients.client(partitions[0].target.destination_cluster)
     wanted: dict[str, list[TopicPartition]] = {
         group: [each.target.destination_partition for each in partitions if group in _of(found, each)]
         for group in names
@@ -99,6 +125,7 @@ async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCa
             standing=standings[group, each.target.destination_partition],
             has_others=each.target.is_mapped,
             is_forced=is_forced,
+            option=option,
         )
         for group in names
         for each in partitions
@@ -127,12 +154,12 @@ async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
 # -- what is archived -----------------------------------------------------------------------------------
 
 
-def _of(found: _Found, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
+def _of(found: FoundGroups, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
     return found.groups.get(each.target.source, {})
 
 
-async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> _Found:
-    found = _Found()
+async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> FoundGroups:
+    found = FoundGroups()
     for topic in sorted({each.target.source.topic for each in partitions}):
         theirs = [each.target for each in partitions if each.target.source.topic == topic]
         work = theirs[0].source_work
@@ -169,7 +196,7 @@ def _read(archive: OpenArchive, topic: str) -> ArchivedGroups:
     return groups
 
 
-def _take(target: Target, groups: ArchivedGroups, found: _Found) -> None:
+def _take(target: Target, groups: ArchivedGroups, found: FoundGroups) -> None:
     known = groups.partitions.get(target.source.partition)
     if known is None or not known.groups:
         return
@@ -196,7 +223,7 @@ class _Translated:
 
 
 async def _places(
-    partitions: Sequence[RestoredPartition], found: _Found, client: ClusterClient
+    partitions: Sequence[RestoredPartition], found: FoundGroups, client: ClusterClient
 ) -> dict[tuple[str, TopicPartition], Translation | None]:
     """Returns where each group goes on in each destination partition; None where it is known only later."""
     sharing: dict[TopicPartition, list[RestoredPartition]] = defaultdict(list)
@@ -222,7 +249,7 @@ def _of_sources(
 
 
 async def _translated(
-    each: RestoredPartition, found: _Found, held: OffsetRange | MirrorlakeError | None, client: ClusterClient
+    each: RestoredPartition, found: FoundGroups, held: OffsetRange | MirrorlakeError | None, client: ClusterClient
 ) -> _Translated:
     target, groups = each.target, _of(found, each)
     if why := each.missing or found.of_others.get(target.source):
