@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import signal
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
@@ -13,7 +11,6 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
-from support.copies import source_end
 from support.groups import (
     commit,
     committed,
@@ -25,7 +22,6 @@ from support.groups import (
     read_on,
 )
 from support.records import simple_records
-from support.service_process import ServiceProcess
 from support.topics import append, make_topic
 
 RECORDS = 40
@@ -261,53 +257,6 @@ def test_with_mapped_offsets_a_group_is_not_taken_past_another_writers_record(ow
     assert forced.code == 0, forced.err
     left = read_on(own.destination, group, [own.to(0)], records=5)
     assert [value for _, value in left] == [each.value for each in simple_records(5, start=RECORDS + 5)]
-
-
-def test_consumers_that_fail_over_under_load_miss_nothing_and_read_again_what_they_had_not_committed(
-    own: Mirrored, tmp_path: Path
-) -> None:
-    group, over = new_group(), Event()
-    written = [[record.value for record in simple_records(RECORDS, start=RECORDS * n)] for n in range(PARTITIONS)]
-
-    def produce_on() -> None:
-        number = RECORDS * PARTITIONS
-        while not over.is_set():
-            for partition in range(PARTITIONS):
-                records = simple_records(20, start=number)
-                append(own.source, own.topic, partition, records)
-                written[partition] += [record.value for record in records]
-                number += 20
-
-    async def consume_for_a_while() -> None:
-        async with member(own.source, group, [own.topic], reset="earliest") as consumer:
-            for _ in range(5):
-                await consumer.getmany(timeout_ms=5000, max_records=30)
-                await consumer.commit()
-            await consumer.getmany(timeout_ms=5000, max_records=10)  # read, and never committed
-
-    producer = Thread(target=produce_on)
-    with ServiceProcess("run", "-c", str(own.config), folder=tmp_path, without_spark=True) as service:
-        producer.start()
-        try:
-            asyncio.run(consume_for_a_while())
-            early = own.groups("sync", "--group", group)  # while all of it runs
-        finally:
-            over.set()
-            producer.join(60)
-        assert early.code == 0, early.err
-        ends = {n: source_end(own.source, own.topic, n) for n in range(PARTITIONS)}
-        service.signal(signal.SIGTERM)
-        assert service.exit_code() == 0
-    own.run()
-    ended = own.groups("sync", "--group", group)
-    assert ended.code == 0, ended.err
-    at_source = committed_offsets(own.source, group)
-    expected = [written[n][at_source[own.at(n)] :] for n in range(PARTITIONS)]
-    assert [len(each) for each in written] == [ends[n] for n in range(PARTITIONS)]
-    found = read_on(
-        own.destination, group, [own.to(n) for n in range(PARTITIONS)], records=sum(len(each) for each in expected)
-    )
-    assert [[value for at, value in found if at == n] for n in range(PARTITIONS)] == expected
 
 
 def test_a_copy_that_is_not_the_mirrors_gives_no_place(own: Mirrored) -> None:

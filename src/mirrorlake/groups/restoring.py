@@ -4,6 +4,7 @@ Kafka has no commit on a condition. Members that come meanwhile are the broker's
 without members that commits between what is read here and the commit is overwritten.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,9 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 
 Places = Mapping[tuple[str, TopicPartition], Translation | None]
 """Where each group continues in each destination partition; None where it is known only later."""
+
+COMMITS_AT_ONCE = 16
+"""How many groups are committed for at a time: enough to hide the way to a coordinator, and no flood for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +146,31 @@ async def plan_found(
 
 async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
     """Commits what a plan says and reads it back; returns the plan with what became of it. Idempotent."""
-    rows: list[GroupRow] = [row for row in plan.rows if row.action is not GroupAction.COMMIT]
-    for group, offsets in commits_of(plan.rows).items():
-        errors: Mapping[TopicPartition, MirrorlakeError | None]
-        try:
-            errors = await client.groups.commit(group, offsets)
-        except MirrorlakeError as error:
-            errors = dict.fromkeys(offsets, error)
-        found = (await client.groups.offsets({group: [*offsets]}, is_stable=True))[group]
-        for row in plan.rows:
-            if row.group == group and row.action is GroupAction.COMMIT:
-                held = found if isinstance(found, MirrorlakeError) else found.get(row.destination)
-                rows.append(after_commit(row, held, errors[row.destination]))
-    return replace(plan, rows=sorted(rows, key=lambda row: (row.group, row.source)))
+    commits = commits_of(plan.rows)
+    slots = asyncio.Semaphore(COMMITS_AT_ONCE)
+
+    async def commit(
+        group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Mapping[TopicPartition, MirrorlakeError | None]:
+        async with slots:
+            try:
+                return await client.groups.commit(group, offsets)
+            except MirrorlakeError as error:
+                return dict.fromkeys(offsets, error)
+
+    answers = await asyncio.gather(*(commit(group, offsets) for group, offsets in commits.items()))
+    errors = dict(zip(commits, answers, strict=True))
+    asked = {group: [*offsets] for group, offsets in commits.items()}
+    found = await client.groups.offsets(asked, is_stable=True) if asked else {}
+
+    def done(row: GroupRow) -> GroupRow:
+        if row.action is not GroupAction.COMMIT:
+            return row
+        held = found[row.group]
+        there = held if isinstance(held, MirrorlakeError) else held.get(row.destination)
+        return after_commit(row, there, errors[row.group][row.destination])
+
+    return replace(plan, rows=sorted(map(done, plan.rows), key=lambda row: (row.group, row.source)))
 
 
 # -- what is archived -----------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ A group is committed for only by what it has at the source at this moment. One t
 here, and nothing is done about it: so an expired or deleted group never comes back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from mirrorlake.archive.groups.content import ArchivedOffset
 from mirrorlake.config.resolved import KafkaSource, NameSelection
@@ -12,9 +13,13 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.groups.reading import GroupsRead, read_groups
 from mirrorlake.groups.restoring import FoundGroups, GroupPlan, RestoredPartition, plan_found
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.topics.targets import Target
 
 OPTION = "--force"
 """By which a group is moved all the same that stands elsewhere at the destination."""
+
+Place = tuple[str, TopicPartition]
+"""A destination partition, with the id of its cluster."""
 
 
 async def plan_sync(
@@ -49,6 +54,27 @@ async def plan_sync(
     found = _found(read, selection, source=source.name, now_ms=now_ms)
     client = clients.client(target.destination_cluster)
     return await plan_found(partitions, found, client, is_forced=is_forced, option=OPTION)
+
+
+def writers_of(targets: Iterable[Target]) -> dict[Place, set[str]]:
+    """Returns the names of the mirrors that copy to each destination partition.
+
+    A group's place is told by one mirror's offset map. Where records of another mirror lie between, it would be taken
+    past those that it has not read, and no look at one mirror tells.
+
+    Args:
+        targets: of all mirrors, those included about which nothing is asked.
+    """
+    writers: dict[Place, set[str]] = defaultdict(set)
+    for each in targets:
+        if not each.is_archive:
+            writers[place_of(each)].add(each.mirror.name)
+    return dict(writers)
+
+
+def place_of(target: Target) -> Place:
+    """Returns the partition that a target is copied to."""
+    return target.destination_cluster_id, target.destination_partition
 
 
 def _found(read: GroupsRead, selection: NameSelection, *, source: str, now_ms: int) -> FoundGroups:

@@ -153,6 +153,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
     """
     from mirrorlake.config.resolved import KafkaDestination, KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
+    from mirrorlake.groups.syncing import place_of, writers_of
     from mirrorlake.service.status import read_status
     from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
@@ -173,14 +174,19 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
             f"no mirror of {config.file} copies from one cluster to another",
             hint="groups of an archive are brought back by `mirrorlake restore --groups`",
         )
-    for row in asyncio.run(read_status(config)):
+    rows = asyncio.run(read_status(config))
+    # Of mirrors that are not asked about, too: their records lie there all the same.
+    writers = writers_of(row.target for row in rows if row.target.source.partition != UNKNOWN_PARTITION)
+    for row in rows:
         way = ways.get((row.target.mirror.name, row.target.destination.label))
         if way is None:
             continue
         if row.target.source.partition == UNKNOWN_PARTITION:
             way[1].append(f"topic {row.target.source.topic} could not be looked at: {row.error}")
         else:
-            missing = f"its copy is not to be trusted: {row.error}" if row.error is not None else ""
+            others = sorted(writers[place_of(row.target)] - {row.target.mirror.name})
+            missing = f"mirror {' and '.join(others)} copies to the same partition" if others else ""
+            missing = f"its copy is not to be trusted: {row.error}" if row.error is not None else missing
             way[0].append(RestoredPartition(target=row.target, missing=missing))
     return ways
 
