@@ -1,0 +1,236 @@
+"""Positions moved by hand: killed, frozen or overtaken at any step, they are as they were or as they were to be."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from mirrorlake.destinations.map.settings import Step
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import CommandRefusedError, MirrorlakeError, PositionMovedError, SupersededError
+from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.positions.moving import STEP_KNOCK, STEP_OWN, STEP_RELEASE, STEP_SETTLE
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
+from support.copies import create_topic, wait_until
+from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
+from support.leases import lease_plan, map_work, run_lease
+from support.map_copies import assert_nothing_open, progress_of
+from support.position_moves import die_in_move, freeze_in_move, move
+from support.records import consume, simple_records
+from support.running_service import RunningService
+from support.topics import append, make_topic
+
+pytestmark = pytest.mark.kafka
+
+T = TypeVar("T")
+
+RECORDS, BACK = 30, 12
+
+BEFORE_COMMIT = (
+    *(STEP_KNOCK, STEP_SETTLE, STEP_OWN, Step.FENCE, Step.READ_PROGRESS, Step.ADD_PARTITIONS, Step.SEND_PROGRESS),
+    Step.COMMIT,
+)
+AFTER_COMMIT = (Step.TAKE_COMMIT, Step.LOOK_CLOSED, STEP_RELEASE)
+DATA_STEPS = {Step.SEND_BATCH, Step.TAKE_ANSWER}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A copied topic of one partition."""
+
+    config: Path
+    east: str
+    west: str
+    source: TopicPartition
+
+    @property
+    def mirror(self) -> str:
+        return self.source.topic
+
+    def text(self, offset: int) -> str:
+        return f"{self.mirror},{self.source.topic},0,{offset}\n"
+
+    def position(self) -> int | None:
+        found = progress_of(self.west, self.source)
+        return None if found is None else found.position
+
+    def run(self) -> None:
+        ended = mirrorlake("run", "--once", "-c", self.config)
+        assert ended.code == 0, ended.err
+
+    def arrived(self) -> Counter[bytes | None]:
+        return Counter(record.value for record in consume(self.west, self.source.topic, 0).values())
+
+    def values(self, first: int, end: int) -> Counter[bytes | None]:
+        held = consume(self.east, self.source.topic, 0)
+        return Counter(held[offset].value for offset in range(first, end))
+
+
+@pytest.fixture
+def site(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Site:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, topic_name, simple_records(RECORDS))
+    create_topic(west, topic_name)
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f"""clusters:
+  east: {{bootstrap-servers: "{east}"}}
+  west: {{bootstrap-servers: "{west}"}}
+mirrors:
+  - name: {topic_name}
+    source: {{cluster: east, topics: [{topic_name}]}}
+    destinations: [{{type: kafka, cluster: west, offsets: map}}]
+engine: {{lanes: 1, lease: 2s, memory: 512MiB}}
+""",
+    )
+    found = Site(config, east, west, TopicPartition(topic_name, 0))
+    found.run()
+    return found
+
+
+def test_every_step_of_a_move_has_its_death() -> None:
+    steps = {STEP_KNOCK, STEP_SETTLE, STEP_OWN, STEP_RELEASE, *Step} - DATA_STEPS
+    assert {*BEFORE_COMMIT, *AFTER_COMMIT} == steps
+
+
+@pytest.mark.parametrize("step", [*BEFORE_COMMIT, *AFTER_COMMIT])
+def test_a_move_killed_at_any_step_has_happened_or_not_and_can_be_made_again(
+    step: str, site: Site, lease_processes: LeaseProcesses
+) -> None:
+    process = lease_processes.start(die_in_move, site.config, site.text(BACK), Death(step=step))
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL, f"{step} was not reached"
+
+    # EndTxn is answered before its marker can be read.
+    wait_until(
+        lambda: site.position() == (BACK if step in AFTER_COMMIT else RECORDS), f"the position after a death at {step}"
+    )
+    moved = move(site.config, site.text(BACK))
+
+    assert (moved.error, site.position()) == (None, BACK)
+    site.run()
+    assert site.arrived() == site.values(0, RECORDS) + site.values(BACK, RECORDS)
+    assert_nothing_open(site.west, site.mirror, site.source)
+
+
+@pytest.mark.parametrize("step", BEFORE_COMMIT[1:])
+def test_a_move_that_was_frozen_changes_nothing_once_a_run_has_come(
+    step: str, site: Site, lease_processes: LeaseProcesses
+) -> None:
+    frozen = lease_processes.start(freeze_in_move, site.config, site.text(BACK), step)
+    assert frozen.pid is not None
+    stat = Path(f"/proc/{frozen.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the move to freeze")
+
+    append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+    site.run()
+    assert site.position() == RECORDS + 5
+    os.kill(frozen.pid, signal.SIGCONT)
+    frozen.join(120)
+
+    assert frozen.exitcode == 0, "it ends by itself, and says why"
+    assert site.position() == RECORDS + 5
+    assert site.arrived() == site.values(0, RECORDS + 5)
+    site.run()
+    assert_nothing_open(site.west, site.mirror, site.source)
+
+
+def _aside(work: Callable[[], T]) -> T:
+    """Runs in a thread: the calling one has an event loop running."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+@pytest.mark.parametrize("step", [Step.SEND_BATCH, Step.SEND_PROGRESS, Step.COMMIT])
+def test_a_lease_that_was_frozen_adds_nothing_behind_a_move(
+    step: str, site: Site, lease_processes: LeaseProcesses
+) -> None:
+    append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+    plan = lease_plan(site.east, [(site.source, [map_work(site.west, site.source)])], end=RECORDS + 5)
+    zombie = lease_processes.start(freeze_in_lease, plan, step, 1)
+    assert zombie.pid is not None
+    stat = Path(f"/proc/{zombie.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the lease to freeze")
+
+    moved = move(site.config, site.text(BACK))
+    assert (moved.error, site.position()) == (None, BACK)
+    os.kill(zombie.pid, signal.SIGCONT)
+    zombie.join(120)
+
+    assert zombie.exitcode == 0, "it ends by itself"
+    # A lease takes its shard over anew and copies from where it was moved to, or it has come too late for that.
+    assert site.arrived() in (site.values(0, RECORDS), site.values(0, RECORDS) + site.values(BACK, RECORDS + 5))
+    site.run()
+    assert site.arrived() == site.values(0, RECORDS) + site.values(BACK, RECORDS + 5)
+    assert_nothing_open(site.west, site.mirror, site.source)
+
+
+def test_a_copier_that_did_not_hear_of_a_move_is_fenced(site: Site) -> None:
+    """A lease of a process without an owner's record, between the move's take-over of the shard and its commit."""
+    plan = lease_plan(site.east, [(site.source, [map_work(site.west, site.source)])], end=RECORDS + 5)
+    before = run_lease(plan)[0, "west"]
+    assert before.position == RECORDS
+    append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+    rows: list[LeaseRow] = []
+
+    def rival(step: str) -> None:
+        if step == Step.ADD_PARTITIONS and not rows:
+            rows.append(_aside(lambda: run_lease(plan)[0, "west"]))
+
+    moved = move(site.config, site.text(BACK), rival)
+
+    # The rival came after the fence, and took the shard in turn: the move finds itself fenced.
+    assert rows[0].position == RECORDS + 5
+    assert isinstance(moved.error, MirrorlakeError)
+    assert moved.done == []
+    assert site.position() == RECORDS + 5
+    assert site.arrived() == site.values(0, RECORDS + 5)
+
+
+def test_a_position_that_moved_since_it_was_looked_at_is_left_as_it_is(site: Site) -> None:
+    append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+
+    def somebody_copies(step: str) -> None:
+        if step == STEP_KNOCK:
+            site.run()
+
+    moved = move(site.config, site.text(BACK), somebody_copies)
+
+    assert isinstance(moved.error, PositionMovedError)
+    assert (moved.done, site.position()) == ([], RECORDS + 5)
+
+
+def test_a_mirror_that_runs_is_not_moved_and_one_that_started_meanwhile_keeps_its_own(site: Site) -> None:
+    with RunningService(site.config) as service:
+        service.await_states("caught-up", partitions=1)
+        refused = move(site.config, site.text(BACK))
+        assert isinstance(refused.error, CommandRefusedError)
+        assert site.position() == RECORDS
+        assert service.states() == {"caught-up"}
+
+    services: list[RunningService] = []
+
+    def starts(step: str) -> None:
+        if step == Step.FENCE and not services:
+            services.append(RunningService(site.config))
+            services[0].__enter__()
+            services[0].await_states("caught-up", partitions=1)
+
+    try:
+        overtaken = move(site.config, site.text(BACK), starts)
+        assert isinstance(overtaken.error, SupersededError)
+        assert site.position() == RECORDS
+        append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+        wait_until(lambda: site.position() == RECORDS + 5, "the service to continue")
+    finally:
+        for each in services:
+            each.__exit__(None, None, None)
+    assert site.arrived() == site.values(0, RECORDS + 5)
