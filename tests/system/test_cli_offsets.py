@@ -290,6 +290,38 @@ def test_every_fault_of_a_file_is_named_with_its_line_and_nothing_is_written(sit
         assert (site.position(0), site.position(1)) == (40, 10)
 
 
+def test_a_file_without_a_line_and_one_that_is_not_there_are_refused(site: Site) -> None:
+    for text in ("", "\n \n"):
+        ended = site.imported(text, "--yes")
+        assert (ended.code, ended.out) == (1, "")
+        assert "error: the file has no line that says a position" in ended.err
+    assert site.offsets("import", "--file", site.folder / "absent", "--yes").code == 1
+
+
+def test_a_reset_of_what_is_not_moved_says_so_once_for_a_topic(site: Site) -> None:
+    assert site.run().code == 0
+    ended = site.offsets("reset", "--mirror", f"e-{site.name}", "--yes")
+    assert (ended.code, ended.out) == (1, "")
+    assert [line.count("is not moved") for line in ended.err.splitlines()] == [1, 1, 0]
+
+
+def test_where_a_source_has_deleted_what_comes_next_a_reset_lets_the_copy_continue(site: Site) -> None:
+    create_topic(site.west, site.copy, 2)
+    assert site.imported(lines((site.mirror, site.topic, 0, 12)), "--yes").code == 0
+    delete_before(site.east, site.topic, 20)
+    assert site.run().code == 3
+    assert site.offsets("reset", "--mirror", site.mirror, "--partition", "0", "--to-earliest", "--yes").code == 0
+    assert (site.position(0), site.position(1)) == (20, 10)
+    site.run()
+    assert site.arrived() == site.values(20, 40)
+
+
+def test_a_destination_topic_that_is_not_there_yet_gets_no_position(site: Site) -> None:
+    ended = site.imported(lines((site.mirror, site.topic, 0, 5)), "--yes")
+    assert ended.code == 1
+    assert f"destination topic {site.copy} is not there yet" in ended.err
+
+
 def test_what_the_log_has_deleted_cannot_be_gone_back_to(site: Site) -> None:
     create_topic(site.west, site.copy, 2)
     assert site.run().code == 0

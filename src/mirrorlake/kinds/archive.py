@@ -157,7 +157,7 @@ class ArchiveKind(Kind):
             "it is not moved",
             hint="`mirrorlake archive ls` shows the files; to archive a range again see `Archiving a range again` in "
             "the operations page; to let old ones go use `mirrorlake archive retain`; to begin anew give the "
-            "destination another `topic`",
+            "destination another `name`",
         )
 
     def refusal(self, row: Standing) -> MirrorlakeError | None:

@@ -61,7 +61,7 @@ class SnapshotKind(ArchiveKind):
         return UnsupportedError(
             f"the position of {target.source} at {target.destination.label} is the end of its newest snapshot: "
             "it is not moved",
-            hint="`mirrorlake archive ls` shows the files; to begin anew give the destination another `topic`",
+            hint="`mirrorlake archive ls` shows the files; to begin anew give the destination another `name`",
         )
 
     def copy_side(self, row: Standing) -> CopySide:

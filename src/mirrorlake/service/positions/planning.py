@@ -39,6 +39,8 @@ async def plan_of_file(config: Configuration, content: bytes, form: FileFormat, 
         wanted: lines of other mirrors, destinations, topics or partitions are checked to be some, and passed over.
     """
     lines, faults = read_lines(content, form)
+    if not lines and not faults:
+        return Planned(faults=[Fault(line=0, text="the file has no line that says a position")])
     clients = WorkerCache()
     try:
         targets = await find_targets(config, clients)

@@ -44,16 +44,22 @@ async def find_starts(wishes: Sequence[Wish], clients: WorkerCache) -> dict[int,
 
 
 async def wishes_for(rows: Sequence[StatusRow], goal: Goal, clients: WorkerCache) -> tuple[list[Wish], list[Fault]]:
-    """Returns what `reset` asks for, of each row; rows that are not moved, or without the offset meant, are faults."""
+    """Returns what `reset` asks for, of each row; rows without the offset meant are faults.
+
+    So are those that are not moved, each topic once: it is said of a destination, not of its partitions.
+    """
     wishes: list[Wish] = []
     faults: list[Fault] = []
+    refused: set[tuple[str, str]] = set()
     for row in rows:
         target = row.target
         try:
             if is_unread(row):
                 faults.append(_fault(row, f"where it stands could not be read: {row.error}"))
             elif (immovable := kind_of(target.destination).immovable(target)) is not None:
-                faults.append(_fault(row, str(immovable)))
+                place = name_of(target), target.source.topic
+                faults += [] if place in refused else [_fault(row, str(immovable))]
+                refused.add(place)
             else:
                 wishes.append(Wish(row=row, offset=await _goal_of(row, goal, clients)))
         except MirrorlakeError as error:
