@@ -1,5 +1,6 @@
 """Positions moved by hand: killed, frozen or overtaken at any step, they are as they were or as they were to be."""
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -12,8 +13,10 @@ from typing import TypeVar
 import pytest
 
 from mirrorlake.destinations.map.settings import Step
+from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import CommandRefusedError, MirrorlakeError, PositionMovedError, SupersededError
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.positions.moving import STEP_KNOCK, STEP_OWN, STEP_RELEASE, STEP_SETTLE
@@ -24,7 +27,7 @@ from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
 from support.leases import lease_plan, map_work, run_lease
 from support.map_copies import assert_nothing_open, progress_of
 from support.position_moves import die_in_move, freeze_in_move, move
-from support.records import consume, simple_records
+from support.records import consume, settings_of, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
 
@@ -234,3 +237,104 @@ def test_a_mirror_that_runs_is_not_moved_and_one_that_started_meanwhile_keeps_it
         for each in services:
             each.__exit__(None, None, None)
     assert site.arrived() == site.values(0, RECORDS + 5)
+
+
+def test_the_ownership_is_let_go_of_unless_leases_of_a_dead_owner_may_be_under_way(
+    site: Site, lease_processes: LeaseProcesses
+) -> None:
+    assert move(site.config, site.text(BACK)).error is None
+    assert owner_state(site.west, site.mirror).is_released
+    process = lease_processes.start(die_in_move, site.config, site.text(20), Death(step=Step.FENCE))
+    process.join(120)
+    assert not owner_state(site.west, site.mirror).is_released
+    assert move(site.config, site.text(20)).error is None
+    assert not owner_state(site.west, site.mirror).is_released
+
+
+def owner_state(servers: str, mirror: str) -> OwnerState:
+    async def ask() -> OwnerState:
+        async with ClusterClient(settings_of(servers)) as client:
+            return (await find_states(client))[mirror]
+
+    return asyncio.run(ask())
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two mirrors of a topic of two partitions, whose copies are in two shards."""
+
+    folder: Path
+    east: str
+    west: str
+    topic: str
+
+    def config(self, *names: str) -> Path:
+        mirrors = "".join(
+            f"""  - name: {name}-{self.topic}
+    source: {{cluster: east, topics: [{self.topic}]}}
+    destinations: [{{type: kafka, cluster: west, topic: "{name}.{{topic}}", offsets: map}}]
+"""
+            for name in names
+        )
+        return write_yaml(
+            self.folder / f"{'-'.join(names)}.yaml",
+            f"""clusters:
+  east: {{bootstrap-servers: "{self.east}"}}
+  west: {{bootstrap-servers: "{self.west}"}}
+mirrors:
+{mirrors}engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
+""",
+        )
+
+    def text(self, offset: int, *names: str) -> str:
+        return "".join(f"{name}-{self.topic},{self.topic},{n},{offset}\n" for name in names for n in range(2))
+
+    def positions(self, name: str) -> list[int | None]:
+        found = [
+            progress_of(
+                self.west,
+                TopicPartition(self.topic, n),
+                topic=f"{name}.{self.topic}",
+                mirror=f"{name}-{self.topic}",
+                shards=2,
+            )
+            for n in range(2)
+        ]
+        return [None if each is None else each.position for each in found]
+
+
+@pytest.fixture
+def pair(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Pair:
+    found = Pair(tmp_path, source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name)
+    make_topic(found.east, topic_name, simple_records(RECORDS), simple_records(RECORDS, start=1000))
+    for name in ("a", "b"):
+        create_topic(found.west, f"{name}.{topic_name}", 2)
+    ended = mirrorlake("run", "--once", "-c", found.config("a", "b"))
+    assert ended.code == 0, ended.err
+    return found
+
+
+def test_a_move_killed_between_two_shards_is_completed_by_the_same_command(
+    pair: Pair, lease_processes: LeaseProcesses
+) -> None:
+    config, text = pair.config("a", "b"), pair.text(BACK, "a")
+    process = lease_processes.start(die_in_move, config, text, Death(step=Step.ADD_PARTITIONS, occurrence=2))
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    assert sorted(each or 0 for each in pair.positions("a")) == [BACK, RECORDS]
+
+    moved = move(config, text)
+
+    assert (moved.error, len(moved.done)) == (None, 1), "only what is left of it is moved"
+    assert pair.positions("a") == [BACK, BACK]
+
+
+def test_of_two_mirrors_none_is_moved_where_one_of_them_runs(pair: Pair) -> None:
+    with RunningService(pair.config("b")) as service:
+        service.await_states("caught-up", partitions=2)
+        moved = move(pair.config("a", "b"), pair.text(BACK, "a", "b"))
+        assert isinstance(moved.error, CommandRefusedError)
+    assert moved.done == []
+    assert pair.positions("a") == pair.positions("b") == [RECORDS, RECORDS]
+    assert move(pair.config("a", "b"), pair.text(BACK, "a", "b")).error is None
+    assert pair.positions("a") == pair.positions("b") == [BACK, BACK]
