@@ -17,6 +17,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, find_s
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import CommandRefusedError, MirrorlakeError, PositionMovedError, SupersededError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.positions.moving import STEP_KNOCK, STEP_OWN, STEP_RELEASE, STEP_SETTLE
@@ -27,6 +28,7 @@ from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
 from support.leases import lease_plan, map_work, run_lease
 from support.map_copies import assert_nothing_open, progress_of
 from support.position_moves import die_in_move, freeze_in_move, move
+from support.proxy import Proxy
 from support.records import consume, settings_of, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
@@ -338,3 +340,43 @@ def test_of_two_mirrors_none_is_moved_where_one_of_them_runs(pair: Pair) -> None
     assert pair.positions("a") == pair.positions("b") == [RECORDS, RECORDS]
     assert move(pair.config("a", "b"), pair.text(BACK, "a", "b")).error is None
     assert pair.positions("a") == pair.positions("b") == [BACK, BACK]
+
+
+@pytest.mark.parametrize(
+    ("api", "requests"),
+    [
+        (Api.INIT_PRODUCER_ID, 1),  # the owner's
+        (Api.INIT_PRODUCER_ID, 2),  # the shard's
+        (Api.ADD_PARTITIONS_TO_TXN, 2),
+        (Api.PRODUCE, 2),
+        (Api.END_TXN, 1),
+        (Api.END_TXN, 2),
+    ],
+)
+def test_a_move_whose_answer_was_lost_says_so_or_has_happened_and_can_be_made_again(
+    api: Api, requests: int, proxy: Proxy, site: Site, topic_name: str
+) -> None:
+    west = proxy.address
+    topic = f"lossy-{topic_name}"
+    make_topic(site.east, topic, simple_records(RECORDS))
+    create_topic(west, topic)
+    text = site.config.read_text(encoding="utf-8").replace(site.west, west).replace(topic_name, topic)
+    behind = Site(write_yaml(site.config.with_name("lossy.yaml"), text), site.east, west, TopicPartition(topic, 0))
+    behind.run()
+    cuts = proxy.cuts
+    proxy.cut_before_answer(api, after_requests=requests)
+
+    first = move(behind.config, behind.text(BACK))
+
+    assert proxy.cuts == cuts + 1, "the answer was not lost"
+    proxy.forgive()
+    if first.error is None:
+        assert behind.position() == BACK
+    else:
+        assert first.done == []
+        assert behind.position() in (BACK, RECORDS)
+    assert move(behind.config, behind.text(BACK)).error is None
+    assert behind.position() == BACK
+    behind.run()
+    assert behind.arrived() == behind.values(0, RECORDS) + behind.values(BACK, RECORDS)
+    assert_nothing_open(west, behind.mirror, behind.source)
