@@ -39,6 +39,11 @@ VERBS = [
     "archive ls",
     "archive check",
     "archive diff",
+    "offsets",
+    "offsets list",
+    "offsets export",
+    "offsets import",
+    "offsets reset",
 ]
 STATUS_FIELDS = [
     *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),

@@ -43,3 +43,10 @@ hold_app = App(
     epilog="Example: `mirrorlake archive hold ls -c mirror.yaml`",
 )
 archive_app.add_typer(hold_app, name="hold")
+offsets_app = App(
+    context_settings=_CONTEXT,
+    help="See, keep and move positions: how far each partition is copied.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake offsets export -c mirror.yaml --file positions.csv`",
+)
+app.add_typer(offsets_app, name="offsets")
