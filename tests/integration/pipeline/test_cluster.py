@@ -794,9 +794,17 @@ def end_the_time_of_what_runs(session: EngineSession, said: Sequence[Mapping[str
 
 
 def freeze_noted(cluster: SparkCluster, note: str) -> None:
-    """Freezes the Python workers beside the one that wrote a note, its own among them."""
-    for process in worker_noted(cluster, note).python_workers():
-        process.suspend()
+    """Freezes the Python worker that wrote a note, and none of another executor on its host: nobody would end that."""
+    pid = int(note.split(" ")[1])
+    workers = worker_noted(cluster, note).python_workers()
+    (noted,) = [each for each in workers if (pid_inside(each) if cluster.is_isolated else each.pid) == pid]
+    noted.suspend()
+
+
+def pid_inside(process: psutil.Process) -> int:
+    """The pid by which a process of another namespace knows itself."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("NSpid:")).split()[-1])
 
 
 def waiting_task(folder: Path, seconds_max: float) -> BatchTask:

@@ -16,7 +16,7 @@ shard over itself, before it reads where it stands: it fences this one, or finds
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mirrorlake.clock import Clock, utc_text
 from mirrorlake.config.resolved import Configuration
@@ -38,11 +38,11 @@ Place = tuple[str, str]
 STEP_KNOCK, STEP_SETTLE, STEP_OWN, STEP_RELEASE = "knock", "settle shards", "take ownership", "let go"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """Which moves are written, and why the others are not: None where all are."""
 
-    done: list[Move] = field(default_factory=list)
+    done: Sequence[Move]
     error: MirrorlakeError | None = None
 
 
@@ -65,7 +65,7 @@ async def move_all(
         clock: dates what is written.
         crash_point: called before every step; for tests.
     """
-    moved = Moved()
+    done: list[Move] = []
     by_place: dict[Place, list[Move]] = defaultdict(list)
     for move in moves:
         by_place[move.row.target.mirror.name, move.row.target.kafka.cluster.name].append(move)
@@ -77,10 +77,10 @@ async def move_all(
         for place, group in by_place.items():
             of_place = [target for target in targets if _place_of(target) == place]
             mover = _Mover(place, of_place, config, clients, clock, crash_point)
-            await mover.move(group, before[place], moved)
+            await mover.move(group, before[place], done)
     except MirrorlakeError as error:
-        moved.error = error
-    return moved
+        return Moved(done=done, error=error)
+    return Moved(done=done)
 
 
 def _place_of(target: Target) -> Place | None:
@@ -125,7 +125,7 @@ class _Mover:
         self._crash_point = crash_point
         self._owners = Owners(clients, owner=writer_name(), clock=clock)
 
-    async def move(self, moves: Sequence[Move], before: OwnerState | None, moved: Moved) -> None:
+    async def move(self, moves: Sequence[Move], before: OwnerState | None, done: list[Move]) -> None:
         self._crash_point(STEP_SETTLE)
         lanes = self._config.engine.lanes
         targets = await with_settled_shards(self._targets, self._clients, lanes=lanes, clock=self._clock)
@@ -137,7 +137,7 @@ class _Mover:
         try:
             self._crash_point(STEP_OWN)
             await self._take(targets, [target for _, target in settled])
-            await self._write(settled, moved)
+            await self._write(settled, done)
         finally:
             # Leases of an owner that has not let go may still be under way, and the next owner is to wait for them.
             if before is None or before.is_released:
@@ -155,7 +155,7 @@ class _Mover:
             held = self._owners.holding(mirror, cluster, first.map_shard, first.destination_partition)
             raise held.refusal or CommandRefusedError(f"the ownership of mirror {mirror} could not be taken")
 
-    async def _write(self, settled: Sequence[tuple[Move, Target]], moved: Moved) -> None:
+    async def _write(self, settled: Sequence[tuple[Move, Target]], done: list[Move]) -> None:
         client = self._clients.client(settled[0][1].destination_cluster)
         for shard, group in _by_shard(settled).items():
             await write_moves(
@@ -167,7 +167,7 @@ class _Mover:
                 before_write=self._check_owner,
                 crash_point=self._crash_point,
             )
-            moved.done += [move for move, _ in group]
+            done += [move for move, _ in group]
 
     async def _check_owner(self) -> None:
         await self._owners.check()
