@@ -22,6 +22,13 @@ config_app = App(
     epilog="Example: `mirrorlake config schema`",
 )
 app.add_typer(config_app, name="config")
+topics_app = App(
+    help="Destination topics: what differs from the source, what would be done, and doing it.",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake topics plan -c mirror.yaml`",
+)
+app.add_typer(topics_app, name="topics")
 archive_app = App(
     context_settings=_CONTEXT,
     help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",

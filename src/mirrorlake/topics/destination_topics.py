@@ -91,7 +91,7 @@ def rule_error(mirror: Mirror, name: str, topic: SourceTopic, destination: Kafka
     """Returns why partitions by the rule cannot hold a copy with equal offsets; None where they can."""
     given = destination.partition_rule.count_for(topic.partition_count)
     is_chosen_one_by_one = mirror.source.partitions is not None
-    needed = _partitions_needed(mirror, topic)
+    needed = partitions_needed(mirror, topic)
     if destination.offsets is OffsetMode.MAP or given == needed or (is_chosen_one_by_one and given > needed):
         return None
     return PartitionCountError(
@@ -135,7 +135,8 @@ def clock_error(destination: KafkaDestination, name: str, values: Mapping[str, s
     )
 
 
-def _partitions_needed(mirror: Mirror, topic: SourceTopic) -> int:
+def partitions_needed(mirror: Mirror, topic: SourceTopic) -> int:
+    """Returns how many partitions a copy with equal offsets has, or has at least where they are chosen one by one."""
     wanted = mirror.source.partitions
     return topic.partition_count if wanted is None else max(wanted) + 1
 
@@ -144,7 +145,7 @@ def growth_of(
     mirror: Mirror, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination
 ) -> TopicGrowth | None:
     """Returns the partitions that the destination topic lacks and may be given; None where it lacks none."""
-    wanted, found = _partitions_needed(mirror, topic), len(held.partitions)
+    wanted, found = partitions_needed(mirror, topic), len(held.partitions)
     if destination.partition_sync is not SyncMode.APPLY or found >= wanted:
         return None
     return TopicGrowth(topic=held.name, partitions_before=found, partitions=wanted)
@@ -154,7 +155,7 @@ def count_error(
     mirror: Mirror, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination
 ) -> MirrorlakeError | None:
     """Returns what is wrong with how many partitions a destination topic with equal offsets has; None if nothing."""
-    wanted, found = _partitions_needed(mirror, topic), len(held.partitions)
+    wanted, found = partitions_needed(mirror, topic), len(held.partitions)
     # Of partitions that are chosen one by one the others are none of this mirror's business.
     if wanted == found or (mirror.source.partitions is not None and found > wanted):
         return None

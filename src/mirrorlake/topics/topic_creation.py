@@ -130,13 +130,14 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
                 f"destination topic {creation.topic} is still being deleted", topic=creation.topic
             )
     if growth is not None:
-        await _grow(growth, client)
+        await grow_topic(growth, client)
 
 
-async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
+async def grow_topic(growth: TopicGrowth, client: ClusterClient) -> None:
+    """Adds the partitions that a destination topic lacks by now; none where another process was faster."""
     there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
     if there is not None and len(there.partitions) >= growth.partitions:
-        return  # another process was faster
+        return
     await client.create_partitions(growth.topic, partitions=growth.partitions)
     _log.info(
         "partitions added to destination topic",
