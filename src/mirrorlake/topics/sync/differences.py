@@ -13,12 +13,12 @@ from mirrorlake.errors import (
     PartitionCountError,
     PermissionDeniedError,
     TransientError,
-    UnsupportedError,
 )
 from mirrorlake.kafka.control.descriptions import ConfigValue, TopicMetadata
 from mirrorlake.sources.client import SourceTopic
 from mirrorlake.topics.destination_topics import (
     KEEPING_CONFIGS,
+    clock_error,
     count_error,
     is_copied,
     partitions_needed,
@@ -106,9 +106,30 @@ class TopicFacts:
 
     @property
     def is_blocked(self) -> bool:
-        """True where what stands against the copy is no difference of the topics' that can be mended here."""
-        mendable = isinstance(self.error, UnsupportedError | PartitionCountError) and self.held is not None
-        return self.error is not None and not mendable
+        """True where what stands against the copy is no difference of the topics' that is looked at here."""
+        if self.error is None:
+            return False
+        if self.held is None or isinstance(self.held_configs, MirrorlakeError):
+            return True
+        if isinstance(self.error, PartitionCountError):
+            return False
+        values = {key: each.value for key, each in self.held_configs.items()}
+        return str(self.error) != str(clock_error(self.destination, self.name, values))
+
+    @property
+    def is_unread(self) -> bool:
+        """True where what stands against the copy is that something could not be read."""
+        is_hidden = isinstance(self.error, PermissionDeniedError) and self.creation is None
+        return is_hidden or isinstance(self.error, TransientError)
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """The settings that the copy is to have, as far as is known."""
+        source = {} if isinstance(self.source_configs, MirrorlakeError) else self.source_configs
+        found = wanted_configs(self.destination, source)
+        if self.destination.timestamp_mode is TimestampMode.SOURCE:
+            found[TIMESTAMP_TYPE] = CREATE_TIME
+        return found
 
 
 def differences_of(facts: TopicFacts) -> list[Difference]:
@@ -116,8 +137,7 @@ def differences_of(facts: TopicFacts) -> list[Difference]:
     found = list(_differences(facts))
     if facts.is_blocked:
         found = [replace(each, act=Act.REPORT) if each.act in ACTS else each for each in found]
-        is_unread = isinstance(facts.error, TransientError | PermissionDeniedError)
-        act = Act.UNKNOWN if is_unread else Act.REFUSE
+        act = Act.UNKNOWN if facts.is_unread else Act.REFUSE
         found.insert(0, Difference(what=TOPIC, act=act, error=facts.error))
     return [_allowed(each, facts) for each in found]
 
@@ -184,20 +204,16 @@ def _settings(facts: TopicFacts) -> Iterator[Difference]:
         return
     if isinstance(source, MirrorlakeError):
         yield Difference(what=SETTINGS, act=Act.UNKNOWN, error=source)
-        source = {}
     elif not source:
         note = "the source does not say what settings its topic has"
         yield Difference(what=SETTINGS, act=Act.UNKNOWN, note=note)
-    wanted = wanted_configs(destination, source)
-    if destination.timestamp_mode is TimestampMode.SOURCE:
-        wanted[TIMESTAMP_TYPE] = CREATE_TIME
-    mode = destination.sync.configs
+    known = {} if isinstance(source, MirrorlakeError) else source
+    wanted, mode = facts.wanted, destination.sync.configs
     for key, value in wanted.items():
-        yield from _setting(key, value, source.get(key), held.get(key), mode)
-    if source:
-        for key, there in sorted(held.items()):
-            if key not in wanted and is_copied(destination, key):
-                yield from _of_destination_alone(key, source.get(key), there)
+        yield from _setting(key, value, known.get(key), held.get(key), mode)
+    for key, there in sorted(held.items()):
+        if known and key not in wanted and is_copied(destination, key):
+            yield from _of_destination_alone(key, known.get(key), there)
 
 
 def _setting(
@@ -216,6 +232,9 @@ def _setting(
 
 def _of_destination_alone(key: str, source: ConfigValue | None, there: ConfigValue) -> Iterator[Difference]:
     shown = source.value if source is not None else None
+    if there.is_sensitive or (source is not None and source.is_sensitive):
+        yield Difference(what=key, act=Act.UNKNOWN, note="the brokers keep its value secret")
+        return
     if source is not None and are_same(key, there.value, source.value):
         return
     if not there.is_default:

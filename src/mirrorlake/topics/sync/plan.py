@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import CollisionError
-from mirrorlake.topics.sync.differences import ACTS, REPLICAS, Act, Difference, TopicFacts, differences_of
+from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
 
 Value = str | int | None
+_ONE_SETTING_HINT = "several mirrors write this topic: give all the same `override`, or `exclude` it in all but one"
+_ONE_TOPIC_HINT = "several mirrors write this topic: make it yourself, or give all the same rules and `override`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,24 +110,29 @@ async def plan_topics(config: Configuration, clients: WorkerCache, mirrors: Sequ
     """
     facts = await read_facts(config, clients, mirrors)
     rows = [TopicRow(facts=each, difference=difference) for each in facts for difference in differences_of(each)]
-    return TopicPlan(rows=without_contradictions(rows), topics=len(facts))
+    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(facts))
 
 
-def without_contradictions(rows: Sequence[TopicRow]) -> list[TopicRow]:
-    """Returns the rows; refused are those that would undo what another one does to the same topic. Pure."""
-    wanted: dict[tuple[str, str, str], set[str | None]] = {}
-    for row in rows:
-        if row.is_act:
-            wanted.setdefault((row.cluster, row.facts.name, row.difference.what), set()).add(row.difference.wanted)
+def without_contradictions(rows: Sequence[TopicRow], facts: Sequence[TopicFacts]) -> list[TopicRow]:
+    """Returns the rows; refused are those that another mirror's next act would undo, in the same topic. Pure."""
+    wanted: dict[tuple[str, str, str], set[str]] = {}
+    for each in facts:
+        place = each.destination.cluster.name, each.name
+        if each.creation is not None and each.held is None:
+            made = each.creation
+            wanted.setdefault((*place, TOPIC), set()).add(f"{made.partitions} partition(s), {dict(made.configs)}")
+        if each.destination.sync.configs is SyncMode.APPLY:
+            for key, value in each.wanted.items():
+                wanted.setdefault((*place, key), set()).add(value)
 
     def judged(row: TopicRow) -> TopicRow:
         values = wanted.get((row.cluster, row.facts.name, row.difference.what), set())
         if not row.is_act or len(values) < 2:
             return row
+        what = TOPIC if row.difference.what == TOPIC else f"{row.difference.what} of topic"
         error = CollisionError(
-            f"{row.difference.what} of topic {row.facts.name} on cluster {row.cluster} is wanted as "
-            + " and as ".join(sorted(map(str, values))),
-            hint="two mirrors write this topic: give both the same `override`, or `exclude` it in one",
+            f"{what} {row.facts.name} on cluster {row.cluster} is wanted as " + " and as ".join(sorted(values)),
+            hint=_ONE_TOPIC_HINT if what == TOPIC else _ONE_SETTING_HINT,
         )
         return replace(row, difference=replace(row.difference, act=Act.REFUSE, error=error))
 

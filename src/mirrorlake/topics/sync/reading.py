@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue
 from mirrorlake.kafka.control.topic_rights import Rights
 from mirrorlake.kafka.wire.settings import ClusterSettings
@@ -91,7 +91,7 @@ def _facts(target: Target, source: _Source, side: _Side | MirrorlakeError) -> To
 def _vanished(target: Target, *, is_there: bool) -> MirrorlakeError | None:
     if is_there or target.creation is not None or target.error is not None:
         return None
-    return MirrorlakeError(
+    return BrokerNotReadyError(
         f"destination topic {target.destination_topic} was there a moment ago, and is not now",
         hint="look again",
     )
