@@ -36,6 +36,10 @@ VERBS = [
     "archive ls",
     "archive check",
     "archive diff",
+    "topics",
+    "topics plan",
+    "topics diff",
+    "topics apply",
 ]
 STATUS_FIELDS = [
     *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),

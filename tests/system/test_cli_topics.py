@@ -15,9 +15,10 @@ from support.acls import Right, grant_exactly
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import PATIENCE_SECONDS, create_topic
-from support.records import settings_of
+from support.records import consume, settings_of, simple_records
 from support.secured_kafka import LIMITED, LIMITED_PASSWORD, SecuredKafka
 from support.service_process import ServiceProcess
+from support.topics import make_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -178,6 +179,38 @@ def test_equal_offsets_never_get_fewer_or_more_partitions_than_the_source_and_a_
     assert {name: each.partitions for name, each in found.items()} == {f"{t}-wide-copy": 6, f"{t}-mapped-copy": 3}
     only = topics("diff", config, "--mirror", "mapped")
     assert (only.code, only.rows()) == (0, [])
+
+
+def test_a_run_makes_topics_by_the_rules_and_a_copy_with_mapped_offsets_is_whole_in_them(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west, t = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name
+    make_topic(east, f"{t}-mapped", *(simple_records(10, start=1000 * n) for n in range(4)))
+    make_topic(east, f"{t}-few", simple_records(5), simple_records(5))
+    rule = ", create-topics: {partitions: {fixed: 3}, replication: {mirror-source: {max: 1}}}"
+    config = write(
+        tmp_path,
+        east,
+        west,
+        mirror("mapped", f"[{t}-mapped]", f", offsets: map{rule}, sync: {{override: {{segment.ms: 86400000}}}}")
+        + mirror("few", f"[{t}-few]", rule),
+    )
+
+    planned = mirrorlake("plan", "-c", config, "--format", "json")
+    notes = {row["note"] for row in planned.rows() if row["name"] == "mapped"}
+    assert all("topic with 3 partition(s), replication factor 1" in note for note in notes)
+    assert all("segment.ms=86400000" in note for note in notes)
+    assert {row["action"] for row in planned.rows() if row["name"] == "few"} == {"refused"}
+
+    ran = mirrorlake("run", "--once", "-c", config)
+    assert ran.code == 3, ran.err
+    found = there(west, f"{t}-mapped-copy", f"{t}-few-copy")
+    assert [(name, each.partitions, each.settings["segment.ms"]) for name, each in found.items()] == [
+        (f"{t}-mapped-copy", 3, "86400000")
+    ]
+    verified = mirrorlake("verify", "-c", config, "--format", "json")
+    assert {row["result"] for row in verified.rows() if row["name"] == "mapped"} == {"equal"}
+    assert sum(len(consume(west, f"{t}-mapped-copy", partition)) for partition in range(3)) == 40
 
 
 def test_two_mirrors_of_one_topic_that_want_other_settings_change_nothing(

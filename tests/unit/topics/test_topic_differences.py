@@ -212,6 +212,12 @@ def test_fewer_replicas_are_only_reported(text: str, source: int, there: int, wa
     assert short(found) == ([] if wanted is None else [("replicas", Act.REPORT, wanted)])
 
 
+def test_nothing_is_set_on_a_topic_whose_partitions_cannot_be_the_sources() -> None:
+    given = facts(partitions=(1, 2), source={"flush.ms": ("1", TOPIC_LEVEL)}, held={"flush.ms": ("2", DEFAULT)})
+
+    assert short(differences_of(given)) == [("partitions", Act.REFUSE, None), ("flush.ms", Act.REPORT, "1")]
+
+
 AWAY = BrokerUnreachableError("away")
 DENIED = PermissionDeniedError("denied")
 

@@ -66,7 +66,7 @@ def apply(asked: Asked, *, asks: bool, as_json: bool) -> int:
 
     done = _run(lambda clients: apply_topics(config, clients, found, _names(asked)))
     _show(done, DONE_COLUMNS, as_json=as_json)
-    return 1 if done.failed else _code(done)
+    return 1 if done.undone or done.unseen else _code(done)
 
 
 def _loaded(asked: Asked) -> "Configuration":

@@ -14,14 +14,12 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.topics.sync.differences import Act
-from mirrorlake.topics.sync.plan import TopicPlan, TopicRow, plan_topics
+from mirrorlake.topics.sync.plan import DONE, FAILED, TopicPlan, TopicRow, plan_topics
 from mirrorlake.topics.targets import TopicGrowth
 from mirrorlake.topics.topic_creation import grow_topic
 
 _log = structlog.get_logger("mirrorlake")
 
-DONE = "done"
-FAILED = "failed"
 READ_BACK_TRIES = 40
 READ_BACK_PAUSE_SECONDS = 0.25
 

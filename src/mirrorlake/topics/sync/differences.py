@@ -135,8 +135,10 @@ class TopicFacts:
 def differences_of(facts: TopicFacts) -> list[Difference]:
     """Returns everything that differs; empty where nothing does. What was not read is a difference: it is unknown."""
     found = list(_differences(facts))
-    if facts.is_blocked:
+    if facts.is_blocked or any(each.act is Act.REFUSE for each in found):
+        # Such a topic is no copy, and what it is nobody here knows: its settings are its owner's.
         found = [replace(each, act=Act.REPORT) if each.act in ACTS else each for each in found]
+    if facts.is_blocked:
         act = Act.UNKNOWN if facts.is_unread else Act.REFUSE
         found.insert(0, Difference(what=TOPIC, act=act, error=facts.error))
     return [_allowed(each, facts) for each in found]

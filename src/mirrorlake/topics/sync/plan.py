@@ -10,6 +10,8 @@ from mirrorlake.errors import CollisionError
 from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
 
+DONE = "done"
+FAILED = "failed"
 Value = str | int | None
 _ONE_SETTING_HINT = "several mirrors write this topic: give all the same `override`, or `exclude` it in all but one"
 _ONE_TOPIC_HINT = "several mirrors write this topic: make it yourself, or give all the same rules and `override`"
@@ -83,14 +85,15 @@ class TopicPlan:
         return [row for row in self.rows if row.is_act]
 
     @property
-    def failed(self) -> list[TopicRow]:
-        """Acts that could not be done."""
-        return [row for row in self.rows if row.is_act and row.difference.error is not None]
+    def undone(self) -> list[TopicRow]:
+        """Acts that were not done, or could not be."""
+        return [row for row in self.acts if row.result != DONE]
 
     @property
     def are_only_reported(self) -> bool:
         """True where some difference could be done away with, and the file does not say so."""
-        reports = (row for row in self.rows if row.difference.act is Act.REPORT and not row.facts.is_blocked)
+        refused = {row.facts.name for row in self.rows if row.is_open}
+        reports = (r for r in self.rows if r.difference.act is Act.REPORT and r.facts.name not in refused)
         return any(row.difference.wanted is not None and row.difference.what != REPLICAS for row in reports)
 
     def as_shown(self, shown: "TopicPlan") -> "TopicPlan":
