@@ -237,6 +237,8 @@ def test_two_mirrors_of_one_topic_that_want_other_settings_change_nothing(
         ("b", "retention.ms", "refused"),
     }
     assert "wanted as 1000000 and as 2000000" in applied.rows()[0]["error"]
+    alone = topics("apply", config, "--yes", "--mirror", "b")
+    assert (alone.code, {(row["name"], row["action"]) for row in alone.rows()}) == (1, {("b", "refused")})
     assert there(west, f"{t}-both") == before
 
 

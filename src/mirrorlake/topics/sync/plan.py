@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import CollisionError
@@ -111,9 +111,23 @@ async def plan_topics(config: Configuration, clients: WorkerCache, mirrors: Sequ
         clients: of the clusters.
         mirrors: their names; None for all.
     """
-    facts = await read_facts(config, clients, mirrors)
-    rows = [TopicRow(facts=each, difference=difference) for each in facts for difference in differences_of(each)]
-    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(facts))
+    facts = await read_facts(config, clients, beside(config, mirrors))
+    asked = [each for each in facts if mirrors is None or each.mirror.name in mirrors]
+    rows = [TopicRow(facts=each, difference=difference) for each in asked for difference in differences_of(each)]
+    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(asked))
+
+
+def beside(config: Configuration, mirrors: Sequence[str] | None) -> list[str] | None:
+    """Returns these mirrors and all that write to the same clusters, as they may want other things of one topic."""
+    if mirrors is None:
+        return None
+    clusters = {mirror.name: set(_clusters_of(mirror)) for mirror in config.enabled_mirrors}
+    asked = {cluster for name in mirrors for cluster in clusters.get(name, ())}
+    return [name for name, own in clusters.items() if name in mirrors or own & asked]
+
+
+def _clusters_of(mirror: Mirror) -> list[str]:
+    return [each.cluster.name for each in mirror.destinations if isinstance(each, KafkaDestination)]
 
 
 def without_contradictions(rows: Sequence[TopicRow], facts: Sequence[TopicFacts]) -> list[TopicRow]:
