@@ -338,6 +338,32 @@ def test_what_this_user_may_not_do_is_refused_by_name_and_what_it_may_not_see_is
     assert (found.partitions, found.settings["retention.ms"]) == (2 if grown else 1, kept)
 
 
+def test_a_topic_that_this_user_may_not_make_is_refused_by_name_and_the_others_are_made(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, topic_name
+    for each in ("a", "b"):
+        create_topic(servers, f"{topic}-{each}", 2, retention_ms="7200000")
+    rights = [Right("TOPIC", "mirrorlake.state", "READ")]
+    rights += [Right("TOPIC", f"{topic}-{each}-copy", "DESCRIBE") for each in ("a", "b")]
+    rights += [Right("TOPIC", f"{topic}-b-copy", each) for each in ("CREATE", "DESCRIBE_CONFIGS")]
+    grant_exactly(servers, LIMITED, rights)
+
+    ended = mirrorlake(
+        *("topics", "apply", "-c", limited(secured_kafka, f"'/{topic}-[ab]/'", tmp_path), "--yes", "--format", "json"),
+        environ={"LIMITED_PASSWORD": LIMITED_PASSWORD},
+    )
+
+    assert ended.code == 1, ended.err
+    assert {(row["to"], row["what"], row.get("result", row["action"])) for row in ended.rows()} == {
+        (f"{topic}-a-copy", "topic", "refused"),
+        (f"{topic}-b-copy", "topic", "done"),
+    }
+    assert [f"{topic}-a-copy" in row["error"] for row in ended.rows() if row["action"] == "refused"] == [True]
+    found = there(servers, f"{topic}-a-copy", f"{topic}-b-copy")
+    assert {name: each.partitions for name, each in found.items()} == {f"{topic}-b-copy": 2}
+
+
 def test_a_setting_is_set_beside_those_that_are_there_and_a_wrong_one_sets_none(
     destination_kafka: EmbeddedKafka, topic_name: str
 ) -> None:

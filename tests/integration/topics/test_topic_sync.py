@@ -10,9 +10,11 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.sync.applying import apply_topics
 from mirrorlake.topics.sync.differences import Act
 from mirrorlake.topics.sync.plan import TopicPlan, plan_topics
+from mirrorlake.topics.topic_creation import with_new_topics
 from support.copies import create_topic
 from support.records import settings_of
 
@@ -94,3 +96,24 @@ def test_a_topic_deleted_since_the_plan_fails_by_name_and_keeps_no_other_act_fro
     assert [(row.facts.name, row.difference.act, row.result) for row in second.acts] == [
         (f"{gone}-copy", Act.CREATE, "done")
     ]
+
+
+def test_a_topic_that_another_process_made_since_it_was_found_missing_is_taken_as_it_is_and_not_refused(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    create_topic(east, f"{topic_name}-a", 1, retention_ms="7200000")
+    config = configuration(east, west, topic_name)
+
+    async def scene() -> list[tuple[bool, str]]:
+        clients = WorkerCache()
+        try:
+            missing = await find_targets(config, clients)
+            async with ClusterClient(settings_of(west)) as other:
+                await other.create_topic(f"{topic_name}-a-copy", partitions=1, replication_factor=1)
+            asked = await with_new_topics(missing, clients)
+            return [(each.creation is not None, str(each.error)) for each in asked]
+        finally:
+            await clients.close()
+
+    assert run_async(scene()) == [(True, "None")]

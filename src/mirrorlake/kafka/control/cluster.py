@@ -192,7 +192,7 @@ class ClusterClient:
     ) -> dict[str, str | None]:
         """Returns the configuration a topic would have if it were created so, the cluster's defaults included.
 
-        Creates nothing. Empty where the broker does not say.
+        Creates nothing. Empty where the broker does not say, and where the topic is there already: then it has its own.
 
         Raises:
             MirrorlakeError: it could not be created so.
@@ -206,9 +206,11 @@ class ClusterClient:
                 timeout_ms=self._timeout_ms,
             )
         )
-        if isinstance(answer, Refused):
-            raise self._error(answer, "CreateTopics", name)
-        return answer
+        if not isinstance(answer, Refused):
+            return answer
+        if answer.code == TOPIC_ALREADY_EXISTS:
+            return {}
+        raise self._error(answer, "CreateTopics", name)
 
     async def create_partitions(self, name: str, *, partitions: int) -> None:
         """Raises the number of a topic's partitions to ``partitions`` and waits until all have leaders.
