@@ -44,6 +44,10 @@ VERBS = [
     "offsets export",
     "offsets import",
     "offsets reset",
+    "topics",
+    "topics plan",
+    "topics diff",
+    "topics apply",
 ]
 STATUS_FIELDS = [
     *("name", "topic", "partition", "destination", "source_low", "source_high", "dest_next", "lag", "lag_seconds"),

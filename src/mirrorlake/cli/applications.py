@@ -29,6 +29,13 @@ groups_app = App(
     epilog="Example: `mirrorlake groups plan -c mirror.yaml`",
 )
 app.add_typer(groups_app, name="groups")
+topics_app = App(
+    help="Destination topics: what differs from the source, what would be done, and doing it.",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake topics plan -c mirror.yaml`",
+)
+app.add_typer(topics_app, name="topics")
 archive_app = App(
     context_settings=_CONTEXT,
     help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",
