@@ -220,6 +220,8 @@ def test_validate_says_what_it_found_in_one_line_and_what_each_mirror_means_in_o
         (["verify", "-c", "x.yaml", "--level", "deep"], "'--level': expected names or checksums or records"),
         (["plan", "-c", "x.yaml", "--log-format", "yaml"], "'--log-format': expected text or json, found 'yaml'"),
         (["plan", "--dry"], "No such option: --dry"),
+        (["groups", "sync", "-c", "x.yaml"], "nobody can be asked here: give --yes, or use `groups plan`"),
+        (["topics", "apply", "-c", "x.yaml"], "nobody can be asked here: give --yes, or use `topics plan`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

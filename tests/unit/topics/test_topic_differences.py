@@ -16,6 +16,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.control.descriptions import ConfigValue, PartitionMetadata, TopicMetadata
 from mirrorlake.sources.client import SourceTopic
 from mirrorlake.topics.destination_topics import clock_error, creation_of
+from mirrorlake.topics.sync.applying import results_of
 from mirrorlake.topics.sync.differences import (
     Act,
     Difference,
@@ -24,7 +25,7 @@ from mirrorlake.topics.sync.differences import (
     differences_of,
     is_tighter,
 )
-from mirrorlake.topics.sync.plan import TopicRow, without_contradictions
+from mirrorlake.topics.sync.plan import TopicPlan, TopicRow, without_contradictions
 from unit.config.config_texts import kafka, load
 
 TOPIC_LEVEL = "DYNAMIC_TOPIC_CONFIG"
@@ -331,3 +332,48 @@ def test_two_mirrors_that_want_one_setting_otherwise_never_take_turns(there: str
 
     assert [row.difference.act for row in judged] == [Act.REFUSE] * (2 if there == "3" else 1)
     assert without_contradictions(rows, both[:1]) == rows
+
+
+@pytest.mark.parametrize("is_found", [True, False], ids=["its settings could not be read", "it could not be found"])
+@pytest.mark.parametrize("is_same_mirror", [True, False])
+def test_nothing_is_set_where_it_is_not_known_what_another_source_of_the_topic_wants(
+    is_found: bool, is_same_mirror: bool
+) -> None:
+    known = facts(source={"flush.ms": ("1", TOPIC_LEVEL)}, held={"flush.ms": ("2", TOPIC_LEVEL)})
+    away = BrokerUnreachableError("the other source is away")
+    other = facts(source=away) if is_found else replace(facts(error=away), source=None)
+    other = replace(other, topic="other") if is_same_mirror else replace(other, mirror=replace(other.mirror, name="b"))
+    rows = [TopicRow(facts=known, difference=found) for found in differences_of(known)]
+    assert [row.difference.act for row in rows] == [Act.SET]
+
+    (judged,) = without_contradictions(rows, [known, other])
+
+    assert judged.difference.act is Act.UNKNOWN
+    assert "source could not be read" in str(judged.difference.error)
+    assert without_contradictions(rows, [known]) == rows
+
+
+def test_an_act_that_could_not_be_read_back_is_not_called_done() -> None:
+    known = facts(source={"flush.ms": ("1", TOPIC_LEVEL)}, held={"flush.ms": ("2", TOPIC_LEVEL)})
+    planned = TopicPlan(rows=[TopicRow(facts=known, difference=each) for each in differences_of(known)], topics=1)
+    away = facts(error=BrokerUnreachableError("the destination is away"), held=BrokerUnreachableError("away"))
+    unread = TopicPlan(rows=[TopicRow(facts=away, difference=each) for each in differences_of(away)], topics=1)
+    (key,) = [row.key for row in planned.rows]
+    refused = PermissionDeniedError("no")
+
+    found = {
+        name: [(row.result, row.is_open) for row in results_of(planned, failed, now)]
+        for name, failed, now in [
+            ("done", {}, TopicPlan(rows=[], topics=1)),
+            ("not there", {}, planned),
+            ("unread", {}, unread),
+            ("refused", {key: refused}, unread),
+        ]
+    }
+
+    assert found == {
+        "done": [("done", False)],
+        "not there": [("failed", True)],
+        "unread": [("unknown", True)],
+        "refused": [("failed", True)],
+    }

@@ -1,6 +1,5 @@
 """``offsets list``, ``export``, ``import`` and ``reset``."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from mirrorlake.cli.options import (
     Mirrors,
     OutputFormat,
     Verbose,
+    check_can_ask,
     chosen,
     one_of,
     words,
@@ -147,7 +147,7 @@ def offsets_import(
     """
     if str(file) == "-" and not (yes or dry_run):
         raise typer.BadParameter("stdin is the file: give --yes, or --dry-run", param_hint="--yes")
-    _check_asking(yes=yes, dry_run=dry_run)
+    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.offsets.moving import Manner, import_file
     from mirrorlake.service.positions.files import FileFormat
     from mirrorlake.service.positions.listing import Wanted
@@ -191,7 +191,7 @@ def offsets_reset(
     given = [to_earliest, to_latest, to_offset is not None, to_datetime is not None]
     if sum(given) > 1:
         raise typer.BadParameter("give one of --to-earliest, --to-latest, --to-offset and --to-datetime")
-    _check_asking(yes=yes, dry_run=dry_run)
+    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.offsets.moving import Manner, reset
     from mirrorlake.service.positions.listing import Wanted
     from mirrorlake.service.positions.starts import Goal
@@ -205,11 +205,6 @@ def offsets_reset(
     wanted = Wanted(mirrors=mirror, destinations=destination or (), topics=topic or (), partitions=partition or ())
     manner = Manner(is_dry=dry_run, asks=not yes, as_json=output is OutputFormat.JSON)
     raise typer.Exit(reset(chosen(config), goal, wanted, manner))
-
-
-def _check_asking(*, yes: bool, dry_run: bool) -> None:
-    if not (yes or dry_run) and not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here: give --yes, or --dry-run", param_hint="--yes")
 
 
 def _moment(text: str) -> int:

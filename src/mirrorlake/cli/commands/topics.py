@@ -1,12 +1,11 @@
 """``topics plan``, ``diff`` and ``apply``."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from mirrorlake.cli.applications import topics_app
-from mirrorlake.cli.options import ConfigPath, Format, LogFormat, Mirrors, OutputFormat, Verbose, chosen
+from mirrorlake.cli.options import ConfigPath, Format, LogFormat, Mirrors, OutputFormat, Verbose, check_can_ask, chosen
 
 
 @topics_app.command("plan", epilog="Example: `mirrorlake topics plan -c mirror.yaml --mirror orders`")
@@ -56,8 +55,7 @@ def topics_apply(
 
     Deletes nothing. Exit codes: 0 all is done, 1 something is not, is refused or not known.
     """
-    if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here: give --yes, or use `topics plan`", param_hint="--yes")
+    check_can_ask(is_answered=yes, otherwise="use `topics plan`")
     from mirrorlake.cli.topics.verbs import Asked, apply
 
     asked = Asked(config=chosen(config), mirrors=mirror or ())

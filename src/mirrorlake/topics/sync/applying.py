@@ -4,7 +4,7 @@ Each act is done or not done as a whole, and none undoes another: whoever was st
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -14,7 +14,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.topics.sync.differences import Act
-from mirrorlake.topics.sync.plan import DONE, FAILED, TopicPlan, TopicRow, plan_topics
+from mirrorlake.topics.sync.plan import DONE, FAILED, UNREAD, TopicPlan, TopicRow, plan_topics
 from mirrorlake.topics.targets import TopicGrowth
 from mirrorlake.topics.topic_creation import grow_topic
 
@@ -41,8 +41,7 @@ async def apply_topics(
         except MirrorlakeError as error:
             failed.update((row.key, error) for row in acts)
     now = await _read_back(config, clients, {row.key for row in planned.acts} - failed.keys(), mirrors)
-    left = {row.key for row in now.acts}
-    rows = [_with_result(row, failed, left) for row in planned.rows]
+    rows = results_of(planned, failed, now)
     known = {row.key for row in planned.rows}
     return TopicPlan(
         rows=[*rows, *(row for row in now.rows if row.key not in known)], topics=now.topics, unseen=planned.unseen
@@ -92,13 +91,29 @@ async def _read_back(
     return now
 
 
-def _with_result(row: TopicRow, failed: dict[Key, MirrorlakeError], left: set[Key]) -> TopicRow:
-    if not row.is_act:
-        return row
-    error = failed.get(row.key)
-    if error is None and row.key in left:
-        error = BrokerNotReadyError(
-            f"{row.difference.what} of topic {row.facts.name} on cluster {row.cluster} was changed and reads as before",
-            hint="look again; another process may have changed it back",
-        )
-    return replace(row, result=FAILED if error else DONE, difference=replace(row.difference, error=error))
+def results_of(planned: TopicPlan, failed: Mapping[Key, MirrorlakeError], now: TopicPlan) -> list[TopicRow]:
+    """Returns the rows of a plan with what became of each act. Pure.
+
+    Args:
+        planned: what was to be done.
+        failed: why an act was not done, by its key.
+        now: what differs afterwards. What could not be read then says nothing of an act that was accepted.
+    """
+    left = {row.key for row in now.acts}
+    unread = {(row.cluster, row.facts.name) for row in now.rows if row.difference.act is Act.UNKNOWN}
+
+    def with_result(row: TopicRow) -> TopicRow:
+        what = f"{row.difference.what} of topic {row.facts.name} on cluster {row.cluster}"
+        error, result = failed.get(row.key), FAILED
+        if error is None and (row.cluster, row.facts.name) in unread:
+            error, result = (
+                BrokerNotReadyError(f"{what} was accepted, and could not be read back", hint="look again"),
+                UNREAD,
+            )
+        elif error is None and row.key in left:
+            error = BrokerNotReadyError(
+                f"{what} was changed and reads as before", hint="look again; another process may have changed it back"
+            )
+        return replace(row, result=result if error else DONE, difference=replace(row.difference, error=error))
+
+    return [with_result(row) if row.is_act else row for row in planned.rows]

@@ -123,6 +123,13 @@ class TopicFacts:
         return is_hidden or isinstance(self.error, TransientError)
 
     @property
+    def is_silent(self) -> bool:
+        """True where the copy is to have the source's settings, and what these are is not known."""
+        if self.destination.sync.configs is not SyncMode.APPLY:
+            return False
+        return self.source is None or isinstance(self.source_configs, MirrorlakeError)
+
+    @property
     def wanted(self) -> dict[str, str]:
         """The settings that the copy is to have, as far as is known."""
         source = {} if isinstance(self.source_configs, MirrorlakeError) else self.source_configs

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.errors import CollisionError
+from mirrorlake.errors import BrokerNotReadyError, CollisionError, MirrorlakeError
 from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
 
 DONE = "done"
 FAILED = "failed"
+UNREAD = "unknown"
 Value = str | int | None
 _ONE_SETTING_HINT = "several mirrors write this topic: give all the same `override`, or `exclude` it in all but one"
 _ONE_TOPIC_HINT = "several mirrors write this topic: make it yourself, or give all the same rules and `override`"
@@ -131,10 +132,16 @@ def _clusters_of(mirror: Mirror) -> list[str]:
 
 
 def without_contradictions(rows: Sequence[TopicRow], facts: Sequence[TopicFacts]) -> list[TopicRow]:
-    """Returns the rows; refused are those that another mirror's next act would undo, in the same topic. Pure."""
+    """Returns the rows; refused are those that another mirror's next act would undo, in the same topic. Pure.
+
+    Where it cannot be told what another mirror wants there, what would be done is unknown, and not done.
+    """
     wanted: dict[tuple[str, str, str], set[str]] = {}
+    unread: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for each in facts:
         place = each.destination.cluster.name, each.name
+        if each.is_silent:
+            unread.setdefault(place, set()).add((each.mirror.name, each.topic))
         if each.creation is not None and each.held is None:
             made = each.creation
             wanted.setdefault((*place, TOPIC), set()).add(f"{made.partitions} partition(s), {dict(made.configs)}")
@@ -144,6 +151,15 @@ def without_contradictions(rows: Sequence[TopicRow], facts: Sequence[TopicFacts]
 
     def judged(row: TopicRow) -> TopicRow:
         values = wanted.get((row.cluster, row.facts.name, row.difference.what), set())
+        own = row.facts.mirror.name, row.facts.topic
+        silent = sorted({name for name, _ in unread.get((row.cluster, row.facts.name), set()) - {own}})
+        if row.difference.act is Act.SET and silent:
+            error: MirrorlakeError = BrokerNotReadyError(
+                f"what mirror {' and '.join(silent)} wants of topic {row.facts.name} on cluster {row.cluster} is not "
+                "known, as its source could not be read",
+                hint="look again once it can",
+            )
+            return replace(row, difference=replace(row.difference, act=Act.UNKNOWN, error=error))
         if not row.is_act or len(values) < 2:
             return row
         what = TOPIC if row.difference.what == TOPIC else f"{row.difference.what} of topic"
