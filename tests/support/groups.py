@@ -17,6 +17,10 @@ from support.records import settings_of
 
 MEMBER_SECONDS_MAX = 30.0
 
+COORDINATOR_TRIES_MAX = 300
+NOT_YET_COORDINATOR = (14, 15, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+
 
 def new_group(purpose: str = "group") -> str:
     """A name that no other test has."""
@@ -49,9 +53,18 @@ async def member(
 async def join_as_kip_848(servers: str, group: str, topic: str) -> int:
     """Makes a member of a group of KIP-848's protocol, which stays for a session; returns the broker's error code.
 
-    No client here speaks it yet: the first ConsumerGroupHeartbeat (version 0) is written by hand.
+    No client here speaks it yet: the first ConsumerGroupHeartbeat (version 0) is written by hand. The broker that is
+    asked must be the group's coordinator; it gets a while to become it.
     """
+    for _ in range(COORDINATOR_TRIES_MAX):
+        code = await _heartbeat(servers, group, topic)
+        if code not in NOT_YET_COORDINATOR:
+            break
+        await asyncio.sleep(0.2)
+    return code
 
+
+async def _heartbeat(servers: str, group: str, topic: str) -> int:
     def text(value: str) -> bytes:
         return bytes([len(value) + 1]) + value.encode()
 

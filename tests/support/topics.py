@@ -33,6 +33,18 @@ def delete_before(servers: str, topic: str, offset: int, partition: int = 0) -> 
     asyncio.run(delete())
 
 
+def delete_topic(servers: str, topic: str) -> None:
+    """Deletes a topic; returns when the cluster has none of this name."""
+
+    async def delete() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            await client.delete_topic(topic)
+            while topic in (await client.metadata([topic], refresh=True)).topics:
+                await asyncio.sleep(0.1)
+
+    asyncio.run(delete())
+
+
 def topics_of(servers: str) -> set[str]:
     """Every topic of a cluster, internal ones left out."""
 

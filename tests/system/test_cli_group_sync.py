@@ -22,7 +22,7 @@ from support.groups import (
     read_on,
 )
 from support.records import simple_records
-from support.topics import append, make_topic
+from support.topics import append, delete_topic, make_topic
 
 RECORDS = 40
 PARTITIONS = 2
@@ -64,7 +64,9 @@ def rows_of(ended: Ended) -> dict[tuple[str, int], dict[str, object]]:
     return {(row["group"], row["partition"]): row for row in json.loads(ended.out)["groups"]}
 
 
-def mirrored_as(source: EmbeddedKafka, destination: EmbeddedKafka, topic: str, folder: Path, mode: str) -> Mirrored:
+def mirrored_as(
+    source: EmbeddedKafka, destination: EmbeddedKafka, topic: str, folder: Path, mode: str, *, is_copied: bool = True
+) -> Mirrored:
     east, west = source.bootstrap_servers, destination.bootstrap_servers
     make_topic(east, topic, *(simple_records(RECORDS, start=RECORDS * n) for n in range(PARTITIONS)), batch_records=7)
     config = write_yaml(
@@ -79,7 +81,8 @@ mirrors:
 """,
     )
     found = Mirrored(source=east, destination=west, topic=topic, copy=f"{topic}.copy", config=config, mode=mode)
-    found.run()
+    if is_copied:
+        found.run()
     return found
 
 
@@ -183,6 +186,7 @@ def test_a_group_with_members_at_the_destination_is_never_touched(mirrored: Mirr
 def test_a_group_of_kip_848_with_a_member_at_the_destination_is_never_touched(mirrored: Mirrored) -> None:
     group = new_group()
     commit(mirrored.source, group, {mirrored.at(0): 5})
+    commit(mirrored.destination, new_group(), {mirrored.to(0): 0})  # the cluster has a topic for groups from then on
     assert asyncio.run(join_as_kip_848(mirrored.destination, group, mirrored.copy)) == 0
     ended = mirrored.groups("sync", "--group", group, "--force")
     assert ended.code == 3, ended.err
@@ -275,6 +279,32 @@ def test_a_copy_that_is_not_the_mirrors_gives_no_place(own: Mirrored) -> None:
         assert ended.code == 0, ended.err
         left = read_on(own.destination, group, [own.to(0)], records=35)
         assert [value for _, value in left] == [each.value for each in simple_records(RECORDS)[5:]]
+
+
+@pytest.mark.parametrize("mode", ["preserve", "map"])
+@pytest.mark.parametrize("was_copied", [True, False], ids=["deleted and made by somebody else", "never copied"])
+def test_somebody_elses_topic_of_the_same_name_gives_no_place_however_few_records_it_has(
+    was_copied: bool,
+    mode: str,
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+) -> None:
+    """Positions alone look like a copy that is behind."""
+    own = mirrored_as(source_kafka, destination_kafka, topic_name, tmp_path, mode, is_copied=was_copied)
+    group = new_group()
+    commit(own.source, group, {own.at(0): 25})
+    if was_copied:
+        delete_topic(own.destination, own.copy)
+    make_topic(own.destination, own.copy, simple_records(30, start=9000), simple_records(30, start=9000))
+    commit(own.destination, group, {own.to(0): 5})
+
+    ended = own.groups("sync", "--group", group, "--force")
+
+    assert ended.code == 3, ended.out + ended.err
+    assert rows_of(ended)[group, 0]["action"] == "unknown"
+    assert own.there(group) == {0: 5}
 
 
 @pytest.mark.parametrize(

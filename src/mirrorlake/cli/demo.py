@@ -28,6 +28,7 @@ SCALE_VARIABLE = "MIRRORLAKE_DEMO_SCALE"
 PROSE_WIDTH_MAX = 100
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_AGAIN_SECONDS = 0.2
+_TRY_AGAIN_SECONDS = 0.02
 _FOLDER_BYTES_MAX = 4096  # As long as Linux takes: no sockets lie in it.
 
 
@@ -148,14 +149,31 @@ def _interrupt_on_signals() -> None:
     A signal that whoever started us wants ignored, as ``nohup`` does, stays so.
     """
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            signal.setitimer(signal.ITIMER_REAL, _TRY_AGAIN_SECONDS)
+            return
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
+    signal.signal(signal.SIGALRM, interrupt)
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Tells whether a frame runs within an import, where a signal's handler must not raise.
+
+    The import machinery may swallow what is raised there, in a weak reference's callback, and leave its own lock taken:
+    every thread then waits for ever at its next import (``_get_module_lock`` in CPython's importlib).
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _scale(environ: Mapping[str, str]) -> float:

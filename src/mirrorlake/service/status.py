@@ -188,6 +188,21 @@ async def read_status(config: Configuration) -> list[StatusRow]:
         await clients.close()
 
 
+async def read_compared_status(config: Configuration) -> list[StatusRow]:
+    """Returns one row per target, with an error also where the copy's newest records are not the source's.
+
+    As `plan` and a lease compare them, which takes a read on both sides: positions alone do not tell a copy from
+    somebody else's topic of the same name.
+    """
+    clients = WorkerCache()
+    try:
+        rows = await read_rows(await find_targets(config, clients), clients)
+        looks = await look_at_destinations(rows, clients)
+        return [replace(row, error=row.error or look.error) for row, look in zip(rows, looks, strict=True)]
+    finally:
+        await clients.close()
+
+
 async def read_rows(targets: list[Target], clients: WorkerCache) -> list[StatusRow]:
     """Returns one row per target, with whatever could be read."""
     positions = await read_positions(targets, clients)

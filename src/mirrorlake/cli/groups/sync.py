@@ -154,7 +154,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
     from mirrorlake.config.resolved import KafkaDestination, KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
     from mirrorlake.groups.syncing import place_of, writers_of
-    from mirrorlake.service.status import read_status
+    from mirrorlake.service.status import read_compared_status
     from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
     known = {mirror.name for mirror in config.enabled_mirrors}
@@ -174,7 +174,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
             f"no mirror of {config.file} copies from one cluster to another",
             hint="groups of an archive are brought back by `mirrorlake restore --groups`",
         )
-    rows = asyncio.run(read_status(config))
+    rows = asyncio.run(read_compared_status(config))
     # Of mirrors that are not asked about, too: their records lie there all the same.
     writers = writers_of(row.target for row in rows if row.target.source.partition != UNKNOWN_PARTITION)
     for row in rows:

@@ -34,10 +34,11 @@ def check_progress(
                 found=expected,
             )
     if progress.destination_topic_id and progress.destination_topic_id != destination_topic_id:
+        now = f"now {destination_topic_id}" if destination_topic_id else "now none"
+        what = "was deleted and recreated" if destination_topic_id else "was deleted"
         raise DestinationForeignError(
-            f"destination topic {destination_topic} was deleted and recreated (topic id "
-            f"{progress.destination_topic_id}, now {destination_topic_id}) after source {source} was copied "
-            f"up to offset {progress.position}",
+            f"destination topic {destination_topic} {what} (topic id {progress.destination_topic_id}, {now}) after "
+            f"source {source} was copied up to offset {progress.position}",
             hint=afresh,
             expected=progress.destination_topic_id,
             found=destination_topic_id,

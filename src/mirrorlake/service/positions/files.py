@@ -113,8 +113,12 @@ def _number(what: str, text: str) -> int:
 def _read_json(text: str, number: int) -> PositionLine:
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise LineError(f"is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise LineError(
+            "is not JSON that says a position: a number is too long, or lists are nested too deep"
+        ) from error
     if not isinstance(pairs, _Pairs):
         raise LineError("expected an object")
     found = dict(pairs)
@@ -124,9 +128,9 @@ def _read_json(text: str, number: int) -> PositionLine:
     if not isinstance(name, str) or not isinstance(topic, str):
         raise LineError("connectorId and topic are texts")
     if type(partition) is not int:
-        raise LineError(f"partition {partition!r} is no whole number")
+        raise LineError(f"partition {json.dumps(partition)} is no whole number")
     if offset is not None and type(offset) is not int:
-        raise LineError(f"offset {offset!r} is no whole number, and not null")
+        raise LineError(f"offset {json.dumps(offset)} is no whole number, and not null")
     return _line(name, topic, partition, offset, number)
 
 

@@ -49,8 +49,8 @@ class Move:
         if self.after > self.before:
             return f"offsets {self.before}…{self.after - 1} are skipped: they are not copied, and the map has a hole"
         return (
-            f"offsets {self.after}…{self.before - 1} are copied once more, at new offsets; the map keeps naming the "
-            "first copies"
+            f"offsets {self.after}…{self.before - 1} are copied behind the newest record, once more where they were "
+            "copied before; the map keeps naming what it names"
             if self._has_copied
             else "nothing was copied yet"
         )
