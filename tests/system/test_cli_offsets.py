@@ -161,7 +161,7 @@ def test_positions_are_listed_moved_back_and_copied_from_there(site: Site) -> No
     moved = site.imported(lines((m, site.topic, 0, 15)), "--yes")
 
     assert moved.code == 0, moved.err
-    assert "offsets 15…39 are copied once more" in moved.out
+    assert "offsets 15…39 are copied behind the newest record, once more where they were" in moved.out
     assert (site.position(0), site.position(1)) == (15, 10)
     assert_no_group_misses_a_record(site)
     append(site.east, site.topic, 0, simple_records(5, start=5000))

@@ -96,14 +96,14 @@ JSON_FAULTS = [
     (OBJECT.replace("connectorId", "name"), "expected connectorId, topic, partition, offset, each once"),
     (OBJECT[:-1] + ',"offset":2}', "expected connectorId, topic, partition, offset, each once"),
     (OBJECT[:-1] + ',"x":2}', "expected connectorId, topic, partition, offset, each once"),
-    (OBJECT.replace("0", '"0"'), "partition '0' is no whole number"),
-    (OBJECT.replace("0", "true"), "partition True is no whole number"),
+    (OBJECT.replace("0", '"0"'), 'partition "0" is no whole number'),
+    (OBJECT.replace("0", "true"), "partition true is no whole number"),
     (OBJECT.replace("1", "1.0"), "offset 1.0 is no whole number, and not null"),
-    (OBJECT.replace("1", '""'), "offset '' is no whole number, and not null"),
+    (OBJECT.replace("1", '""'), 'offset "" is no whole number, and not null'),
     (OBJECT.replace("1", "-1"), "offset -1 is negative; leave it empty for none"),
     (OBJECT.replace('"a"', "7"), "connectorId and topic are texts"),
     (OBJECT.replace('"a"', '""'), "name or topic is empty"),
-    (OBJECT.replace("1", "NaN"), "offset nan is no whole number, and not null"),
+    (OBJECT.replace("1", "NaN"), "offset NaN is no whole number, and not null"),
 ]
 
 
