@@ -49,6 +49,7 @@ from mirrorlake.config.native_form import (
 from mirrorlake.config.section import NOTE, Shown
 from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
+from mirrorlake.config.topics.form import TopicSyncForm
 
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
@@ -62,6 +63,7 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`mirrors[].source` with `store`", ArchiveSourceForm),
     ("`layout`, `type: kafka-replicator`", KafkaReplicatorForm),
     ("`mirrors[].destinations[]`, `type: kafka`", KafkaDestinationForm),
+    ("`sync`", TopicSyncForm),
     ("`mirrors[].destinations[]`, `type: archive`", ArchiveDestinationForm),
     ("`flush`", FlushForm),
     ("`flush.daily`", DailyForm),

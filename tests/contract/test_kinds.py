@@ -163,6 +163,20 @@ def test_rights_are_asked_for_at_clusters_only(kind: Kind, targets: list[Target]
     assert all("WRITE" in operations for operations in needed.values())
 
 
+def test_positions_that_the_copy_tells_are_not_moved_and_it_is_said_what_to_do_instead(targets: list[Target]) -> None:
+    found = {type(kind).__name__: kind.immovable(target_of(kind, targets)) for kind in KINDS}
+    said = {name: (error.message, error.hint) for name, error in found.items() if error is not None}
+    assert list(found) == ["PreserveKind", "MapKind", "ArchiveKind", "SnapshotKind"]
+    assert list(said) == ["PreserveKind", "ArchiveKind", "SnapshotKind"]
+    for name, why, remedy in (
+        ("PreserveKind", "the end of destination topic orders", "kafka-topics.sh --delete --topic orders"),
+        ("ArchiveKind", "the end of its newest archive file", "mirrorlake archive retain"),
+        ("SnapshotKind", "the end of its newest snapshot", "mirrorlake archive ls"),
+    ):
+        assert why in said[name][0]
+        assert remedy in said[name][1]
+
+
 KINDS_OWN = {
     "destinations/preserve": {"kinds/preserve.py", "kinds/preserve_looks.py"},
     "destinations/map": {"kinds/mapped.py"},

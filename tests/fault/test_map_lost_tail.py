@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.destinations.map.moves import ProgressMove, moved, write_moves
 from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX
+from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -37,9 +40,11 @@ RECORDS = 200
 CUT = 100
 BATCH = 10
 MANY_RUNS = 2 * RUNS_PER_PAGE_MAX + 60
-PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS = (
-    f"lost-tail-{name}" for name in ("plain", "again", "overwritten", "shared", "paged", "old-progress")
+PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE = (
+    f"lost-tail-{name}"
+    for name in ("plain", "again", "overwritten", "shared", "paged", "old-progress", "moved", "twice")
 )
+BACK = 30
 
 
 class Cut:
@@ -72,6 +77,20 @@ class Cut:
         for row in self.copy(*works):
             assert row.error is None, row.error
 
+    def move(self, topic: str, offset: int) -> None:
+        """Moves a position by hand."""
+        key = ProgressKey(destination_topic=topic, source=TopicPartition(topic, 0))
+        before = progress_of(self.destination, key.source)
+        assert before is not None
+        move = ProgressMove(key=key, before=before, after=moved(before, offset))
+
+        async def write() -> None:
+            topics = ProgressTopics(mirror=topic, shards=1)
+            async with ClusterClient(settings_of(self.destination)) as client:
+                await write_moves(client, topics, 0, [move], clock=SystemClock(), before_write=_at_once)
+
+        asyncio.run(write())
+
     def configuration(self, topic: str, policy: str = "park") -> Configuration:
         text = f"""
 clusters:
@@ -86,14 +105,21 @@ mirrors:
         return parse_configuration(text.encode(), file="test.yaml", environ={})
 
 
+async def _at_once() -> None:
+    """Has nothing to ask."""
+
+
 @pytest.fixture(scope="module")
 def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka: EmbeddedKafka) -> Iterator[Cut]:
     with EmbeddedKafka(tmp_path_factory.mktemp("lossy-kafka"), libs=kafka_libs) as server:
         made = Cut(source_kafka, server)
-        for topic in (PLAIN, AGAIN, OVERWRITTEN, OLD_PROGRESS):
+        for topic in (PLAIN, AGAIN, OVERWRITTEN, OLD_PROGRESS, MOVED, TWICE):
             made.create(topic)
             made.write(topic, 0, RECORDS)
             made.copied(made.work(topic))
+        for topic in (MOVED, TWICE):
+            made.move(topic, BACK)
+        made.copied(made.work(TWICE))
         made.create(SHARED, partitions=2)
         made.write(SHARED, 0, 60, partition=1)
         made.copied(made.work(SHARED, 1))
@@ -106,7 +132,7 @@ def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka
         older = log_end(made.destination, progress)
         made.write(OLD_PROGRESS, RECORDS, 50)
         made.copied(made.work(OLD_PROGRESS))
-        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED), CUT)
+        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, MOVED, TWICE), CUT)
         restart_without_tails(server, data | {progress: older})
         for topic in data:
             assert CUT - BATCH < log_end(made.destination, topic) <= CUT
@@ -191,6 +217,21 @@ def test_of_two_sources_in_one_partition_the_whole_one_waits_and_does_not_hide_t
 def test_a_map_of_several_pages_loses_those_that_speak_of_lost_records(cut: Cut) -> None:
     cut.copied(cut.work(PAGED, copies_lost_again=True))
     assert assert_equal_through_map(cut.source, cut.destination, TopicPartition(PAGED, 0)) == MANY_RUNS
+
+
+def test_a_position_that_was_moved_back_is_not_taken_forward_by_what_is_lost(cut: Cut) -> None:
+    (row,) = cut.copy(cut.work(MOVED, copies_lost_again=True))
+    assert (row.error, row.position, row.records) == (None, RECORDS, RECORDS - BACK)
+    held = held_through_map(cut.destination, TopicPartition(MOVED, 0))
+    assert held == consume(cut.source, MOVED, 0)
+    assert len(consume(cut.destination, MOVED, 0)) == CUT + RECORDS - BACK
+
+
+def test_lost_records_that_no_map_names_since_they_were_copied_twice_park_whatever_the_policy(cut: Cut) -> None:
+    for again in (False, True, True):
+        (row,) = cut.copy(cut.work(TWICE, copies_lost_again=again))
+        assert isinstance(row.error, LostTailError)
+        assert consume(cut.destination, TWICE, 0) == consume(cut.source, TWICE, 0, end=CUT)
 
 
 def test_progress_that_is_older_than_the_copy_parks_and_nothing_is_copied_twice(cut: Cut) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as ClientPartition
 
@@ -84,6 +84,24 @@ def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], *, m
             await consumer.stop()
 
     asyncio.run(committing())
+
+
+@asynccontextmanager
+async def offsets_in_a_transaction(
+    servers: str, group: str, offsets: Mapping[TopicPartition, int]
+) -> AsyncIterator[AIOKafkaProducer]:
+    """A transaction that would commit offsets of a group, open within the block; who does not end it has it aborted."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=servers, transactional_id=f"of-{group}", transaction_timeout_ms=600_000
+    )
+    await producer.start()
+    try:
+        await producer.begin_transaction()
+        places = {ClientPartition(each.topic, each.partition): offset for each, offset in offsets.items()}
+        await producer.send_offsets_to_transaction(places, group)
+        yield producer
+    finally:
+        await producer.stop()
 
 
 def committed(servers: str, group: str) -> dict[TopicPartition, CommittedOffset]:

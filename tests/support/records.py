@@ -23,6 +23,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 EMPTY_POLLS_MAX = 10
+MARKER_POLLS_MAX, MARKER_POLL_SECONDS = 30, 0.05
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -121,7 +122,11 @@ async def _consume(
     try:
         where = ClientPartition(topic, partition)
         consumer.assign([where])
-        stop = (await consumer.end_offsets([where]))[where] if end is None else end
+        stop = end
+        if stop is None and isolation_level == "read_committed":
+            stop = await _committed_end(consumer, where, bootstrap_servers)
+        elif stop is None:
+            stop = (await consumer.end_offsets([where]))[where]
         await consumer.seek_to_beginning(where)
         found: dict[int, Record] = {}
         empty_polls = 0
@@ -135,6 +140,22 @@ async def _consume(
         return {offset: record for offset, record in found.items() if offset < stop}
     finally:
         await consumer.stop()
+
+
+async def _committed_end(consumer: AIOKafkaConsumer, where: ClientPartition, bootstrap_servers: str) -> int:
+    """Where the log ends for a consumer of committed records.
+
+    A broker answers the end of a transaction before its marker is there, so the end gets a little time to
+    come to that of the log: it never does while a transaction is open.
+    """
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, isolation_level="read_uncommitted") as other:
+        written = (await other.end_offsets([where]))[where]
+    for _ in range(MARKER_POLLS_MAX):
+        shown = (await consumer.end_offsets([where]))[where]
+        if shown >= written:
+            break
+        await asyncio.sleep(MARKER_POLL_SECONDS)
+    return int(shown)
 
 
 def simple_records(count: int, *, start: int = 0, size: int = 20, timestamp: int = 1_700_000_000_000) -> list[Record]:

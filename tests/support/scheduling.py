@@ -17,6 +17,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/integration/service/test_access_rules.py",
         "tests/integration/service/test_group_archive.py",
         "tests/system/test_cli_secured.py",
+        "tests/system/test_cli_topics.py",
     ),
     "old brokers": (
         "tests/integration/versions/test_destinations.py",

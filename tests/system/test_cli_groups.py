@@ -16,7 +16,15 @@ from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, source_end
-from support.groups import commit, committed, committed_offsets, member, new_group, read_on
+from support.groups import (
+    commit,
+    committed,
+    committed_offsets,
+    member,
+    new_group,
+    offsets_in_a_transaction,
+    read_on,
+)
 from support.records import Record, consume, simple_records
 from support.topics import append
 from support.transactions import append_in_transaction
@@ -317,3 +325,26 @@ def test_a_group_with_members_or_further_on_is_left_alone_and_that_is_said(archi
     assert row["action"] == "left alone"
     assert "stop its consumers" in row["note"]
     assert archived.at("begun", zero, "taken") == 33
+
+
+def test_a_group_whose_transaction_has_not_ended_is_left_alone_and_keeps_what_that_commits(archived: Archived) -> None:
+    topic = f"{archived.topic}.inside"
+    assert archived.restore("inside").code == 0
+    place, group = TopicPartition(topic, 0), archived.group("begun")
+
+    async def restoring() -> Ended:
+        async with offsets_in_a_transaction(archived.destination, group, {place: 20}) as transaction:
+            ended = await asyncio.to_thread(archived.restore, "inside", "--force-groups")
+            await transaction.commit_transaction()
+        return ended
+
+    ended = asyncio.run(restoring())
+    assert ended.code == 3, ended.err + ended.out
+    (row,) = [
+        row
+        for row in json.loads(ended.out)["groups"]
+        if (row["group"], row["to"]) == (group, str(place)) and row["action"] != "stands there"
+    ]
+    assert row["action"] == "left alone"
+    assert "a transaction that has not ended" in row["note"] or "UNSTABLE_OFFSET_COMMIT" in row["note"]
+    assert committed_offsets(archived.destination, group)[place] == 20

@@ -22,6 +22,20 @@ config_app = App(
     epilog="Example: `mirrorlake config schema`",
 )
 app.add_typer(config_app, name="config")
+groups_app = App(
+    context_settings=_CONTEXT,
+    help="Consumer groups of a running mirror, taken along to its destination.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake groups plan -c mirror.yaml`",
+)
+app.add_typer(groups_app, name="groups")
+topics_app = App(
+    help="Destination topics: what differs from the source, what would be done, and doing it.",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake topics plan -c mirror.yaml`",
+)
+app.add_typer(topics_app, name="topics")
 archive_app = App(
     context_settings=_CONTEXT,
     help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",
@@ -36,3 +50,10 @@ hold_app = App(
     epilog="Example: `mirrorlake archive hold ls -c mirror.yaml`",
 )
 archive_app.add_typer(hold_app, name="hold")
+offsets_app = App(
+    context_settings=_CONTEXT,
+    help="See, keep and move positions: how far each partition is copied.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake offsets export -c mirror.yaml --file positions.csv`",
+)
+app.add_typer(offsets_app, name="offsets")

@@ -1,6 +1,7 @@
 """Options that several verbs have, and what their words mean."""
 
 import os
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -187,3 +188,17 @@ def one_place(config: Path | None, root: Path | None, mirror: list[str] | None) 
     if mirror and root is not None:
         raise typer.BadParameter("--mirror needs --config FILE", param_hint="--mirror")
     return None if root is not None else chosen(config, options="option '--config' or '--root'")
+
+
+def check_can_ask(*, is_answered: bool, otherwise: str) -> None:
+    """Checks that there is somebody who can say yes, before anything is read.
+
+    Args:
+        is_answered: nobody is to be asked.
+        otherwise: what to give in place of an answer, for the message.
+
+    Raises:
+        BadParameter: stdin is no terminal.
+    """
+    if not is_answered and not sys.stdin.isatty():
+        raise typer.BadParameter(f"nobody can be asked here: give --yes, or {otherwise}", param_hint="--yes")

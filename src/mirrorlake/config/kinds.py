@@ -103,7 +103,7 @@ def read_topic_entry(value: object) -> str:
         if flaw := topic_flaw(entry):
             refuse(f"{found(value)} cannot be mirrored", flaw + _habit_hint(entry))
         return entry
-    return _expression(entry, value, what="a topic")
+    return read_expression(entry, value, what="a topic")
 
 
 def selected(included: Sequence[str], excluded: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -122,10 +122,11 @@ def parted(entries: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def read_group_entry(value: object) -> str:
     """Reads a consumer group's name or a ``/regular expression/``; returned as written."""
     entry = read_text(value)
-    return _expression(entry, value, what="a group") if entry.startswith("/") else entry
+    return read_expression(entry, value, what="a group") if entry.startswith("/") else entry
 
 
-def _expression(entry: str, value: object, *, what: str) -> str:
+def read_expression(entry: str, value: object, *, what: str) -> str:
+    """Reads a regular expression between slashes, of ``what`` such as ``a topic``; returned as written."""
     if len(entry) < 3 or not entry.endswith("/"):
         refuse(f"{found(value)} is neither {what} nor an expression", "write an expression as /…/")
     try:

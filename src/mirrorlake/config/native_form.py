@@ -18,6 +18,8 @@ from mirrorlake.config.resolved import (
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section, lasting, option, sized
+from mirrorlake.config.topics.form import TopicSyncForm
+from mirrorlake.config.topics.policy import TopicRules
 from mirrorlake.foreign_layout import BeginsAt, EmptyField
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 from mirrorlake.page_compression import Compression
@@ -226,12 +228,18 @@ class KafkaDestinationForm(Section):
         "topic must have `message.timestamp.type=CreateTime`. `destination`: when it was written "
         "there, by its broker's clock where the topic has `LogAppendTime`, as it is created, else by the copy's.",
     )
-    create_topics: fields.Boolean = option(
-        True,
-        "Creates a missing destination topic with the source's number of partitions; else it must exist.",
+    create_topics: fields.TopicCreation = option(
+        TopicRules(),
+        "How a missing destination topic is made. `never` or `false`: it must exist. `like-source` or `true`: with the "
+        "source's partitions and settings. Or by rules: `{partitions: {mirror-source: {min: 3, max: 12}}, replication: "
+        "{fixed: 3}}`; with `offsets: preserve` the rule for partitions must give as many as the source has.",
+        shown="like-source",
     )
     replication_factor: fields.Replication | None = option(
-        None, "Of created topics; left out, the destination cluster decides."
+        None, "Of created topics, short for `{replication: {fixed: …}}`; left out, the destination cluster decides."
+    )
+    sync: TopicSyncForm = option(
+        TopicSyncForm(), "How topics that are there are kept in step.", note="differences are shown"
     )
 
 

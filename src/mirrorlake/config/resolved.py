@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from mirrorlake.config.problems import Place
 from mirrorlake.config.process_settings import Engine, OnPark, Service
+from mirrorlake.config.topics.policy import AS_THE_SOURCE, USUAL_SYNC, CountRule, SyncMode, TopicSync
 from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
@@ -240,7 +241,7 @@ class Flush:
 class KafkaDestination:
     """A Kafka cluster as destination. ``label`` is unique within its mirror.
 
-    ``replication_factor`` None leaves it to the destination cluster; ``topic_template`` has no
+    ``replication_rule`` None leaves it to the destination cluster; ``topic_template`` has no
     placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start.
     """
 
@@ -252,8 +253,18 @@ class KafkaDestination:
     gap_fill_offsets_max: int = GAP_FILL_OFFSETS_MAX
     timestamp_mode: TimestampMode = TimestampMode.SOURCE
     creates_topics: bool = True
-    replication_factor: int | None = None
+    partition_rule: CountRule = AS_THE_SOURCE
+    replication_rule: CountRule | None = None
+    sync: TopicSync = USUAL_SYNC
     place: Place = field(compare=False)
+
+    @property
+    def partition_sync(self) -> SyncMode:
+        """What is done about partitions that a destination topic lacks."""
+        if self.sync.partitions is not None:
+            return self.sync.partitions
+        is_grown = self.creates_topics and self.offsets is OffsetMode.PRESERVE
+        return SyncMode.APPLY if is_grown else SyncMode.REPORT
 
     @property
     def type_name(self) -> str:

@@ -43,6 +43,8 @@ from mirrorlake.config.reading import (
     read_trigger,
 )
 from mirrorlake.config.resolved import Start
+from mirrorlake.config.topics.policy import TopicRules
+from mirrorlake.config.topics.reading import read_setting_entry, read_settings, read_topic_rules
 from mirrorlake.config.units import parse_duration, parse_size
 from mirrorlake.secret import Secret
 
@@ -143,6 +145,37 @@ _START = _any_of(
         "additionalProperties": False,
     },
 )
+_COUNT_RULE = {
+    "anyOf": [
+        {"const": "mirror-source"},
+        {
+            "type": "object",
+            "properties": {
+                "fixed": {"type": ["integer", "string"]},
+                "mirror-source": {
+                    "type": "object",
+                    "properties": {"min": {"type": ["integer", "string"]}, "max": {"type": ["integer", "string"]}},
+                    "additionalProperties": False,
+                },
+            },
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+        },
+    ]
+}
+_TOPIC_RULES = _any_of(
+    {"type": "boolean"},
+    {"enum": ["never", "like-source"]},
+    _REFERENCE,
+    {
+        "type": "object",
+        "properties": {"partitions": _COUNT_RULE, "replication": _COUNT_RULE},
+        "minProperties": 1,
+        "additionalProperties": False,
+    },
+)
+_SETTINGS = WithJsonSchema(_each({"type": ["string", "number", "boolean"]}))
 _MOMENT = _any_of({"type": "string", "format": "date-time"}, _REFERENCE)
 _OFFSETS = WithJsonSchema(_each(_each({"type": ["integer", "string"]})))
 _MISSING_SEGMENT = _any_of({"const": "wait"}, _only("skip-after"))
@@ -187,6 +220,11 @@ Trigger = Annotated[int, by(read_trigger), _number_schema(1), Shown("number abov
 Count = Annotated[int, by(read_integer(1)), _number_schema(1), Shown("number above 0")]
 SlotCount = Annotated[int, by(read_integer(0, 1024)), _number_schema(0, 1024), Shown("number")]
 LaneCount = Annotated[int, by(read_integer(1, 1024)), _number_schema(1, 1024), Shown("number above 0")]
+TopicCreation = Annotated[
+    TopicRules | None, by(read_topic_rules), _TOPIC_RULES, Shown("`never`, `like-source` or rules")
+]
+SettingEntry = Annotated[str, by(read_setting_entry), Shown("setting or `/expression/`")]
+Settings = Annotated[dict[str, str], by(read_settings), _SETTINGS, Shown("settings")]
 Replication = Annotated[int, by(read_integer(1, 32767)), _number_schema(1, 32767), Shown("number above 0")]
 SegmentSize = Annotated[int, by(read_size(1)), _SIZE, Shown("size")]
 MemorySize = Annotated[int, by(read_size(256 * 1024**2)), _SIZE, Shown("size, at least 256MiB")]

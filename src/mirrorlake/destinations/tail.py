@@ -1,5 +1,6 @@
 """The records below a position, as a consumer of committed records sees them, to be compared with another's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import BrokerNotReadyError
@@ -23,23 +24,33 @@ TAIL_BYTES = 1 << 20
 class Tail:
     """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
 
-    ``written`` are the batches the records are in. ``unknown`` are ranges of which nobody can say what they held.
-    ``skips_late`` says that a copy may have passed over records that were not there when it came by.
+    ``markers`` are those of ``unseen`` that end transactions. ``written`` are the batches the records are in.
+    ``unknown`` are ranges of which nobody can say what they held. ``skips_late`` says that a copy may have passed over
+    records that were not there when it came by.
     """
 
     records: RecordColumns
     unseen: tuple[OffsetRange, ...] = ()
+    markers: tuple[OffsetRange, ...] = ()
     written: tuple["Written", ...] = ()
     unknown: tuple[OffsetRange, ...] = ()
     skips_late: bool = False
 
     def is_unknown(self, offset: int) -> bool:
         """True where nobody can say what lay at ``offset``."""
-        return any(each.start_offset <= offset < each.end_offset for each in self.unknown)
+        return _is_in(offset, self.unknown)
 
     def is_unseen(self, offset: int) -> bool:
         """True where a marker, aborted data or a filler lies at ``offset``."""
-        return any(each.start_offset <= offset < each.end_offset for each in self.unseen)
+        return _is_in(offset, self.unseen)
+
+    def is_marker(self, offset: int) -> bool:
+        """True where a transaction marker lies at ``offset``."""
+        return _is_in(offset, self.markers)
+
+
+def _is_in(offset: int, ranges: Sequence[OffsetRange]) -> bool:
+    return any(each.start_offset <= offset < each.end_offset for each in ranges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,7 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
     """
     parts: list[RecordColumns] = []
     unseen: list[OffsetRange] = []
+    markers: list[OffsetRange] = []
     written: list[Written] = []
     position = offsets.start_offset
     while position < offsets.end_offset:
@@ -86,6 +98,8 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
                 covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
                 if is_aborted or header.is_control:
                     unseen.append(covered)
+                    if header.is_control:
+                        markers.append(covered)
                 elif header.record_count:
                     data.append(batch)
                     written.append(
@@ -101,7 +115,9 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
                 await check_empty(client, partition, position, readable_end=readable, whose=whose)
                 break
             position = found[-1].header.next_offset
-    return Tail(records=RecordColumns.concat(parts), unseen=tuple(unseen), written=tuple(written))
+    return Tail(
+        records=RecordColumns.concat(parts), unseen=tuple(unseen), markers=tuple(markers), written=tuple(written)
+    )
 
 
 def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:

@@ -123,7 +123,7 @@ class TailCheck:
         Raises:
             DestinationForeignError: they differ, or somebody else wrote past the source's end; the text names the first
                 such offset.
-            MisalignedError: they differ, and the destination has no record where the source has one.
+            MisalignedError: they differ, and the destination has a transaction marker where the source has a record.
             WrongTimestampsError: they differ in a time that the destination's brokers have set.
             DestinationAheadError: the source's log ends below ``position``.
             MirrorlakeError: a side could not be read.
@@ -162,7 +162,7 @@ class TailCheck:
         keeps_times = self._transform.times is Times.SOURCE
         if difference is not None and keeps_times and has_only_other_time(expected, held, difference):
             raise times_replaced(self._destination, difference, is_seen=True)
-        if difference is not None and difference not in held.records.offsets:
+        if difference is not None and held.is_marker(difference):
             raise self._misaligned(position, difference)
         if difference is not None:
             raise self._foreign(position, difference)
@@ -202,9 +202,9 @@ class TailCheck:
 
     def _misaligned(self, position: int, offset: int) -> MisalignedError:
         return MisalignedError(
-            f"destination {self._destination} is misaligned: it is at position {position}, and has no record at offset "
-            f"{offset}, where source {self._source} has one",
-            hint="another producer wrote there, or a coordinator that failed over wrote a marker twice; " + REMEDY,
+            f"destination {self._destination} is misaligned: it is at position {position}, and has a transaction "
+            f"marker at offset {offset}, where source {self._source} has a record",
+            hint="a coordinator that failed over wrote a marker twice, or another producer wrote there; " + REMEDY,
             position=position,
             differing_offset=offset,
         )

@@ -86,6 +86,7 @@ def decide(
     standing: Standing,
     has_others: bool,
     is_forced: bool,
+    option: str = "--force-groups",
 ) -> GroupRow:
     """Returns what is done about one group and one partition.
 
@@ -96,9 +97,10 @@ def decide(
         archived: what it had committed.
         place: where it goes on; None where that is known only once the records are there.
         standing: how it stands at the destination.
-        has_others: whether other writers' records may lie in the destination partition: then a group that reads it
-            already would be taken past records it has not read.
+        has_others: whether other writers' records may lie between where the group stands there and its place: then it
+            would be taken past records it has not read.
         is_forced: moves a group all the same that has an offset there.
+        option: of the command line that asks for that.
     """
 
     def row(action: GroupAction, reason: str = "") -> GroupRow:
@@ -126,11 +128,11 @@ def decide(
         return row(GroupAction.LEFT, f"the group has members there ({standing.state}): stop its consumers")
     if committed is not None and not is_forced:
         if committed.offset > place.offset:
-            return row(GroupAction.LEFT, f"it has read up to {committed.offset} there; --force-groups takes it back")
+            return row(GroupAction.LEFT, f"it has read up to {committed.offset} there; {option} takes it back")
         if has_others:
             return row(
                 GroupAction.LEFT,
-                f"it stands at {committed.offset} there, and others may write between; --force-groups moves it",
+                f"it stands at {committed.offset} there, and others may write between; {option} moves it",
             )
     missing = archived.missing_since_ms
     gone = f"the source had no offset of it any more at {utc_text(missing)}" if missing is not None else ""

@@ -4,6 +4,7 @@ Kafka has no commit on a condition. Members that come meanwhile are the broker's
 without members that commits between what is read here and the commit is overwritten.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,13 @@ from functools import partial
 from mirrorlake.archive.groups.content import ArchivedOffset
 from mirrorlake.archive.groups.objects import ArchivedGroups, read_groups
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.map.offset_map import MappedRun
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import read_offset_map
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
+from mirrorlake.groups.others import may_hold_others
 from mirrorlake.groups.placing import GroupAction, GroupRow, Standing, after_commit, commits_of, decide
-from mirrorlake.groups.translation import Translation, Unknown, together, translate_equal, translate_mapped
+from mirrorlake.groups.translation import Placed, Translation, Unknown, together, translate_equal, translate_mapped
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import CommittedOffset
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -25,6 +28,12 @@ from mirrorlake.sources.archive.work import ArchiveSourceWork
 from mirrorlake.topics.targets import Target
 
 _OFFSETS_TOPIC = "__consumer_offsets"
+
+Places = Mapping[tuple[str, TopicPartition], Translation | None]
+"""Where each group continues in each destination partition; None where it is known only later."""
+
+COMMITS_AT_ONCE = 16
+"""How many groups are committed for at a time: enough to hide the way to a coordinator, and no flood for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +67,11 @@ class GroupPlan:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What was read of archives: the groups of each partition, and what is to be said of it."""
+class FoundGroups:
+    """What was read of groups: those of each source partition, and what is to be said of them.
+
+    ``of_others`` says of partitions why their groups are none of the copy's.
+    """
 
     groups: dict[TopicPartition, Mapping[str, ArchivedOffset]] = field(default_factory=dict)
     of_others: dict[TopicPartition, str] = field(default_factory=dict)
@@ -79,16 +91,40 @@ async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCa
         MirrorlakeError: the cluster could not be asked at all.
     """
     found = await _archived(partitions, clients)
+    client = clients.client(partitions[0].target.destination_cluster)
+    return await plan_found(partitions, found, client, is_forced=is_forced, option="--force-groups")
+
+
+async def plan_found(
+    partitions: Sequence[RestoredPartition],
+    found: FoundGroups,
+    client: ClusterClient,
+    *,
+    is_forced: bool,
+    option: str,
+) -> GroupPlan:
+    """Returns what would be done about groups that were read; changes nothing.
+
+    Args:
+        partitions: all that go to one cluster.
+        found: the groups of their sources.
+        client: of the cluster.
+        is_forced: see `decide`.
+        option: of the command line by which a group is moved all the same, for what is said.
+
+    Raises:
+        MirrorlakeError: the cluster could not be asked at all.
+    """
     names = sorted({group for groups in found.groups.values() for group in groups})
     if not names:
         return GroupPlan(warnings=found.warnings, failures=found.failures)
-    client = clients.client(partitions[0].target.destination_cluster)
     wanted: dict[str, list[TopicPartition]] = {
         group: [each.target.destination_partition for each in partitions if group in _of(found, each)]
         for group in names
     }
     standings = await _standings(client, wanted)
-    places = await _places(partitions, found, client)
+    places, runs = await _places(partitions, found, client)
+    others = await _others(places, runs, standings, client)
     rows = [
         decide(
             group=group,
@@ -97,8 +133,9 @@ async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCa
             archived=_of(found, each)[group],
             place=places[group, each.target.destination_partition],
             standing=standings[group, each.target.destination_partition],
-            has_others=each.target.is_mapped,
+            has_others=each.target.is_mapped and (group, each.target.destination_partition) in others,
             is_forced=is_forced,
+            option=option,
         )
         for group in names
         for each in partitions
@@ -109,30 +146,42 @@ async def plan_groups(partitions: Sequence[RestoredPartition], clients: WorkerCa
 
 async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
     """Commits what a plan says and reads it back; returns the plan with what became of it. Idempotent."""
-    rows: list[GroupRow] = [row for row in plan.rows if row.action is not GroupAction.COMMIT]
-    for group, offsets in commits_of(plan.rows).items():
-        errors: Mapping[TopicPartition, MirrorlakeError | None]
-        try:
-            errors = await client.groups.commit(group, offsets)
-        except MirrorlakeError as error:
-            errors = dict.fromkeys(offsets, error)
-        found = (await client.groups.offsets({group: [*offsets]}))[group]
-        for row in plan.rows:
-            if row.group == group and row.action is GroupAction.COMMIT:
-                held = found if isinstance(found, MirrorlakeError) else found.get(row.destination)
-                rows.append(after_commit(row, held, errors[row.destination]))
-    return replace(plan, rows=sorted(rows, key=lambda row: (row.group, row.source)))
+    commits = commits_of(plan.rows)
+    slots = asyncio.Semaphore(COMMITS_AT_ONCE)
+
+    async def commit(
+        group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Mapping[TopicPartition, MirrorlakeError | None]:
+        async with slots:
+            try:
+                return await client.groups.commit(group, offsets)
+            except MirrorlakeError as error:
+                return dict.fromkeys(offsets, error)
+
+    answers = await asyncio.gather(*(commit(group, offsets) for group, offsets in commits.items()))
+    errors = dict(zip(commits, answers, strict=True))
+    asked = {group: [*offsets] for group, offsets in commits.items()}
+    found = await client.groups.offsets(asked, is_stable=True) if asked else {}
+
+    def done(row: GroupRow) -> GroupRow:
+        if row.action is not GroupAction.COMMIT:
+            return row
+        held = found[row.group]
+        there = held if isinstance(held, MirrorlakeError) else held.get(row.destination)
+        return after_commit(row, there, errors[row.group][row.destination])
+
+    return replace(plan, rows=sorted(map(done, plan.rows), key=lambda row: (row.group, row.source)))
 
 
 # -- what is archived -----------------------------------------------------------------------------------
 
 
-def _of(found: _Found, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
+def _of(found: FoundGroups, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
     return found.groups.get(each.target.source, {})
 
 
-async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> _Found:
-    found = _Found()
+async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> FoundGroups:
+    found = FoundGroups()
     for topic in sorted({each.target.source.topic for each in partitions}):
         theirs = [each.target for each in partitions if each.target.source.topic == topic]
         work = theirs[0].source_work
@@ -169,7 +218,7 @@ def _read(archive: OpenArchive, topic: str) -> ArchivedGroups:
     return groups
 
 
-def _take(target: Target, groups: ArchivedGroups, found: _Found) -> None:
+def _take(target: Target, groups: ArchivedGroups, found: FoundGroups) -> None:
     known = groups.partitions.get(target.source.partition)
     if known is None or not known.groups:
         return
@@ -187,30 +236,58 @@ def _take(target: Target, groups: ArchivedGroups, found: _Found) -> None:
 class _Translated:
     """Where the groups of one source partition go on, if it were alone in its destination partition.
 
-    ``is_later``: known only once it is restored. ``has_records``: whether any of its records lie there.
+    ``is_later``: known only once it is restored. ``has_records``: whether any of its records lie there. ``runs`` are
+    where, if its offsets are mapped.
     """
 
     places: Mapping[str, Translation] = field(default_factory=dict)
     is_later: bool = False
     has_records: bool = True
+    runs: Sequence[MappedRun] = ()
 
 
 async def _places(
-    partitions: Sequence[RestoredPartition], found: _Found, client: ClusterClient
-) -> dict[tuple[str, TopicPartition], Translation | None]:
-    """Returns where each group goes on in each destination partition; None where it is known only later."""
+    partitions: Sequence[RestoredPartition], found: FoundGroups, client: ClusterClient
+) -> tuple[Places, dict[TopicPartition, list[MappedRun]]]:
+    """Returns where each group continues, and by destination partition where mapped records lie, of all its sources."""
     sharing: dict[TopicPartition, list[RestoredPartition]] = defaultdict(list)
     for each in partitions:
         sharing[each.target.destination_partition].append(each)
     there = [place for place, theirs in sharing.items() if all(each.planned is None for each in theirs)]
     held = await _held(there, client)
     places: dict[tuple[str, TopicPartition], Translation | None] = {}
+    runs: dict[TopicPartition, list[MappedRun]] = {}
     for place, theirs in sharing.items():
         translated = {each.target.source: await _translated(each, found, held.get(place), client) for each in theirs}
+        runs[place] = [run for each in translated.values() for run in each.runs]
         is_later = any(each.is_later for each in translated.values())
         for group in {group for each in theirs for group in _of(found, each)}:
             places[group, place] = None if is_later else together(_of_sources(group, translated))
-    return places
+    return places, runs
+
+
+async def _others(
+    places: Places,
+    runs: Mapping[TopicPartition, Sequence[MappedRun]],
+    standings: Mapping[tuple[str, TopicPartition], Standing],
+    client: ClusterClient,
+) -> set[tuple[str, TopicPartition]]:
+    """Returns the groups that would be moved forward over what may be another writer's records, by partition.
+
+    Looks only where offsets are mapped: elsewhere nobody else writes, or the copy is refused.
+    """
+    looks: dict[tuple[TopicPartition, OffsetRange], bool] = {}
+    found: set[tuple[str, TopicPartition]] = set()
+    for (group, place), translation in places.items():
+        committed = standings[group, place].committed
+        if committed is None or not isinstance(translation, Placed) or committed.offset >= translation.offset:
+            continue
+        key = place, OffsetRange(start_offset=committed.offset, end_offset=translation.offset)
+        if runs.get(place) and key not in looks:
+            looks[key] = await may_hold_others(client, *key, runs[place])
+        if looks.get(key, True):
+            found.add((group, place))
+    return found
 
 
 def _of_sources(
@@ -222,7 +299,7 @@ def _of_sources(
 
 
 async def _translated(
-    each: RestoredPartition, found: _Found, held: OffsetRange | MirrorlakeError | None, client: ClusterClient
+    each: RestoredPartition, found: FoundGroups, held: OffsetRange | MirrorlakeError | None, client: ClusterClient
 ) -> _Translated:
     target, groups = each.target, _of(found, each)
     if why := each.missing or found.of_others.get(target.source):
@@ -244,6 +321,7 @@ async def _translated(
     return _Translated(
         places={group: translate_mapped(at.offset, mapping, held) for group, at in groups.items()},
         has_records=mapping is None or bool(mapping.runs),
+        runs=mapping.runs if mapping is not None else (),
     )
 
 
@@ -278,7 +356,9 @@ async def _standings(
         return {(group, place): Standing() for group, places in wanted.items() for place in places}
     listed = (await client.groups.list()).groups
     told = await client.groups.states([group for group in wanted if not (group in listed and listed[group].state)])
-    committed = await client.groups.offsets({group: list(dict.fromkeys(places)) for group, places in wanted.items()})
+    committed = await client.groups.offsets(
+        {group: list(dict.fromkeys(places)) for group, places in wanted.items()}, is_stable=True
+    )
     standings: dict[tuple[str, TopicPartition], Standing] = {}
     for group, places in wanted.items():
         state = listed[group].state if group in listed and listed[group].state else told.get(group, "")

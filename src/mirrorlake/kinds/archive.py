@@ -16,7 +16,7 @@ from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.archive_ends import archived_partition, check_end
 from mirrorlake.kinds.copies import ArchiveSide, CopySide
 from mirrorlake.kinds.kind import Kind, Look
@@ -149,6 +149,16 @@ class ArchiveKind(Kind):
     def check_content(self, target: Target) -> None:
         """Compares every file with what it says of itself."""
         check_folder_content(archived_partition(target))
+
+    def immovable(self, target: Target) -> MirrorlakeError | None:
+        """Returns that the end of the chain is the position."""
+        return UnsupportedError(
+            f"the position of {target.source} at {target.destination.label} is the end of its newest archive file: "
+            "it is not moved",
+            hint="`mirrorlake archive ls` shows the files; to archive a range again see `Archiving a range again` in "
+            "the operations page; to let old ones go use `mirrorlake archive retain`; to begin anew give the "
+            "destination another `name`",
+        )
 
     def refusal(self, row: Standing) -> MirrorlakeError | None:
         """Returns None: an archive records the gap."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.copies import CopySide
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.mirror.due import FlushRule
@@ -87,6 +87,16 @@ class Kind(ABC):
     @abstractmethod
     def place(self, target: Target) -> str:
         """Returns where the copy goes, as a reader of `plan` may look it up."""
+
+    def immovable(self, target: Target) -> MirrorlakeError | None:
+        """Returns why the position cannot be moved by hand, and what to do instead; None where it can.
+
+        Where what is copied tells the position, it moves with the copy alone.
+        """
+        return UnsupportedError(
+            f"the position of {target.source} at {target.destination.label} is what the copy holds, and is not moved",
+            hint="it moves with the copy alone",
+        )
 
     # --- plan ---------------------------------------------------------------------------------------------
 

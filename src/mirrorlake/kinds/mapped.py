@@ -77,6 +77,11 @@ class MapKind(Kind):
         """Returns cluster and topic."""
         return topic_place(target)
 
+    def immovable(self, target: Target) -> MirrorlakeError | None:
+        """Returns None: the progress is a record of its own."""
+        del target
+        return None
+
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
         """Compares the newest records of each copy that has some with the source's."""
 

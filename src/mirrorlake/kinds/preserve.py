@@ -11,7 +11,7 @@ from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.gap_cost import FILLER_BYTES_PER_OFFSET, MARKER_SECONDS, fill_seconds
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import MirrorlakeError, SourceGapError
+from mirrorlake.errors import MirrorlakeError, SourceGapError, UnsupportedError
 from mirrorlake.kinds.copies import CopySide, KafkaSide
 from mirrorlake.kinds.kafka import DELETING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
 from mirrorlake.kinds.kafka_warnings import warnings_of
@@ -93,6 +93,16 @@ class PreserveKind(Kind):
     def wants_sample(self) -> bool:
         """Returns True: what it says of gaps and times is warned of."""
         return True
+
+    def immovable(self, target: Target) -> MirrorlakeError | None:
+        """Returns that the log's end is the position."""
+        return UnsupportedError(
+            f"the position of {target.source} at {target.destination.label} is the end of destination topic "
+            f"{target.destination_topic}, as offsets are equal there: it is not moved",
+            hint="to copy from the start again delete the topic, `kafka-topics.sh --delete --topic "
+            f"{target.destination_topic}`, and `run` makes it anew; to begin elsewhere use `offsets: map` with "
+            "`start`, in a mirror of another name",
+        )
 
     def refusal(self, row: Standing) -> MirrorlakeError | None:
         """Returns why the offsets that are gone at the source would not be filled."""

@@ -11,7 +11,7 @@ from mirrorlake.config.resolved import ArchiveDestination, Compaction, Destinati
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.snapshots.work import SnapshotWork
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.archive import ArchiveKind, waits_seconds
 from mirrorlake.kinds.archive_ends import archived_partition, origin_of
 from mirrorlake.kinds.copies import CopySide, SnapshotSide
@@ -55,6 +55,14 @@ class SnapshotKind(ArchiveKind):
         """Looks at nothing: a view holds no record that could be compared by its offset alone (decision 0165)."""
         del rows, clients, at_once
         return {}
+
+    def immovable(self, target: Target) -> MirrorlakeError | None:
+        """Returns that the end of the newest snapshot is the position."""
+        return UnsupportedError(
+            f"the position of {target.source} at {target.destination.label} is the end of its newest snapshot: "
+            "it is not moved",
+            hint="`mirrorlake archive ls` shows the files; to begin anew give the destination another `name`",
+        )
 
     def copy_side(self, row: Standing) -> CopySide:
         """Returns the folder, of which the newest snapshot counts."""

@@ -16,12 +16,14 @@ class SourceTopic:
 
     ``topic_id`` is another one after the topic was recreated; empty where the source gives none. ``is_internal`` says
     that brokers keep their own state in it. ``partitions`` are their numbers: of an archive some may be left out.
+    ``replicas`` is the most that a partition has; None where the source has none, as an archive.
     """
 
     name: str
     topic_id: str
     is_internal: bool
     partitions: frozenset[int]
+    replicas: int | None = None
 
     @property
     def partition_count(self) -> int:

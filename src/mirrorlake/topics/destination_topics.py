@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror, TimestampMode
+from mirrorlake.config.resolved import KafkaDestination, Mirror, OffsetMode, TimestampMode
+from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.record_clock import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE
 from mirrorlake.errors import MirrorlakeError, PartitionCountError, TopicMissingError, UnsupportedError
 from mirrorlake.kafka.control.descriptions import ConfigValue, TopicMetadata
@@ -42,26 +43,65 @@ TopicConfigs = Mapping[str, Mapping[str, ConfigValue]]
 
 
 def creation_of(name: str, destination: KafkaDestination, topic: SourceTopic, configs: TopicConfigs) -> TopicCreation:
-    """Returns the destination topic made like the source: partitions, and every setting the source's owner chose."""
-    chosen = {
-        key: value.value
-        for key, value in sorted(configs.get(topic.name, {}).items())
-        if value.value is not None and key not in NOT_COPIED_CONFIGS and _is_chosen(key, value)
-    }
+    """Returns the destination topic as it is to be made: by default with the source's partitions and settings."""
+    chosen = wanted_configs(destination, configs.get(topic.name, {}))
     # Said in both modes: the destination's brokers may stamp their own times unless a topic says otherwise.
     is_stamped = destination.timestamp_mode is TimestampMode.DESTINATION
     chosen[TIMESTAMP_TYPE] = LOG_APPEND_TIME if is_stamped else CREATE_TIME
     return TopicCreation(
         topic=name,
-        partitions=topic.partition_count,
-        replication_factor=destination.replication_factor or -1,
+        partitions=destination.partition_rule.count_for(topic.partition_count),
+        replication_factor=replication_of(destination, topic) or -1,
         configs=chosen,
     )
 
 
-def _is_chosen(key: str, value: ConfigValue) -> bool:
+def wanted_configs(destination: KafkaDestination, source: Mapping[str, ConfigValue]) -> dict[str, str]:
+    """Returns what a copy has set: every setting the source's owner chose, as far as wanted, and what goes over it.
+
+    Whose times records have is no matter of the source: it is not in it.
+    """
+    chosen = {
+        key: value.value
+        for key, value in source.items()
+        if value.value is not None and is_copied(destination, key) and is_chosen(key, value)
+    }
+    return dict(sorted((chosen | dict(destination.sync.override)).items()))
+
+
+def is_copied(destination: KafkaDestination, key: str) -> bool:
+    """Tells whether the source decides a setting of the copy's, where it has it."""
+    return key != TIMESTAMP_TYPE and destination.sync.copies(key, usually=key not in NOT_COPIED_CONFIGS)
+
+
+def is_chosen(key: str, value: ConfigValue) -> bool:
     """Tells whether somebody chose it: for the topic, or, of what deletes and refuses records, for all the brokers."""
     return not value.is_default or (key in KEEPING_CONFIGS and value.source != "DEFAULT_CONFIG")
+
+
+def replication_of(destination: KafkaDestination, topic: SourceTopic) -> int | None:
+    """Returns how many replicas a copy is to have; None where that is the destination cluster's to decide."""
+    rule = destination.replication_rule
+    if rule is None or (rule.fixed is None and topic.replicas is None):
+        return None
+    return rule.count_for(topic.replicas or 0)
+
+
+def rule_error(mirror: Mirror, name: str, topic: SourceTopic, destination: KafkaDestination) -> MirrorlakeError | None:
+    """Returns why partitions by the rule cannot hold a copy with equal offsets; None where they can."""
+    given = destination.partition_rule.count_for(topic.partition_count)
+    is_chosen_one_by_one = mirror.source.partitions is not None
+    needed = partitions_needed(mirror, topic)
+    if destination.offsets is OffsetMode.MAP or given == needed or (is_chosen_one_by_one and given > needed):
+        return None
+    return PartitionCountError(
+        f"`create-topics` gives destination topic {name} on cluster {destination.cluster.name} {given} partition(s) by "
+        f"`partitions: {destination.partition_rule.text}`, and source topic {topic.name} has {needed}: equal offsets "
+        "need as many",
+        hint=f"let the rule give {needed}, or use `offsets: map`",
+        source_partitions=needed,
+        destination_partitions=given,
+    )
 
 
 def not_created(name: str, source: SourceTopic, destination: KafkaDestination) -> MirrorlakeError:
@@ -95,7 +135,8 @@ def clock_error(destination: KafkaDestination, name: str, values: Mapping[str, s
     )
 
 
-def _partitions_needed(mirror: Mirror, topic: SourceTopic) -> int:
+def partitions_needed(mirror: Mirror, topic: SourceTopic) -> int:
+    """Returns how many partitions a copy with equal offsets has, or has at least where they are chosen one by one."""
     wanted = mirror.source.partitions
     return topic.partition_count if wanted is None else max(wanted) + 1
 
@@ -104,8 +145,8 @@ def growth_of(
     mirror: Mirror, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination
 ) -> TopicGrowth | None:
     """Returns the partitions that the destination topic lacks and may be given; None where it lacks none."""
-    wanted, found = _partitions_needed(mirror, topic), len(held.partitions)
-    if not destination.creates_topics or found >= wanted:
+    wanted, found = partitions_needed(mirror, topic), len(held.partitions)
+    if destination.partition_sync is not SyncMode.APPLY or found >= wanted:
         return None
     return TopicGrowth(topic=held.name, partitions_before=found, partitions=wanted)
 
@@ -114,7 +155,7 @@ def count_error(
     mirror: Mirror, topic: SourceTopic, held: TopicMetadata, destination: KafkaDestination
 ) -> MirrorlakeError | None:
     """Returns what is wrong with how many partitions a destination topic with equal offsets has; None if nothing."""
-    wanted, found = _partitions_needed(mirror, topic), len(held.partitions)
+    wanted, found = partitions_needed(mirror, topic), len(held.partitions)
     # Of partitions that are chosen one by one the others are none of this mirror's business.
     if wanted == found or (mirror.source.partitions is not None and found > wanted):
         return None

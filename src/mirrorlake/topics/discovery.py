@@ -36,6 +36,7 @@ from mirrorlake.topics.destination_topics import (
     creation_of,
     growth_of,
     not_created,
+    rule_error,
     values_of,
 )
 from mirrorlake.topics.destination_versions import check_destination
@@ -44,7 +45,7 @@ from mirrorlake.topics.handover import States, known_of, with_configured_partiti
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.provenance import Placement, place
 from mirrorlake.topics.sources import identified, source_of, window_of
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicGrowth
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation, TopicGrowth
 from mirrorlake.topics.verdicts import judged
 from mirrorlake.topics.windows import with_window
 
@@ -292,7 +293,7 @@ class _MirrorDiscovery:
                 topic_id=topic.topic_id,
                 destination_topic=name,
                 destination_topic_id=held.topic_id if held else "",
-                destination_partitions=len(held.partitions) if held else topic.partition_count,
+                destination_partitions=_partitions_of(held, creation, topic),
                 destination_cluster_id=there.cluster_id or "",
                 batch_bytes_max=batch_bytes_max_of(values),
                 source_configs=values_of(configs, topic.name),
@@ -312,11 +313,16 @@ class _MirrorDiscovery:
         held = there.topics.get(placed.topic)
         if held is None:
             error = there.errors.get(placed.topic)  # such as no right to see whether it is there
-            is_refused = error is None and not destination.creates_topics
-            return None, not_created(placed.topic, topic, destination) if is_refused else error
-        if destination.offsets is OffsetMode.MAP or placed.replaces:
-            return None, None  # any number of partitions will do, and a topic that is made anew gets the source's
+            if error is None and not destination.creates_topics:
+                return None, not_created(placed.topic, topic, destination)
+            return None, error or rule_error(self._mirror, placed.topic, topic, destination)
+        if placed.replaces:
+            return None, rule_error(self._mirror, placed.topic, topic, destination)
+        if destination.offsets is OffsetMode.MAP:
+            return None, None  # any number of partitions will do
         growth = growth_of(self._mirror, topic, held, destination)
+        if growth is not None and (refused := rule_error(self._mirror, placed.topic, topic, destination)):
+            return None, refused
         return growth, None if growth else count_error(self._mirror, topic, held, destination)
 
     def _unnamed(self) -> str:
@@ -335,6 +341,13 @@ class _MirrorDiscovery:
             topic=topic.name,
             origin=held.name,
         )
+
+
+def _partitions_of(held: TopicMetadata | None, creation: TopicCreation | None, topic: SourceTopic) -> int:
+    """Returns how many partitions a destination topic has, or will have where it is not there."""
+    if held is not None:
+        return len(held.partitions)
+    return creation.partitions if creation is not None else topic.partition_count
 
 
 def _with_origins(target: Target, copies: States | MirrorlakeError) -> Target:

@@ -1,5 +1,6 @@
 """Makes the destination topics and partitions that targets lack, and says before what would come of it."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,9 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.topics.targets import Target, TopicCreation, TopicGrowth
 
 _log = structlog.get_logger("mirrorlake")
+
+GROWN_LOOKS = 10
+GROWN_PAUSE_SECONDS = 0.2
 
 
 async def with_new_topics(targets: Sequence[Target], clients: WorkerCache) -> list[Target]:
@@ -130,20 +134,33 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
                 f"destination topic {creation.topic} is still being deleted", topic=creation.topic
             )
     if growth is not None:
-        await _grow(growth, client)
+        await grow_topic(growth, client)
 
 
-async def _grow(growth: TopicGrowth, client: ClusterClient) -> None:
-    there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
-    if there is not None and len(there.partitions) >= growth.partitions:
-        return  # another process was faster
-    await client.create_partitions(growth.topic, partitions=growth.partitions)
+async def grow_topic(growth: TopicGrowth, client: ClusterClient) -> None:
+    """Adds the partitions that a destination topic lacks by now; none where another process was faster."""
+    if await _has(growth, client):
+        return
+    try:
+        await client.create_partitions(growth.topic, partitions=growth.partitions)
+    except UnsupportedError:
+        # The controller may know of another process's partitions before the brokers do.
+        for _ in range(GROWN_LOOKS):
+            if await _has(growth, client):
+                return
+            await asyncio.sleep(GROWN_PAUSE_SECONDS)
+        raise
     _log.info(
         "partitions added to destination topic",
         topic=growth.topic,
         partitions_before=growth.partitions_before,
         partitions=growth.partitions,
     )
+
+
+async def _has(growth: TopicGrowth, client: ClusterClient) -> bool:
+    there = (await client.metadata([growth.topic], refresh=True)).topics.get(growth.topic)
+    return there is not None and len(there.partitions) >= growth.partitions
 
 
 async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:

@@ -367,7 +367,8 @@ def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
             f"{found.records} records of mirror {target.mirror.name}'s own producers are at destination "
             f"{target.destination_topic} that its offset map does not name, the first at destination offset "
             f"{found.first_unnamed}: copied twice?",
-            hint="its progress was lost once; readers of the topic see these records beside those the map names",
+            hint="its position was moved back, or its progress lost once; readers of the topic see these records "
+            "beside those the map names",
             records=found.records,
             first_offset=found.first_unnamed,
         ),

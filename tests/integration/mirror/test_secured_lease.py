@@ -64,7 +64,7 @@ def test_a_lease_under_load_outlives_the_sessions_of_both_sides(secured_kafka: S
         source=cluster(secured_kafka, "east", "SHORT", security),
         destination=cluster(secured_kafka, "west", "SHORT", security),
         end=None,
-        seconds=3 * REAUTHENTICATE_MS / 1000,
+        seconds=2 * REAUTHENTICATE_MS / 1000,
     )
 
     with Load(servers, topic_name):

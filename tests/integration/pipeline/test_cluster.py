@@ -637,7 +637,7 @@ def test_an_executor_that_dies_while_it_is_looked_at_is_left_out_of_the_start_al
     place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Before the tests whose looks fail by a Python: Spark remembers these of an executor.
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    await_all_executors(session)
     killed: list[Executor] = []
     is_killed = threading.Lock()
 
@@ -694,7 +694,7 @@ def test_an_executor_that_is_taken_off_and_those_lost_after_it_are_replaced(
 
     def lose_one_and_refuse_its_successor(needs: Needs, why: str, look_seconds_max: float) -> None:
         """Its successor's successor is fit again."""
-        wait_until(lambda: session.slots == LANES + 1, "all executors")
+        await_all_executors(session)
         with structlog.testing.capture_logs() as said, monkeypatch.context() as unfit:
             unfit.setattr(watch, "_needs", needs)
             unfit.setattr(watch, "_look_seconds_max", look_seconds_max)
@@ -708,8 +708,7 @@ def test_an_executor_that_is_taken_off_and_those_lost_after_it_are_replaced(
     lose_one_and_refuse_its_successor(lacking, "NO_SUCH_VARIABLE is not set", LOOK_SECONDS_MAX)
     stalled = Needs(roots=(RootSeen(str(hanging), (1, 1), b"marker"),))
     lose_one_and_refuse_its_successor(stalled, "has begun to look at its host and not ended", 5.0)
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
-    assert session.slots == sum(each.slots for each in living(session.spark))
+    await_all_executors(session)
 
 
 def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
@@ -732,7 +731,7 @@ def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
         rows = run_lease(session.spark, "builtins:list", b"", description="lease", place=at, executors=ids)
         return [(row["kind"], row["attempt"]) for row in rows]
 
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    await_all_executors(session)
     before = set(watch.checked)
     monkeypatch.setattr(watch_module, "check_executor", look_when_told)
     # One slot has one successor. For two the master starts an executor on each worker, where each has a free core: then
@@ -766,7 +765,7 @@ def test_batch_tasks_of_an_executor_that_is_killed_begin_again_elsewhere(place: 
         )
         for name in names
     ]
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    await_all_executors(session)
     found: list[BatchResult] = []
     reader = threading.Thread(target=lambda: found.extend(BatchJobs(session, slots=all_slots(session)).results(tasks)))
     reader.start()
@@ -795,9 +794,17 @@ def end_the_time_of_what_runs(session: EngineSession, said: Sequence[Mapping[str
 
 
 def freeze_noted(cluster: SparkCluster, note: str) -> None:
-    """Freezes the Python workers beside the one that wrote a note, its own among them."""
-    for process in worker_noted(cluster, note).python_workers():
-        process.suspend()
+    """Freezes the Python worker that wrote a note, and none of another executor on its host: nobody would end that."""
+    pid = int(note.split(" ")[1])
+    workers = worker_noted(cluster, note).python_workers()
+    (noted,) = [each for each in workers if (pid_inside(each) if cluster.is_isolated else each.pid) == pid]
+    noted.suspend()
+
+
+def pid_inside(process: psutil.Process) -> int:
+    """The pid by which a process of another namespace knows itself."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("NSpid:")).split()[-1])
 
 
 def waiting_task(folder: Path, seconds_max: float) -> BatchTask:
@@ -821,7 +828,7 @@ def test_a_batch_task_whose_worker_is_frozen_is_done_on_another_executor_and_its
         assert [row["kind"] for row in done.result(180.0)] == ["ok"]
     (lost, *_) = [line for line in said if line["event"] == "batch task lost"]
     assert "it hangs on the executor on " in lost["why"]
-    wait_until(lambda: session.slots == LANES + 1, "the one in its place")
+    await_all_executors(session)
 
 
 def test_a_shuffle_whose_worker_is_frozen_is_done_on_another_executor(place: Place, session: EngineSession) -> None:
@@ -841,7 +848,7 @@ def test_a_shuffle_whose_worker_is_frozen_is_done_on_another_executor(place: Pla
 def test_a_batch_task_that_hangs_wherever_it_runs_ends_with_an_error_that_names_an_executor(
     place: Place, session: EngineSession
 ) -> None:
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
+    await_all_executors(session)
     hosts = {each.address for each in living(session.spark)}
     task = BatchTask(work="engine_works:sleep_for_ever", plan=b"", description="hanging", seconds_max=1.0)
     with pytest.raises(OutcomeUnknownError, match=r"lost 3 times: .* on the executor on .*, after more") as caught:
@@ -870,17 +877,30 @@ def test_a_batch_task_on_a_host_that_is_frozen_is_done_on_another_one(
 def test_clocks_are_compared_and_one_that_is_wrong_is_refused(
     session: EngineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The test before killed an executor, whose successor is looked at when it comes.
-    wait_until(lambda: session.slots == LANES + 1, "all executors")
-    wait_until(
-        lambda: session.clock_offsets.keys() == {each.id for each in living(session.spark)}, "a look at all of them"
-    )
+    await_all_executors(session)
     assert all(abs(offset) < 1.0 for offset in session.clock_offsets.values())
 
     there = looks_module._now_of
     monkeypatch.setattr(looks_module, "_now_of", lambda row: there(row) - 30.0)
-    for line in looked_at(session, Needs()):
-        assert re.fullmatch(r"the clock on .+ is (29|30)\.\d s behind the driver's; 1 s are allowed", line)
+    wrong = re.compile(r"the clock on .+ is (29|30)\.\d s behind the driver's; 1 s are allowed")
+
+    def are_refused() -> bool:
+        # Of an executor that is about to end there may be no answer.
+        lines = looked_at(session, Needs())
+        return bool(lines) and all(wrong.fullmatch(line) for line in lines)
+
+    wait_until(are_refused, "every executor to be refused for their clocks", patience_seconds=400.0)
+
+
+def await_all_executors(session: EngineSession) -> None:
+    """Waits until the session has all its slots, and Spark knows of no executor besides, to be looked at or ended."""
+
+    def are_all() -> bool:
+        there = living(session.spark)
+        are_checked = session.clock_offsets.keys() == {each.id for each in there}
+        return are_checked and session.slots == sum(each.slots for each in there) == LANES + 1
+
+    wait_until(are_all, "all executors")
 
 
 def await_both_workers(place: Place, session: EngineSession) -> None:

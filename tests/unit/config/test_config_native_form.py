@@ -23,6 +23,7 @@ from mirrorlake.config.resolved import (
     TruncationPolicy,
 )
 from mirrorlake.config.section import Section
+from mirrorlake.config.topics.policy import CountRule
 from mirrorlake.offsets import GapFill, StartKind
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.settings import FilesystemSettings
@@ -87,7 +88,11 @@ def test_every_available_setting_of_the_native_form_arrives() -> None:
     assert (mirror.source.partitions, mirror.source.start.kind) == ((0, 3), StartKind.EARLIEST)
     assert mirror.is_enabled is False
     assert isinstance(copy, KafkaDestination)
-    assert (copy.cluster, copy.name_for("orders"), copy.replication_factor) == (west, "east.orders.orders", 3)
+    assert (copy.cluster, copy.name_for("orders"), copy.replication_rule) == (
+        west,
+        "east.orders.orders",
+        CountRule(fixed=3),
+    )
     assert isinstance(lake, ArchiveDestination)
     assert isinstance(lake.store.settings, FilesystemSettings)
     assert (lake.store.settings.root, lake.name_for("orders")) == (Path("/var/lake"), "east-orders")
@@ -119,7 +124,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert mirror.on_lost_tail is LostTailPolicy.PARK
     assert (copy.topic_template, copy.offsets, copy.gap_fill) == ("{topic}", OffsetMode.PRESERVE, GapFill.MARKERS)
     assert copy.gap_fill_offsets_max == 100_000_000
-    assert (copy.timestamp_mode, copy.creates_topics, copy.replication_factor) == (TimestampMode.SOURCE, True, None)
+    assert (copy.timestamp_mode, copy.creates_topics, copy.replication_rule) == (TimestampMode.SOURCE, True, None)
     assert (lake.format, lake.compression, lake.compaction) == (
         ArchiveFormat.PARQUET,
         Compression.ZSTD_1,
@@ -234,7 +239,10 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
             kafka(destination=", create-topics: false, replication-factor: 3"),
             "mirrors[0].destinations[0].replication-factor: has no meaning with `create-topics: false`",
         ),
-        (kafka(destination=", create-topics: yes"), "mirrors[0].destinations[0].create-topics: expected true or false"),
+        (
+            kafka(destination=", create-topics: yes"),
+            "mirrors[0].destinations[0].create-topics: expected never, like-source or rules",
+        ),
         (
             archive(", name: '../{topic}'"),
             "mirrors[0].destinations[0].name: `../{topic}` cannot be a destination's name",

@@ -1,6 +1,5 @@
 """``restore``."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from mirrorlake.cli.options import (
     RestoredGaps,
     RestoredOffsets,
     Verbose,
+    check_can_ask,
     chosen,
     one_of,
     words,
@@ -141,8 +141,7 @@ def restore(
     """
     if force_groups and not groups:
         raise typer.BadParameter("has no meaning without --groups", param_hint="--force-groups")
-    if not (yes or dry_run) and not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here: give --yes, or --dry-run", param_hint="--yes")
+    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.restore import GroupOptions
     from mirrorlake.cli.restore import restore as verb
     from mirrorlake.topics.restoring import RestoreOptions

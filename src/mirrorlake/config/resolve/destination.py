@@ -28,12 +28,19 @@ from mirrorlake.config.resolved import (
     Source,
     Store,
 )
+from mirrorlake.config.topics.policy import AS_THE_SOURCE, CountRule, TopicSync
 from mirrorlake.offsets import GapFill
 from mirrorlake.schedule import Schedule
 
 
 def kafka_destination(
-    form: KafkaDestinationForm, path: FieldPath, document: Document, *, cluster: Cluster | None, template: str
+    form: KafkaDestinationForm,
+    path: FieldPath,
+    document: Document,
+    *,
+    cluster: Cluster | None,
+    template: str,
+    source: Source | None,
 ) -> KafkaDestination | None:
     """Returns a Kafka destination; None where its cluster could not be read.
 
@@ -43,11 +50,11 @@ def kafka_destination(
         document: takes what is wrong.
         cluster: the one it names.
         template: of its topics, of which mirror and source are filled in.
+        source: what the mirror reads, None where that could not be read.
     """
     if form.gap_fill is not None and form.offsets is OffsetMode.MAP:
         document.note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
-    if form.replication_factor is not None and not form.create_topics:
-        document.note((*path, "replication-factor"), "has no meaning with `create-topics: false`")
+    rules = form.create_topics
     if cluster is None:
         return None
     return KafkaDestination(
@@ -58,10 +65,35 @@ def kafka_destination(
         gap_fill=form.gap_fill or GapFill.MARKERS,
         gap_fill_offsets_max=form.gap_fill_max_offsets,
         timestamp_mode=form.timestamp_mode,
-        creates_topics=form.create_topics,
-        replication_factor=form.replication_factor,
+        creates_topics=rules is not None,
+        partition_rule=rules.partitions if rules is not None else AS_THE_SOURCE,
+        replication_rule=_replication_rule(form, path, document, source),
+        sync=TopicSync(
+            configs=form.sync.configs,
+            partitions=form.sync.partitions,
+            include=tuple(form.sync.include),
+            exclude=tuple(form.sync.exclude),
+            override=form.sync.override,
+        ),
         place=document.place(path),
     )
+
+
+def _replication_rule(
+    form: KafkaDestinationForm, path: FieldPath, document: Document, source: Source | None
+) -> CountRule | None:
+    rule = form.create_topics.replication if form.create_topics is not None else None
+    if rule is not None and rule.fixed is None and isinstance(source, ArchiveSource):
+        hint = "use `{fixed: …}`, or leave it out"
+        document.note((*path, "create-topics"), "`replication: mirror-source`: an archive has no replicas", hint)
+    if form.replication_factor is None:
+        return rule
+    if rule is not None:
+        hint = "leave one of them out"
+        document.note((*path, "replication-factor"), "has no meaning beside `replication` of `create-topics`", hint)
+    if form.create_topics is None:
+        document.note((*path, "replication-factor"), "has no meaning with `create-topics: false`")
+    return CountRule(fixed=form.replication_factor)
 
 
 def archive_destination(

@@ -290,7 +290,7 @@ class _Native:
         template = template.replace("{cluster}", source.name if source else "")
         if isinstance(form, KafkaDestinationForm):
             cluster = self._clusters.get(form.cluster)
-            return kafka_destination(form, path, self._document, cluster=cluster, template=template)
+            return kafka_destination(form, path, self._document, cluster=cluster, template=template, source=source)
         store = self._stores.get(form.store)
         return archive_destination(form, path, self._document, store=store, template=template, source=source)
 

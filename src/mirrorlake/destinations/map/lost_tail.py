@@ -115,7 +115,8 @@ def trimmed(key: ProgressKey, progress: MapProgress, pages: Sequence[tuple[PageK
     start = whole[-1][1].page.offsets.end_offset if whole else progress.start_offset
     kept, lost = _kept(runs_of(progress, again), cut)
     full, page = add_runs(OpenPage.at(start), kept)
-    position = progress.position if lost is None else lost
+    # One that was moved back, or whose copy after that had not caught up, stays where it is.
+    position = progress.position if lost is None else min(progress.position, lost)
     ends = [run.destination_end for run in kept[-1:]] or [_last_end(page.page) for _, page in whole[-1:]]
     topic_ids = {page_key.start_offset: page_key.source_topic_id for page_key, _ in again}
     return Trim(

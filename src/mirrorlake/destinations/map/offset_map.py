@@ -162,6 +162,23 @@ def coalesced_runs(runs: Iterable[MappedRun]) -> list[MappedRun]:
     return result
 
 
+def runs_from(runs: Iterable[MappedRun], start_offset: int) -> list[MappedRun]:
+    """Returns what the runs say of source offsets from ``start_offset`` on."""
+    kept: list[MappedRun] = []
+    for run in runs:
+        if run.end_offset <= start_offset:
+            continue
+        passed = max(0, start_offset - run.start_offset)
+        kept.append(
+            MappedRun(
+                start_offset=run.start_offset + passed,
+                length=run.length - passed,
+                destination_offset=run.destination_offset + passed,
+            )
+        )
+    return kept
+
+
 class OffsetMap:
     """Translates offsets of one source partition, exactly.
 

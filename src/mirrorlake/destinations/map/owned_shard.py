@@ -21,10 +21,7 @@ from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.commit_pace import CommitPace
 from mirrorlake.destinations.map.lost_tail import Trim, progress_at
-from mirrorlake.destinations.map.progress import (
-    MapProgress,
-    ProgressKey,
-)
+from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.progress_writer import ProgressWriter
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.tail_look import TailLook
@@ -150,19 +147,41 @@ class OwnedShard:
 
     async def _go_back(self, trims: Sequence[Trim]) -> None:
         """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
+        await self.rewrite(
+            {trim.key: trim.progress for trim in trims},
+            pages=[page for trim in trims for page in trim.pages],
+            forgotten=[key for trim in trims for key in trim.forgotten],
+        )
+
+    async def rewrite(
+        self,
+        progress: Mapping[ProgressKey, MapProgress],
+        *,
+        pages: Sequence[tuple[PageKey, MapPage]] = (),
+        forgotten: Collection[PageKey] = (),
+    ) -> None:
+        """Writes progress that comes with no data, in a transaction of its own, and sees it closed.
+
+        Args:
+            progress: all or none of it is committed.
+            pages: of offset maps, written anew with it.
+            forgotten: pages taken back with it.
+
+        Raises:
+            MirrorlakeError: it is not known to be committed; the shard is given up.
+        """
+        partitions = [self._writer.progress_partition, self._writer.pages_partition]
         try:
             async with self._turn:
                 self._set_hand_off(None)
-                await self._add([self._writer.progress_partition, self._writer.pages_partition])
-                await self._writer.write_pages(
-                    [page for trim in trims for page in trim.pages],
-                    forgotten=[key for trim in trims for key in trim.forgotten],
-                )
-                await self._writer.write_progress([(trim.key, trim.progress) for trim in trims])
+                await self._add(partitions)
+                await self._writer.write_pages(pages, forgotten=forgotten)
+                await self._writer.write_progress(progress.items())
                 self._crash_point(Step.COMMIT)
                 await self._session.end(committed=True)
-                await self._see_closed([self._writer.progress_partition, self._writer.pages_partition])
-                self.known.update({trim.key: trim.progress for trim in trims})
+                self._crash_point(Step.TAKE_COMMIT)
+                await self._see_closed(partitions)
+                self.known.update(progress)
                 self._set_hand_off(self._new_hand_off())
         except MirrorlakeError as error:
             self.fail(error)

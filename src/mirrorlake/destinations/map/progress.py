@@ -98,6 +98,12 @@ class MapProgress:
         """The next source offset the destination needs."""
         return self.offsets.end_offset
 
+    @property
+    def mapped(self) -> OffsetRange:
+        """The source offsets that the offset map speaks of: past the position where that was moved back."""
+        end = max(self.position, self.page.last_end, self.start_offset)
+        return OffsetRange(start_offset=self.start_offset, end_offset=end)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPage:

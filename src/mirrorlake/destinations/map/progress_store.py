@@ -215,7 +215,7 @@ async def read_offset_map(
         for run in decode_runs(page.page.offsets.start_offset, page.page.encoded)
     ]
     runs += decode_runs(progress.page.start_offset, progress.page.encoded)
-    return OffsetMap(OffsetRange(start_offset=progress.start_offset, end_offset=progress.position), runs)
+    return OffsetMap(progress.mapped, runs)
 
 
 async def read_pages(

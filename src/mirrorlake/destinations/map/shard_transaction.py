@@ -21,7 +21,7 @@ from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.transaction_outcome import was_progress_committed, were_pages_committed
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.transactions.session import Standing, TransactionSession
-from mirrorlake.errors import OutcomeUnknownError
+from mirrorlake.errors import OutcomeUnknownError, PositionMovedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
@@ -115,6 +115,38 @@ class ShardTransaction:
             copies_lost_again=copies_lost_again,
         )
         return owned.admit(make_participant(owned.known.get(key)))
+
+    async def rewrite(
+        self,
+        expected: Mapping[ProgressKey, MapProgress | None],
+        wanted: Mapping[ProgressKey, MapProgress],
+        *,
+        before_write: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Takes the shard over and writes progress that comes with no data: all of it or, after an error, maybe none.
+
+        Order of effects: the take-over, which fences every other writer of the shard; ``before_write``; the
+        transaction.
+
+        Args:
+            expected: the progress that the caller has seen; None for none.
+            wanted: what it becomes.
+            before_write: is asked once the others are fenced; raises where nothing is to be written after all.
+
+        Raises:
+            PositionMovedError: the progress is another one than expected; nothing was written.
+            MirrorlakeError: it is not known to be written: read it again.
+        """
+        owned = await self._take_over(None)
+        for key, progress in expected.items():
+            if owned.known.get(key) != progress:
+                raise PositionMovedError(
+                    f"the position of source {key.source} at {key.destination_topic} has moved since it was looked at; "
+                    "nothing is written to its shard",
+                    hint="another process has copied meanwhile: look again",
+                )
+        await before_write()
+        await owned.rewrite(wanted)
 
     def take(self, participant: Participant, append: MapAppend) -> None:
         """Queues a batch of a participant; it is sent in the open transaction, or in the next."""

@@ -132,7 +132,8 @@ class MapSink(EndlessSink):
             copies_lost_again=self._settings.copies_lost_again,
         )
         self._participant = participant
-        if self._orders.hand_off is None and known is not None and known.position == participant.taken_end:
+        # Not where the destination has lost records on the way here: the progress is another one then.
+        if self._orders.hand_off is None and known is not None and participant.progress == known:
             await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it.
         self.failure = None

@@ -85,7 +85,10 @@ class TailLook:
             MirrorlakeError: the partition or the offset map could not be read.
         """
         pages = await read_pages(self._client, pages_partition, key, progress)
-        cut = await self._find_cut(runs_of(progress, pages))
+        runs = runs_of(progress, pages)
+        if not runs or runs[-1].destination_end < progress.destination_end:
+            raise lost  # the newest records are copied once more after a move, and the map does not name them
+        cut = await self._find_cut(runs)
         if cut is None:
             raise lost
         return trimmed(key, progress, pages, cut)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
-from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs, coalesced_runs
+from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs, coalesced_runs, runs_from
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
@@ -103,7 +103,9 @@ class Participant:
     def written(self) -> tuple[MapProgress, list[tuple[PageKey, MapPage]]]:
         """Returns what a commit has to write for this participant: its progress, and the pages that became full."""
         runs = coalesced_runs(self.runs)
-        full, page = add_runs(self.page, runs)
+        # A position that was moved back has records copied once more. The map keeps naming the first copies: a group
+        # that continues there meets the second ones later, so it misses none (decision 0217).
+        full, page = add_runs(self.page, runs_from(runs, self.page.last_end))
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
         known = self.progress or self.former
         before = known.destination_end if known else 0
@@ -137,7 +139,8 @@ class Participant:
         former = self.former
         if former is None or not self.is_new or not former.page.runs:
             return []
-        offsets = OffsetRange(start_offset=former.page.start_offset, end_offset=former.position)
+        end_offset = max(former.position, former.page.last_end)  # it may have been moved back
+        offsets = OffsetRange(start_offset=former.page.start_offset, end_offset=end_offset)
         return [
             (
                 PageKey(progress=self.key, source_topic_id=former.source_topic_id, start_offset=offsets.start_offset),

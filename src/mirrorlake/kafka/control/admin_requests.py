@@ -15,6 +15,8 @@ from mirrorlake.kafka.wire.protocol_classes import (
     DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
 _TOPIC = 2
@@ -138,6 +140,32 @@ def describe_configs_request(
         }
 
     return ControlRequest(api=Api.DESCRIBE_CONFIGS, message=message, answer=DescribeConfigsResponse, read=read)
+
+
+_SET = 0
+"""Kafka's number for giving a setting a value (``AlterConfigOp.OpType`` of Apache Kafka 4.3.0)."""
+
+
+def set_topic_configs_request(name: str, configs: Mapping[str, str]) -> ControlRequest[Refused | None]:
+    """Asks to set configurations of a topic, all or none, and to leave its others as they are (KIP-339)."""
+
+    def message(version: int) -> Any:
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        changes = [
+            resource.AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in configs.items()
+        ]
+        return IncrementalAlterConfigsRequest(
+            resources=[resource(resource_type=_TOPIC, resource_name=name, configs=changes)],
+            validate_only=False,
+            version=version,
+        )
+
+    def read(answer: Any) -> Refused | None:
+        return _refusal(answer.responses[0])
+
+    return ControlRequest(
+        api=Api.INCREMENTAL_ALTER_CONFIGS, message=message, answer=IncrementalAlterConfigsResponse, read=read
+    )
 
 
 def _read_config(config: Any) -> ConfigValue:

@@ -19,6 +19,7 @@ from mirrorlake.kafka.control.admin_requests import (
     delete_topic_request,
     describe_configs_request,
     new_topic_configs_request,
+    set_topic_configs_request,
 )
 from mirrorlake.kafka.control.brokers import CONTROL, Brokers
 from mirrorlake.kafka.control.connection import Connection
@@ -191,7 +192,7 @@ class ClusterClient:
     ) -> dict[str, str | None]:
         """Returns the configuration a topic would have if it were created so, the cluster's defaults included.
 
-        Creates nothing. Empty where the broker does not say.
+        Creates nothing. Empty where the broker does not say, and where the topic is there already: then it has its own.
 
         Raises:
             MirrorlakeError: it could not be created so.
@@ -205,9 +206,11 @@ class ClusterClient:
                 timeout_ms=self._timeout_ms,
             )
         )
-        if isinstance(answer, Refused):
-            raise self._error(answer, "CreateTopics", name)
-        return answer
+        if not isinstance(answer, Refused):
+            return answer
+        if answer.code == TOPIC_ALREADY_EXISTS:
+            return {}
+        raise self._error(answer, "CreateTopics", name)
 
     async def create_partitions(self, name: str, *, partitions: int) -> None:
         """Raises the number of a topic's partitions to ``partitions`` and waits until all have leaders.
@@ -236,6 +239,17 @@ class ClusterClient:
             name: self._error(answer, "DescribeConfigs", name) if isinstance(answer, Refused) else answer
             for name, answer in answers.items()
         }
+
+    async def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Sets configurations of a topic, all or none; its others stay as they are.
+
+        Raises:
+            TopicMissingError: no such topic.
+            PermissionDeniedError: an ACL or a policy says no.
+            UnsupportedError: the brokers do not take one of them.
+        """
+        refused = await self._brokers.ask_controller(set_topic_configs_request(name, configs))
+        self._raise_for(refused, "IncrementalAlterConfigs", name)
 
     async def topic_rights(self, names: Sequence[str]) -> Rights:
         """Returns what this user may do with each topic, by Kafka's names such as ``WRITE``.

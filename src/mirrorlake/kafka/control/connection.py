@@ -412,13 +412,26 @@ class Connection:
         # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
         is_first = bool(self._pending) and self._pending[0].correlation_id == 2
         self._fail(
-            lost_error(self.address, self._settings, error, is_greeted=self._is_greeted, is_first_request=is_first)
+            lost_error(
+                self.address,
+                self._settings,
+                error,
+                is_greeted=self._is_greeted,
+                is_first_request=is_first,
+                is_session_over=self._loop.time() >= self._session_ends,
+            )
         )
 
     # -- logging in -----------------------------------------------------------------------------------------
 
     async def _authenticate(self, *, timeout_seconds: float) -> None:
+        # The broker counts a session from its last answer, which may reach us late where the machine is busy; counted
+        # from the request before it, ours never ends after the broker's.
+        asked_at = self._loop.time()
+
         async def exchange(api: Api, version: int, body: Sequence[bytes]) -> Frame:
+            nonlocal asked_at
+            asked_at = self._loop.time()
             return await self.send(api, version, body, timeout_seconds=timeout_seconds)
 
         session_seconds = await authenticate(
@@ -430,9 +443,9 @@ class Connection:
         )
         self.logins += 1
         if session_seconds is not None:
-            now = self._loop.time()
-            self._session_ends = now + session_seconds
-            self.login_due = now + max(REAUTHENTICATE_SECONDS_MIN, REAUTHENTICATE_FACTOR * session_seconds)
+            self._session_ends = asked_at + session_seconds
+            earliest = self._loop.time() + REAUTHENTICATE_SECONDS_MIN
+            self.login_due = max(earliest, asked_at + REAUTHENTICATE_FACTOR * session_seconds)
 
     def _begin_reauthentication(self) -> None:
         """Holds requests back and shows the credentials again (KIP-368); those on their way are answered before.

@@ -54,7 +54,13 @@ def garbled_error(address: str, what: str, start: bytes, *, is_greeted: bool) ->
 
 
 def lost_error(
-    address: str, settings: ClusterSettings, error: OSError | None, *, is_greeted: bool, is_first_request: bool
+    address: str,
+    settings: ClusterSettings,
+    error: OSError | None,
+    *,
+    is_greeted: bool,
+    is_first_request: bool,
+    is_session_over: bool = False,
 ) -> BrokerUnreachableError:
     """Returns the error of a connection that broke.
 
@@ -64,6 +70,7 @@ def lost_error(
         error: what the socket says; None where the peer has closed it.
         is_greeted: whether the peer has shown that it speaks Kafka.
         is_first_request: whether the first request after ApiVersions waits for its answer.
+        is_session_over: whether the session of the last login has ended, by our clock.
     """
     hint = ""
     if error is not None:
@@ -82,6 +89,10 @@ def lost_error(
     elif settings.security.sasl is None and is_first_request:
         what += " at the first request, as a listener that wants SASL does"
         hint = "compare security.protocol and sasl.mechanism with the broker's listeners"
+    elif is_session_over:
+        # Requests sent in time that the broker reads after the end; it says nothing (``Processor`` in SocketServer).
+        what += " after the end of the session, as brokers do that read a request too late"
+        hint = "broker or client is very busy, or sessions are very short: see connections.max.reauth.ms, token expiry"
     return BrokerUnreachableError(
         f"connection to {address} of cluster {settings.name!r} lost: {what}",
         hint=hint,

@@ -80,7 +80,7 @@ def describe_groups_request(groups: Sequence[str]) -> ControlRequest[dict[str, s
 
 
 def fetch_offsets_request(
-    groups: Mapping[str, Sequence[TopicPartition] | None],
+    groups: Mapping[str, Sequence[TopicPartition] | None], *, is_stable: bool = False
 ) -> ControlRequest[dict[str, Offsets | Refused]]:
     """Asks a coordinator for the committed offsets of groups; at least one.
 
@@ -90,6 +90,8 @@ def fetch_offsets_request(
     Args:
         groups: the partitions to ask for, by group. None for all that it has offsets of; then partitions of topics this
             user may not describe are left out without a word.
+        is_stable: partitions of which a transaction would commit an offset are refused with UNSTABLE_OFFSET_COMMIT
+            (KIP-447). A broker before Kafka 2.5 knows no such question, and says what was committed before.
     """
 
     def message(version: int) -> Any:
@@ -105,10 +107,12 @@ def fetch_offsets_request(
         if not many:
             group, partitions = next(iter(groups.items()))
             asked = {"group_id": group, "topics": topics(partitions)}
-            return OffsetFetchRequest(**asked, **({"require_stable": False} if version >= 7 else {}), version=version)
+            return OffsetFetchRequest(
+                **asked, **({"require_stable": is_stable} if version >= 7 else {}), version=version
+            )
         return OffsetFetchRequest(
             groups=[kind(group_id=group, topics=topics(partitions)) for group, partitions in groups.items()],
-            require_stable=False,
+            require_stable=is_stable,
             version=version,
         )
 

@@ -23,13 +23,16 @@ from mirrorlake.kafka.control.group_requests import (
     list_groups_request,
 )
 from mirrorlake.kafka.control.transaction_requests import KeyType, find_coordinators_request
-from mirrorlake.kafka.wire.error_codes import COORDINATOR_MOVES, error_for
+from mirrorlake.kafka.wire.error_codes import COORDINATOR_MOVES, UNSTABLE_OFFSET_COMMIT, error_for
 from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
 """A group of a thousand partitions is answered with some 50 KB; so an answer stays a few megabytes."""
+
+UNSTABLE_SECONDS_MAX = 3.0
+"""How long is waited for transactions that would commit offsets: most end within a moment."""
 
 _PAUSE_SECONDS_MIN = 0.02
 _PAUSE_SECONDS_MAX = 0.5
@@ -87,19 +90,28 @@ class Groups:
         return await self._ask(groups, describe_groups_request, what="DescribeGroups")
 
     async def offsets(
-        self, groups: Mapping[str, Sequence[TopicPartition] | None]
+        self, groups: Mapping[str, Sequence[TopicPartition] | None], *, is_stable: bool = False
     ) -> dict[str, GroupOffsets | MirrorlakeError]:
         """Returns what groups have committed; nothing of transactions that have not ended.
 
         Args:
             groups: the partitions to ask for, by group. None for all that it has offsets of; then partitions of topics
                 this user may not describe are left out without a word.
+            is_stable: asks again for `UNSTABLE_SECONDS_MAX` where a transaction that has not ended would commit an
+                offset; such a partition has an error then (KIP-447). Who is to commit asks so: an offset committed
+                meanwhile stands behind that of the transaction, which is lost.
         """
 
         def request(asked: Sequence[str]) -> ControlRequest[dict[str, Offsets | Refused]]:
-            return fetch_offsets_request({group: groups[group] for group in asked})
+            return fetch_offsets_request({group: groups[group] for group in asked}, is_stable=is_stable)
 
-        answers = await self._ask([*groups], request, what="OffsetFetch")
+        answers: dict[str, Offsets | MirrorlakeError] = {}
+        pauses, todo = _Pauses(UNSTABLE_SECONDS_MAX), [*groups]
+        while todo:
+            asked: dict[str, Offsets | MirrorlakeError] = await self._ask(todo, request, what="OffsetFetch")
+            answers |= asked
+            unstable = [group for group in todo if _is_unstable(answers[group])]
+            todo = unstable if unstable and await pauses.next() else []
         return {
             group: answer if isinstance(answer, MirrorlakeError) else self._read(group, answer)
             for group, answer in answers.items()
@@ -259,6 +271,11 @@ class Groups:
         return error_for(
             answer.code, what=f"{what} in cluster {cluster!r}", message=answer.message, cluster=cluster, **facts
         )
+
+
+def _is_unstable(answer: Offsets | MirrorlakeError) -> bool:
+    found = () if isinstance(answer, MirrorlakeError) else answer.values()
+    return any(isinstance(each, Refused) and each.code == UNSTABLE_OFFSET_COMMIT for each in found)
 
 
 _OF_A_PARTITION = frozenset({-1, 3, 12, 29})

@@ -36,6 +36,7 @@ class Api(IntEnum):
     DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
 
@@ -71,6 +72,7 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.DESCRIBE_CONFIGS: 4,
         Api.SASL_AUTHENTICATE: 1,
         Api.CREATE_PARTITIONS: 3,
+        Api.INCREMENTAL_ALTER_CONFIGS: 1,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }
@@ -100,6 +102,7 @@ VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
         Api.DESCRIBE_CONFIGS: 1,
         Api.SASL_AUTHENTICATE: 1,  # the session's lifetime
         Api.CREATE_PARTITIONS: 1,
+        Api.INCREMENTAL_ALTER_CONFIGS: 0,  # Kafka 2.3 (KIP-339)
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }
@@ -152,6 +155,7 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.DESCRIBE_CONFIGS: 4,
         Api.SASL_AUTHENTICATE: 2,
         Api.CREATE_PARTITIONS: 2,
+        Api.INCREMENTAL_ALTER_CONFIGS: 1,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }

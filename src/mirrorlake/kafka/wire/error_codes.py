@@ -47,6 +47,8 @@ CONCURRENT_TRANSACTIONS: Final = 51
 GROUP_ID_NOT_FOUND: Final = 69
 FENCED_LEADER_EPOCH: Final = 74
 UNKNOWN_LEADER_EPOCH: Final = 75
+UNSTABLE_OFFSET_COMMIT: Final = 88
+"""A transaction that has not ended would commit an offset, and who asks wants only what is settled (KIP-447)."""
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 STALE_METADATA: Final = frozenset({NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH})
@@ -264,6 +266,7 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         73: "set delete.topic.enable=true on the brokers",
         76: "set another compression.type for the topic",
         87: "a compacted topic takes no record without key; otherwise the broker's log names the reason",
+        88: "a transaction that has not ended would commit an offset of the group: end it, or wait for its time-out",
         90: "another writer with the same transactional id took over",
         103: "the topic was deleted and created again",
     }

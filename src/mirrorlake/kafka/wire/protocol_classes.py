@@ -25,6 +25,8 @@ with warnings.catch_warnings():
         DescribeProducersResponse,
         DescribeTransactionsRequest,
         DescribeTransactionsResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
         ListGroupsRequest,
         ListGroupsResponse,
     )
@@ -76,6 +78,8 @@ __all__ = [
     "EndTxnResponse",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
     "ListGroupsRequest",

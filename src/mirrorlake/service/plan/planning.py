@@ -183,6 +183,8 @@ def _topic_notes(target: Target) -> list[str]:
         notes.append(f"the source topic was recreated, what {target.base_topic} holds stays")
     if target.creation is not None:
         notes.append(f"topic with {target.creation.partitions} partition(s)")
+        if target.creation.replication_factor > 0:
+            notes.append(f"replication factor {target.creation.replication_factor}")
         notes += [f"{key}={value}" for key, value in target.creation.configs.items() if (key, value) != AS_USUAL]
     if target.growth is not None and target.is_to_be_made:
         notes.append(f"from {target.growth.partitions_before} to {target.growth.partitions} partitions")

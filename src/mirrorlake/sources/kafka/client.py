@@ -43,6 +43,7 @@ class KafkaSourceClient:
                     topic_id=topic.topic_id,
                     is_internal=topic.is_internal,
                     partitions=frozenset(topic.partitions),
+                    replicas=max((len(each.replicas) for each in topic.partitions.values()), default=None),
                 )
                 for name, topic in found.topics.items()
             },

@@ -14,7 +14,7 @@ from mirrorlake.kafka.control.groups import GROUPS_PER_REQUEST, GroupOffsets
 from mirrorlake.kafka.wire.error_codes import GROUP_HAS_MEMBERS
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic
-from support.groups import join_as_kip_848, member, new_group
+from support.groups import join_as_kip_848, member, new_group, offsets_in_a_transaction
 from support.kafka_nodes import KafkaNodes
 from support.records import settings_of, simple_records
 from support.topics import make_topic
@@ -115,6 +115,34 @@ def test_a_partition_that_is_not_there_is_refused_alone(
             answers = await client.groups.commit(group, dict.fromkeys((where, other), CommittedOffset(offset=2)))
             assert answers[where] is None
             assert isinstance(answers[other], TopicMissingError)
+
+    run_async(asking())
+
+
+def test_an_offset_that_a_transaction_would_commit_is_settled_or_has_an_error_never_none(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    servers, group = source_kafka.bootstrap_servers, new_group()
+    inside, beside = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    make_topic(servers, topic_name, simple_records(5), simple_records(5))
+
+    async def asking() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            await client.groups.commit(group, {beside: CommittedOffset(offset=1)})
+            async with offsets_in_a_transaction(servers, group, {inside: 4}) as transaction:
+                found = offsets_of(await client.groups.offsets({group: [inside, beside]}, is_stable=True), group)
+                unstable = found[inside]
+                assert isinstance(unstable, BrokerNotReadyError)
+                assert unstable.facts["code_name"] == "UNSTABLE_OFFSET_COMMIT"
+                assert found[beside] == CommittedOffset(offset=1, leader_epoch=-1)
+                before = offsets_of(await client.groups.offsets({group: [inside]}), group)
+                assert before == {inside: None}
+                later = asyncio.create_task(client.groups.offsets({group: [inside]}, is_stable=True))
+                await asyncio.sleep(0.2)
+                await transaction.commit_transaction()
+                settled = offsets_of(await later, group)[inside]
+            assert isinstance(settled, CommittedOffset)
+            assert settled.offset == 4
 
     run_async(asking())
 

@@ -1,5 +1,7 @@
 """What becomes of progress and offset map where the destination has lost its newest records."""
 
+from dataclasses import replace
+
 from mirrorlake.destinations.map.lost_tail import Trim, cut_short, progress_at, trimmed
 from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX, MappedRun, OpenPage, add_runs, decode_runs
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
@@ -89,3 +91,10 @@ def test_progress_of_another_topic_of_that_name_says_nothing_of_this_one() -> No
     assert progress_at(known, TopicPartition("copy", 1), "there") == known
     assert progress_at(known, TopicPartition("copy", 1), "recreated") == {}
     assert progress_at(known, TopicPartition("copy", 0), "there") == {}
+
+
+def test_a_position_that_was_moved_back_stays_there_when_the_tail_behind_it_is_lost() -> None:
+    moved_back = replace(PROGRESS, offsets=OffsetRange(start_offset=15, end_offset=15))
+    trim = trimmed(KEY, moved_back, PAGES, 1000 + 10 * (COUNT - 3) + 2)
+    assert trim.progress.position == 15
+    assert trim.progress.page == cut(COUNT - 3, into=2).progress.page

@@ -1,0 +1,81 @@
+"""``mirrorlake offsets list`` and ``export``."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorlake.cli.output import Row, print_table
+from mirrorlake.cli.start import load, start_logs
+
+if TYPE_CHECKING:
+    from mirrorlake.service.positions.files import FileFormat
+    from mirrorlake.service.positions.listing import Wanted
+    from mirrorlake.service.status import StatusRow
+
+COLUMNS = ("name", "topic", "partition", "destination", "offset", "movable")
+
+
+def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | None) -> int:
+    """Shows where all partitions stand at all destinations, or writes it to a file.
+
+    Args:
+        path: of the configuration.
+        wanted: which of them.
+        form: of a file; None shows a table.
+        file: is there once it is whole; None is stdout. What could not be read has no line, and is said on stderr.
+
+    Returns:
+        0, or 1 where a position could not be read.
+    """
+    start_logs()
+    config = load(path)
+    from mirrorlake.service.positions.files import write_lines
+    from mirrorlake.service.positions.listing import is_unread, lines_of
+    from mirrorlake.service.status import read_status
+
+    wanted.check(config)
+    rows = [row for row in asyncio.run(read_status(config)) if wanted.includes(row.target)]
+    unread = [row for row in rows if is_unread(row)]
+    if form is None:
+        print_table([_table_row(row) for row in rows], COLUMNS)
+        return 1 if unread else 0
+    text = write_lines(lines_of(rows), form)
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        _write(file, text)
+    for row in unread:
+        _say_unread(row)
+    return 1 if unread else 0
+
+
+def _say_unread(row: "StatusRow") -> None:
+    from mirrorlake.topics.targets import UNKNOWN_PARTITION
+
+    target = row.target
+    source = target.source.topic if target.source.partition == UNKNOWN_PARTITION else str(target.source)
+    print(f"error: {target.mirror.name} {source} → {target.destination.label}: {row.error}", file=sys.stderr)
+
+
+def _table_row(row: "StatusRow") -> Row:
+    from mirrorlake.kinds.registry import kind_of
+    from mirrorlake.service.positions.listing import is_unread, offset_of
+
+    movable = kind_of(row.target.destination).immovable(row.target) is None
+    shown: Row = {**row.target.as_json(), "offset": None if is_unread(row) else offset_of(row), "movable": movable}
+    return {**shown, "error": str(row.error)} if is_unread(row) else shown
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a file that appears, or is replaced, when it is whole."""
+    made = file.with_name(f".{file.name}.part")
+    try:
+        with made.open("w", encoding="utf-8", newline="") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""What destination topics are made like, and how they are kept in step."""

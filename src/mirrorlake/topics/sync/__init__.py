@@ -1,0 +1,1 @@
+"""Keeping destination topics in step with their sources: what differs, what would be done, and doing it."""
