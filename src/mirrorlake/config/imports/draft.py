@@ -56,12 +56,12 @@ class MirrorDraft:
 
 @dataclass(slots=True)
 class Draft:
-    """A configuration in the making; ``translated`` has the lines of the input that became something of ours."""
+    """A configuration in the making; ``translated`` has line and key of the settings that became something of ours."""
 
     clusters: dict[str, ClusterDraft] = field(default_factory=dict)
     mirrors: list[MirrorDraft] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
-    translated: set[int] = field(default_factory=set)
+    translated: set[tuple[int, str]] = field(default_factory=set)
 
     def remark(self, entry: Entry, text: str) -> None:
         """Notes that a line has no equal, or not quite, and why."""
@@ -70,14 +70,14 @@ class Draft:
 
     def remark_the_rest(self, entries: Iterable[Entry]) -> None:
         """Notes every line that nothing was made of and nothing was said of: another one has its place."""
-        said = self.translated | {each.line for each in self.remarks}
+        said = self.translated | {(each.line, each.key) for each in self.remarks}
         for entry in entries:
-            if entry.line not in said:
+            if (entry.line, entry.key) not in said:
                 self.remark(entry, "has no effect: other lines say otherwise")
 
     def take(self, entry: Entry) -> str:
         """Returns the value of a line that becomes something of ours, and counts it."""
-        self.translated.add(entry.line)
+        self.translated.add((entry.line, entry.key))
         return entry.value
 
 
@@ -108,7 +108,7 @@ def selection(draft: Draft, entry: Entry, *, as_expressions: bool) -> list[str]:
     for part in filter(None, (each.strip() for each in entry.value.split(","))):
         if not as_expressions or _NAME.fullmatch(part):
             chosen.append(part)
-        elif flaw := _flaw(part):
+        elif flaw := expression_flaw(part):
             draft.remark(entry, f"the expression `{part}` {flaw}: write it anew under `topics` or `exclude`")
         else:
             chosen.append(f"/{literal(part)}/")
@@ -117,7 +117,8 @@ def selection(draft: Draft, entry: Entry, *, as_expressions: bool) -> list[str]:
     return chosen
 
 
-def _flaw(expression: str) -> str:
+def expression_flaw(expression: str) -> str:
+    """Returns why a Java expression cannot be taken as it is; "" where it can."""
     if _JAVA_ONLY.search(expression):
         return "uses syntax of Java's expressions that has no equal"
     try:

@@ -11,6 +11,7 @@ from mirrorlake.config.imports.draft import (
     Entry,
     ImportRefusedError,
     MirrorDraft,
+    expression_flaw,
     literal,
     selection,
     variable,
@@ -27,6 +28,8 @@ TAKEN: Mapping[str, str] = {
     "topics.regex.list": "expressions in `mirrors[].source.topics`",
     "destination.topic.name.prefix": "in front of `{topic}` in `topic` of the destination",
     "destination.topic.name.suffix": "behind `{topic}` in `topic` of the destination",
+    "enable.destination.topic.checking": "`create-topics: false`, which is there where it is not `false`",
+    "consumer.auto.offset.reset": "`start` of the source, where it is `latest`",
     "destination.bootstrap.servers": "`bootstrap-servers` of the destination's cluster",
     "bootstrap.servers": "`bootstrap-servers` of the destination's cluster (of a worker's file)",
 }
@@ -35,8 +38,7 @@ NO_EQUAL: Mapping[str, str] = {
     "tasks.max": "use `engine.lanes`, for all mirrors together",
     "monitor.poll.wait.ms": "use `engine.discovery` (30s)",
     "poll.timeout.ms": "reading does not wait by this setting",
-    "enable.partition.matching": "records always keep their partition number",
-    "enable.destination.topic.checking": "destinations are always checked; `create-topics: false` creates none",
+    "enable.partition.matching": "records always keep their partition number; `false` has no equal",
     "source.key.converter": "keys, values and headers are copied as bytes",
     "source.value.converter": "keys, values and headers are copied as bytes",
     "source.header.converter": "keys, values and headers are copied as bytes",
@@ -76,7 +78,7 @@ def read_mirus(text: str) -> Draft:
     if not any(each.key in TAKEN or each.key in NO_EQUAL for each in entries):
         raise ImportRefusedError("it has no key of Mirus's: is it a connector's JSON or a worker's properties?")
     draft = Draft(clusters={"source": ClusterDraft(), "destination": ClusterDraft()})
-    mirror = MirrorDraft(name="mirus", source="source", destination="destination")
+    mirror = MirrorDraft(name="mirus", source="source", destination="destination", creates_topics=False)
     prefix = suffix = ""
     for entry in entries:
         match entry.key:
@@ -84,6 +86,10 @@ def read_mirus(text: str) -> Draft:
                 mirror.name = re.sub(r"[^A-Za-z0-9._-]", "-", draft.take(entry)) or mirror.name
             case "connector.class":
                 draft.take(entry)
+            case "enable.destination.topic.checking":
+                mirror.creates_topics = draft.take(entry).strip().lower() == "false"
+            case "consumer.auto.offset.reset":
+                mirror.start = "latest" if draft.take(entry).strip().lower() == "latest" else ""
             case "topics.whitelist":
                 mirror.topics += selection(draft, entry, as_expressions=False)
             case "topics.regex":
@@ -103,6 +109,8 @@ def read_mirus(text: str) -> Draft:
             reason = f"the file does not name its brokers: set {place.bootstrap_servers[2:-1]} or write them here"
             draft.remark(Entry(0, f"clusters.{name}", ""), reason)
     draft.mirrors = [mirror]
+    if not any(each.key == "enable.partition.matching" for each in entries):
+        draft.remark(Entry(0, "enable.partition.matching", ""), NO_EQUAL["enable.partition.matching"])
     draft.remark_the_rest(entries)
     return draft
 
@@ -111,10 +119,8 @@ def _expression(draft: Draft, entry: Entry) -> list[str]:
     """Returns the one expression of ``topics.regex``, in which a comma is part of it."""
     if "," not in entry.value:
         return selection(draft, entry, as_expressions=True)
-    try:
-        re.compile(entry.value)
-    except re.error as error:
-        draft.remark(entry, f"the expression cannot be read here ({error}): write it anew under `topics`")
+    if flaw := expression_flaw(entry.value):
+        draft.remark(entry, f"the expression {flaw}: write it anew under `topics`")
         return []
     return [f"/{literal(draft.take(entry))}/"]
 

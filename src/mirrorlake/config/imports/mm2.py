@@ -12,6 +12,8 @@ PROGRAM = "MirrorMaker 2 (Kafka 4)"
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _DEFAULT = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _EXCLUDED = r"mm2.*\.internal,.*\.replica,__.*"
+_GROUPS = "`mirrorlake groups sync` takes consumer groups along; nothing does by itself"
+_SETTINGS = "`mirrorlake topics plan` shows settings that differ; see `sync` of the destination"
 TAKEN: Mapping[str, str] = {
     "clusters": "`clusters`",
     "enabled": "`mirrors[].enabled`; flows that are not named are none",
@@ -24,15 +26,15 @@ TAKEN: Mapping[str, str] = {
 }
 """Keys of a flow, or of the whole file, with what they become."""
 NO_EQUAL: Mapping[str, str] = {
-    "groups": "offsets of consumer groups are not synchronised by this configuration",
-    "groups.exclude": "offsets of consumer groups are not synchronised by this configuration",
-    "groups.blacklist": "offsets of consumer groups are not synchronised by this configuration",
-    "sync.group.offsets.enabled": "offsets of consumer groups are not synchronised by this configuration",
-    "sync.group.offsets.interval.seconds": "offsets of consumer groups are not synchronised by this configuration",
-    "sync.topic.configs.enabled": "settings of topics are not kept in step by this configuration",
-    "sync.topic.configs.interval.seconds": "settings of topics are not kept in step by this configuration",
-    "config.properties.exclude": "settings of topics are not kept in step by this configuration",
-    "config.properties.blacklist": "settings of topics are not kept in step by this configuration",
+    "groups": _GROUPS,
+    "groups.exclude": _GROUPS,
+    "groups.blacklist": _GROUPS,
+    "sync.group.offsets.enabled": _GROUPS,
+    "sync.group.offsets.interval.seconds": _GROUPS,
+    "sync.topic.configs.enabled": _SETTINGS,
+    "sync.topic.configs.interval.seconds": _SETTINGS,
+    "config.properties.exclude": _SETTINGS,
+    "config.properties.blacklist": _SETTINGS,
     "sync.topic.acls.enabled": "ACLs are not copied: give the destination's readers theirs",
     "sync.topic.acls.interval.seconds": "ACLs are not copied: give the destination's readers theirs",
     "emit.heartbeats.enabled": "no heartbeats topic is written: watch `/metrics` and `mirrorlake status`",
@@ -48,13 +50,13 @@ NO_EQUAL: Mapping[str, str] = {
     "offset.lag.max": "the offset map is exact",
     "refresh.topics.enabled": "new topics are always looked for",
     "refresh.topics.interval.seconds": "use `engine.discovery`, for all mirrors together (30s)",
-    "refresh.groups.enabled": "offsets of consumer groups are not synchronised by this configuration",
-    "refresh.groups.interval.seconds": "offsets of consumer groups are not synchronised by this configuration",
+    "refresh.groups.enabled": _GROUPS,
+    "refresh.groups.interval.seconds": _GROUPS,
     "tasks.max": "use `engine.lanes`, for all mirrors together",
     "topic.filter.class": "topics are selected by `topics` and `exclude` alone",
-    "group.filter.class": "offsets of consumer groups are not synchronised by this configuration",
-    "config.property.filter.class": "settings of topics are not kept in step by this configuration",
-    "use.incremental.alter.configs": "settings of topics are not kept in step by this configuration",
+    "group.filter.class": _GROUPS,
+    "config.property.filter.class": _SETTINGS,
+    "use.incremental.alter.configs": _SETTINGS,
     "add.source.alias.to.metrics": "metrics always name mirror and topic",
     "consumer.poll.timeout.ms": "reading does not wait by this setting",
     "admin.timeout.ms": "use `request.timeout.ms` of the cluster",
@@ -63,6 +65,7 @@ NO_EQUAL: Mapping[str, str] = {
     "config.providers": "variables are written `${NAME}`, files `{file: /path}`",
 }
 """Keys known to have no equal, with why, or what to use instead."""
+_OF_CLUSTERS = "client properties belong to a cluster: write it under `clusters`"
 _PREFIXES: Mapping[str, str] = {
     "offset.storage.": "Connect's own topics are not used",
     "config.storage.": "Connect's own topics are not used",
@@ -71,6 +74,9 @@ _PREFIXES: Mapping[str, str] = {
     "key.converter": "keys, values and headers are copied as bytes",
     "value.converter": "keys, values and headers are copied as bytes",
     "header.converter": "keys, values and headers are copied as bytes",
+    "consumer.": _OF_CLUSTERS,
+    "producer.": _OF_CLUSTERS,
+    "admin.": _OF_CLUSTERS,
     "transforms": "records are copied as they are: there are no transforms",
     "predicates": "records are copied as they are: there are no transforms",
     "listeners": "use `service.control`",
@@ -134,9 +140,7 @@ def _pair(key: str, aliases: list[str]) -> tuple[str, str, str] | None:
     return None
 
 
-def _mirror(
-    draft: Draft, source: str, target: str, own: Mapping[str, Entry], common: Mapping[str, Entry]
-) -> MirrorDraft:
+def _mirror(draft: Draft, source: str, target: str, own: dict[str, Entry], common: Mapping[str, Entry]) -> MirrorDraft:
     """Returns the mirror of one flow. Its own keys win over those of the whole file, as in MirrorMaker 2."""
     given = {name: each for name, each in common.items() if name in TAKEN} | own
     mirror = MirrorDraft(name=f"{source}-to-{target}", source=source, destination=target)
@@ -179,7 +183,7 @@ def _name(draft: Draft, mirror: MirrorDraft, given: Mapping[str, Entry]) -> str:
 
 def _remark_of_flow(draft: Draft, name: str, entry: Entry) -> None:
     if _CLIENT.fullmatch(name):
-        draft.remark(entry, "client properties belong to a cluster, not to one mirror: write it under `clusters`")
+        draft.remark(entry, _OF_CLUSTERS)
     else:
         draft.remark(entry, reason_without_equal(name))
 

@@ -39,7 +39,7 @@ def written(draft: Draft, *, program: str, file: str) -> Written:
             place = draft.clusters[cluster]
             del place.properties[name]
             entry = place.origins.pop(name)
-            draft.translated.discard(entry.line)
+            draft.translated.discard((entry.line, entry.key))
             draft.remark(entry, f"is refused here: {problem.message}{f' ({problem.hint})' if problem.hint else ''}")
     said = tuple(f"{each.place.field or 'file'}: {each.message}" for each in problems)
     return Written(text + "".join(f"# To be mended: {_one_line(each)}\n" for each in said), said)
