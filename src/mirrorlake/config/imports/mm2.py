@@ -127,7 +127,7 @@ def _remark_circles(draft: Draft) -> None:
     ways = {(each.source, each.destination) for each in draft.mirrors if each.topic == "{topic}" and each.is_enabled}
     for source, target in sorted(ways):
         if source < target and (target, source) in ways:
-            text = "both directions with equal names are refused, as records would go round: write a prefix in `topic`"
+            text = "both directions with equal names carry every record round without end: write a prefix in `topic`"
             draft.remark(Entry(0, f"{source}->{target} and {target}->{source}", ""), text)
 
 
@@ -150,6 +150,7 @@ def _mirror(draft: Draft, source: str, target: str, own: dict[str, Entry], commo
     exclude = given.get("topics.exclude", given.get("topics.blacklist"))
     default = Entry(0, "topics.exclude", _EXCLUDED)
     mirror.exclude = selection(draft, exclude or default, as_expressions=True)
+    draft.translated.discard((default.line, default.key))
     # No part of a topic's name but the last may be the target: ReplicationPolicy's chain of sources.
     separator = _name(draft, mirror, given)
     if separator:
@@ -182,7 +183,7 @@ def _name(draft: Draft, mirror: MirrorDraft, given: Mapping[str, Entry]) -> str:
 
 
 def _remark_of_flow(draft: Draft, name: str, entry: Entry) -> None:
-    if _CLIENT.fullmatch(name):
+    if name not in NO_EQUAL and _CLIENT.fullmatch(name):
         draft.remark(entry, _OF_CLUSTERS)
     else:
         draft.remark(entry, reason_without_equal(name))
