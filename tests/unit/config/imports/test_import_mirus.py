@@ -10,7 +10,7 @@ from mirrorlake.config.imports.mirus import NO_EQUAL, TAKEN
 from mirrorlake.config.imports.reading import Imported, Program, import_configuration
 from mirrorlake.config.loading import parse_configuration
 
-CONNECTOR = {
+CONNECTOR: dict[str, object] = {
     "name": "to-rome",
     "connector.class": "com.salesforce.mirus.MirusSourceConnector",
     "topics.whitelist": "orders, payments",
