@@ -32,6 +32,7 @@ VERBS = [
     "demo",
     "config",
     "config schema",
+    "config import",
     "groups",
     "groups plan",
     "groups sync",

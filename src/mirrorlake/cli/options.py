@@ -20,6 +20,13 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class ImportedProgram(StrEnum):
+    """Programs whose configuration ``config import`` reads; named here too, as help needs no reader of them."""
+
+    MM2 = "mm2"
+    MIRUS = "mirus"
+
+
 class RowsFormat(StrEnum):
     """How the rows of a query are written."""
 

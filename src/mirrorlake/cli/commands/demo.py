@@ -1,11 +1,12 @@
-"""``demo`` and ``config schema``."""
+"""``demo`` and the verbs of ``config``."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mirrorlake.cli.applications import app, config_app
-from mirrorlake.cli.options import LogFormat, Verbose
+from mirrorlake.cli.options import ImportedProgram, LogFormat, Verbose
 
 
 @app.command(epilog="Example: `mirrorlake demo --keep`")
@@ -28,3 +29,18 @@ def config_schema() -> None:
     from mirrorlake.cli.config_schema import config_schema as verb
 
     raise typer.Exit(verb())
+
+
+@config_app.command("import", epilog="Example: `mirrorlake config import --from mm2 mm2.properties > mirror.yaml`")
+def config_import(
+    file: Annotated[Path, typer.Argument(help="The other program's configuration.", metavar="FILE")],
+    program: Annotated[ImportedProgram, typer.Option("--from", help="Whose configuration it is.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; stdout where not given.", metavar="FILE")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output file.", metavar="")] = False,
+) -> None:
+    """Write another program's configuration as one of mirrorlake's, with a remark for each line without an equal."""
+    from mirrorlake.cli.configuration.importing import config_import as verb
+
+    raise typer.Exit(verb(program.value, file, output, force=force))
