@@ -139,7 +139,9 @@ def test_a_signal_leaves_nothing_running(
 
     demo.process.send_signal(number)
 
-    assert demo.process.wait(PATIENCE_SECONDS) == code
+    # CPython ends by SIGINT itself where the interrupt has passed through code that C has run (``exit_sigint`` in its
+    # ``main.c``), whoever handled it later; a shell calls that 130, too.
+    assert demo.process.wait(PATIENCE_SECONDS) in ((code, -signal.SIGINT) if code == 130 else (code,))
     demo.until(lambda: not demo.marked())
     if number != signal.SIGKILL:
         assert "Interrupted" in demo.out

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ SCALE_VARIABLE = "MIRRORLAKE_DEMO_SCALE"
 PROSE_WIDTH_MAX = 100
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_AGAIN_SECONDS = 0.2
-_TRY_AGAIN_SECONDS = 0.02
+_TRY_AGAIN_SECONDS = 0.05
 _FOLDER_BYTES_MAX = 4096  # As long as Linux takes: no sockets lie in it.
 
 
@@ -89,10 +90,11 @@ def demo(*, keep: bool, scale: float | None = None) -> int:
     """
     scale = _scale(os.environ) if scale is None else scale
     screen = TerminalScreen()
-    _interrupt_on_signals()
+    interrupt_on_signals()
     try:
         return _tell(screen, keep=keep, scale=scale)
     except KeyboardInterrupt:
+        ignore_signals()
         screen.say("Interrupted; everything the demo had started is stopped and removed.")
         return EXIT_INTERRUPTED
 
@@ -138,41 +140,56 @@ def _wait_for_interrupt(screen: TerminalScreen, clusters: "Clusters") -> bool:
             time.sleep(_LOOK_AGAIN_SECONDS)
         screen.say("One of the clusters is gone, so the demo ends.")
     except KeyboardInterrupt:
+        ignore_signals()
         screen.say("Stopping.")
         return True
     return False
 
 
-def _interrupt_on_signals() -> None:
-    """Makes each signal that asks for an end a KeyboardInterrupt, once: what cleans up is not interrupted again.
+def interrupt_on_signals() -> None:
+    """Makes each signal that asks for an end a KeyboardInterrupt; what cleans up after it is not interrupted again.
 
-    A signal that whoever started us wants ignored, as ``nohup`` does, stays so.
+    It is raised again until something handles it: where Python calls an object's ``__del__`` or a weak reference's
+    callback, it only says that it ignores what is raised there. And it is not raised within an import: the lock of the
+    import machinery might stay taken for good, and every thread wait for ever at its next import (``_get_module_lock``
+    in CPython's importlib). What handles it calls `ignore_signals` first. A signal that is ignored at the start, as
+    after ``nohup``, stays so.
     """
 
     def interrupt(_number: int, frame: FrameType | None) -> None:
-        if is_importing(frame):
-            signal.setitimer(signal.ITIMER_REAL, _TRY_AGAIN_SECONDS)
+        if is_interrupted(sys.exception()):
             return
-        for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        signal.setitimer(signal.ITIMER_REAL, _TRY_AGAIN_SECONDS)
+        if not is_importing(frame):
+            raise KeyboardInterrupt
 
-    signal.signal(signal.SIGALRM, interrupt)
-    for number in _SIGNALS:
+    for number in (*_SIGNALS, signal.SIGALRM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
 
 
-def is_importing(frame: FrameType | None) -> bool:
-    """Tells whether a frame runs within an import, where a signal's handler must not raise.
+def ignore_signals() -> None:
+    """Lets no further signal change how the demo ends."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
-    The import machinery may swallow what is raised there, in a weak reference's callback, and leave its own lock taken:
-    every thread then waits for ever at its next import (``_get_module_lock`` in CPython's importlib).
-    """
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Tells whether a frame runs within an import."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
+    return False
+
+
+def is_interrupted(handled: BaseException | None) -> bool:
+    """Tells whether an exception that is being handled is an interrupt, or came while one was handled."""
+    while handled is not None:
+        if isinstance(handled, KeyboardInterrupt):
+            return True
+        handled = handled.__context__
     return False
 
 

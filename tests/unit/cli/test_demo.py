@@ -16,21 +16,68 @@ def test_a_signal_is_no_success_and_hides_no_failure(is_equal: bool, is_interrup
     assert exit_code(is_equal=is_equal, is_interrupted=is_interrupted) == code
 
 
+PROGRAM = """
+import os, signal, sys, time
+from mirrorlake.cli.demo import ignore_signals, interrupt_on_signals
+interrupt_on_signals()
+"""
+
+
+def said(program: str, folder: Path) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", PROGRAM + program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_lets_an_import_end_and_interrupts_what_comes_after_it(name: str, tmp_path: Path) -> None:
-    """An interrupt within the import machinery may be swallowed there, or leave its lock taken for good."""
     module = f"import os, signal\nos.kill(os.getpid(), signal.{name})\nsum(range(1000))\nis_whole = True\n"
     (tmp_path / "within.py").write_text(module)
     program = """
-import sys, time
-from mirrorlake.cli.demo import _interrupt_on_signals
-_interrupt_on_signals()
 try:
     import within
     time.sleep(60)
 except KeyboardInterrupt:
+    ignore_signals()
     print(sys.modules["within"].is_whole)
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert said(program, tmp_path) == (0, "True\n", "")
+
+
+def test_a_signal_that_comes_where_python_ignores_what_is_raised_is_heard_all_the_same(tmp_path: Path) -> None:
+    program = """
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        sum(range(1000))
+try:
+    Dropped()
+    time.sleep(60)
+except KeyboardInterrupt:
+    ignore_signals()
+    print("heard")
+"""
+    code, out, err = said(program, tmp_path)
+    assert (code, out) == (0, "heard\n")
+    assert "Exception ignored in: <function Dropped.__del__" in err
+
+
+def test_what_cleans_up_after_a_signal_is_not_interrupted(tmp_path: Path) -> None:
+    program = """
+try:
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                raise TimeoutError
+            except TimeoutError:
+                time.sleep(0.2)
+        print("cleaned")
+except KeyboardInterrupt:
+    ignore_signals()
+    print("ended")
+"""
+    assert said(program, tmp_path) == (0, "cleaned\nended\n", "")
