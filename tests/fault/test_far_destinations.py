@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.destinations import round_trips
+from mirrorlake.destinations.round_trips import ROUND_TRIP_SECONDS_MIN
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.work import LeaseRow
@@ -88,9 +90,12 @@ def test_large_batches_go_as_they_are_to_a_near_destination_and_to_one_that_comp
     proxy: Proxy,
     topic_name: str,
     run_async: RunAsync,
+    monkeypatch: pytest.MonkeyPatch,
     mode: str,
     is_near: bool,
 ) -> None:
+    # A broker of this machine is near however late it answers where the machine is busy.
+    monkeypatch.setattr(round_trips, "ROUND_TRIP_SECONDS_MIN", 5.0 if is_near else ROUND_TRIP_SECONDS_MIN)
     destination = destination_kafka.bootstrap_servers if is_near else proxy.address
     fill(source_kafka, destination, topic_name, run_async, "none", NOW_MS - 3_600_000)
     proxy.answer_delay_seconds = 0.02
