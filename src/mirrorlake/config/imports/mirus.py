@@ -17,7 +17,7 @@ from mirrorlake.config.imports.draft import (
     variable,
 )
 from mirrorlake.config.imports.java_properties import read_properties_text
-from mirrorlake.config.reading import suggestion
+from mirrorlake.config.imports.known_keys import KnownKeys
 
 PROGRAM = "Mirus"
 TAKEN: Mapping[str, str] = {
@@ -64,6 +64,7 @@ _PREFIXES: Mapping[str, str] = {
     "rest.": "use `service.control`",
     "plugin.": "there are no plugins of Connect",
 }
+_KEYS = KnownKeys(program=PROGRAM, taken=TAKEN, no_equal=NO_EQUAL, prefixes=_PREFIXES)
 _CLIENTS = (("destination.consumer.", "destination"), ("consumer.", "source"), ("producer.override.", "destination"))
 _PLACES = (*_CLIENTS, ("producer.", "destination"), ("admin.", "destination"))
 
@@ -136,18 +137,7 @@ def _take_other(draft: Draft, entry: Entry, is_destination_named: bool) -> None:
         else:
             take_property(draft, "destination", "bootstrap.servers", entry)
     else:
-        draft.remark(entry, reason_without_equal(entry.key))
-
-
-def reason_without_equal(name: str) -> str:
-    """Returns why a key of Mirus has no equal; for an unknown one, the nearest that is known."""
-    if name in NO_EQUAL:
-        return NO_EQUAL[name]
-    for prefix, reason in _PREFIXES.items():
-        if name.startswith(prefix):
-            return reason
-    hint = suggestion(name, [*TAKEN, *NO_EQUAL])
-    return f"unknown to {PROGRAM}{f': {hint}' if hint else ''}"
+        draft.remark(entry, _KEYS.reason_without_equal(entry.key))
 
 
 def _json_entries(text: str) -> list[Entry]:

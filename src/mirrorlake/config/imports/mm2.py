@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from mirrorlake.config.imports.client_keys import take_property
 from mirrorlake.config.imports.draft import ClusterDraft, Draft, Entry, ImportRefusedError, MirrorDraft, selection
 from mirrorlake.config.imports.java_properties import read_properties_text
-from mirrorlake.config.reading import suggestion
+from mirrorlake.config.imports.known_keys import KnownKeys
 
 PROGRAM = "MirrorMaker 2 (Kafka 4)"
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -84,6 +84,7 @@ _PREFIXES: Mapping[str, str] = {
     "task.": "Connect's tasks have no equal",
     "worker.": "Connect's workers have no equal",
 }
+_KEYS = KnownKeys(program=PROGRAM, taken=TAKEN, no_equal=NO_EQUAL, prefixes=_PREFIXES)
 _CLIENT = re.compile(r"(?:(?:source|target)\.)?(?:cluster\.|consumer\.|producer\.|admin\.)(.+)")
 _SHARED = ("bootstrap.servers", "security.", "sasl.", "ssl.", "metadata.", "client.", "request.timeout.ms")
 
@@ -186,7 +187,7 @@ def _remark_of_flow(draft: Draft, name: str, entry: Entry) -> None:
     if name not in NO_EQUAL and _CLIENT.fullmatch(name):
         draft.remark(entry, _OF_CLUSTERS)
     else:
-        draft.remark(entry, reason_without_equal(name))
+        draft.remark(entry, _KEYS.reason_without_equal(name))
 
 
 def _remark_common(draft: Draft, common: Mapping[str, Entry], aliases: list[str]) -> None:
@@ -203,15 +204,4 @@ def _remark_common(draft: Draft, common: Mapping[str, Entry], aliases: list[str]
         elif "->" in name:
             draft.remark(entry, f"it is no flow between two of the clusters {', '.join(aliases)}")
         else:
-            draft.remark(entry, reason_without_equal(name))
-
-
-def reason_without_equal(name: str) -> str:
-    """Returns why a key of MirrorMaker 2 has no equal; for an unknown one, the nearest that is known."""
-    if name in NO_EQUAL:
-        return NO_EQUAL[name]
-    for prefix, reason in _PREFIXES.items():
-        if name.startswith(prefix):
-            return reason
-    hint = suggestion(name, [*TAKEN, *NO_EQUAL])
-    return f"unknown to {PROGRAM}{f': {hint}' if hint else ''}"
+            draft.remark(entry, _KEYS.reason_without_equal(name))
