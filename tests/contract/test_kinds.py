@@ -23,24 +23,9 @@ from mirrorlake.kinds.standing import Sample, Standing
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import Target
+from support.kinds import EVERY_KIND_TEXT
 from support.python_sources import parsed
 
-TEXT = """
-clusters:
-  east: {{bootstrap-servers: "localhost:9092"}}
-  west: {{bootstrap-servers: "localhost:9093"}}
-stores:
-  lake: {{type: filesystem, root: "{root}/lake"}}
-  views: {{type: filesystem, root: "{root}/views"}}
-mirrors:
-- name: m
-  source: {{cluster: east, topics: [orders]}}
-  destinations:
-  - {{type: kafka, cluster: west}}
-  - {{type: kafka, cluster: west, offsets: map, topic: "mapped.{{topic}}"}}
-  - {{type: archive, store: lake}}
-  - {{type: archive, store: views, compaction: log}}
-"""
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 PACKAGE = Path(mirrorlake.__file__).parent
 
@@ -48,7 +33,9 @@ PACKAGE = Path(mirrorlake.__file__).parent
 @pytest.fixture
 def targets(tmp_path: Path) -> list[Target]:
     """One of each kind, in the order of the registry."""
-    (mirror,) = parse_configuration(TEXT.format(root=tmp_path).encode(), file="mirror.yaml", environ={}).mirrors
+    (mirror,) = parse_configuration(
+        EVERY_KIND_TEXT.format(root=tmp_path).encode(), file="mirror.yaml", environ={}
+    ).mirrors
     return [
         Target(
             mirror=mirror,

@@ -18,26 +18,15 @@ from mirrorlake.service.positions.moves import Move, Wish, judged, wishes_of
 from mirrorlake.service.status import StatusRow
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, TopicCreation
+from support.kinds import EVERY_KIND_TEXT
 
-TEXT = """
-clusters:
-  east: {{bootstrap-servers: "localhost:9092"}}
-  west: {{bootstrap-servers: "localhost:9093"}}
-stores:
-  lake: {{type: filesystem, root: "{root}/lake"}}
-  views: {{type: filesystem, root: "{root}/views"}}
-mirrors:
-- name: m
-  source: {{cluster: east, topics: [orders]}}
-  destinations:
-  - {{type: kafka, cluster: west}}
-  - {{type: kafka, cluster: west, offsets: map, topic: "mapped.{{topic}}"}}
-  - {{type: archive, store: lake}}
-  - {{type: archive, store: views, compaction: log}}
-- name: alone
+TEXT = (
+    EVERY_KIND_TEXT
+    + """- name: alone
   source: {{cluster: east, topics: [orders]}}
   destinations: [{{type: kafka, cluster: west, offsets: map, topic: "alone.{{topic}}"}}]
 """
+)
 NAMES = ("m/west/{topic}", "m/west/mapped.{topic}", "m/lake", "m/views", "alone")
 MAPPED, FIXED = (1, 4), (0, 2, 3)
 START, END, AT = 10, 50, 30
