@@ -13,6 +13,7 @@ from mirrorlake.errors import (
     TransientError,
     UnsupportedError,
 )
+from mirrorlake.kafka.control.acls import Acls
 from mirrorlake.kafka.control.admin_requests import (
     create_partitions_request,
     create_topic_request,
@@ -98,6 +99,7 @@ class ClusterClient:
     Attributes:
         settings: of the cluster.
         groups: asks for consumer groups.
+        acls: asks for access rules, creates and deletes them.
     """
 
     def __init__(self, settings: ClusterSettings, *, buffers: BufferPool | None = None) -> None:
@@ -105,6 +107,7 @@ class ClusterClient:
         self._brokers = Brokers(settings, buffers or BufferPool(_TOTAL_BYTES_MAX, _BUFFER_BYTES))
         self._coordinators = Coordinators(self._brokers)
         self.groups = Groups(self._brokers)
+        self.acls = Acls(self._brokers)
 
     async def __aenter__(self) -> Self:
         return self

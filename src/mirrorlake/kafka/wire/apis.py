@@ -33,6 +33,9 @@ class Api(IntEnum):
     OFFSET_FOR_LEADER_EPOCH = 23
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
@@ -69,6 +72,9 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.OFFSET_FOR_LEADER_EPOCH: 4,
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.END_TXN: 4,
+        Api.DESCRIBE_ACLS: 3,
+        Api.CREATE_ACLS: 3,
+        Api.DELETE_ACLS: 3,
         Api.DESCRIBE_CONFIGS: 4,
         Api.SASL_AUTHENTICATE: 1,
         Api.CREATE_PARTITIONS: 3,
@@ -99,6 +105,9 @@ VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
         Api.OFFSET_FOR_LEADER_EPOCH: 3,  # the replica id can be given
         Api.ADD_PARTITIONS_TO_TXN: 1,
         Api.END_TXN: 1,
+        Api.DESCRIBE_ACLS: 1,  # patterns of names (KIP-290)
+        Api.CREATE_ACLS: 1,
+        Api.DELETE_ACLS: 1,
         Api.DESCRIBE_CONFIGS: 1,
         Api.SASL_AUTHENTICATE: 1,  # the session's lifetime
         Api.CREATE_PARTITIONS: 1,
@@ -152,6 +161,9 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.OFFSET_FOR_LEADER_EPOCH: 4,
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.END_TXN: 3,
+        Api.DESCRIBE_ACLS: 2,
+        Api.CREATE_ACLS: 2,
+        Api.DELETE_ACLS: 2,
         Api.DESCRIBE_CONFIGS: 4,
         Api.SASL_AUTHENTICATE: 2,
         Api.CREATE_PARTITIONS: 2,

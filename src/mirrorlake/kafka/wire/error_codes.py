@@ -262,6 +262,7 @@ _HINTS: Final[Mapping[int, str]] = MappingProxyType(
         47: "another writer with the same transactional id took over",
         50: "raise transaction.max.timeout.ms of the brokers to at least 30000 (900000 is Kafka's own default)",
         53: "grant WRITE and DESCRIBE on the transactional id",
+        54: "the brokers have no authorizer, so there are no ACLs to read or set: authorizer.class.name",
         58: "check user, password and mechanism",
         73: "set delete.topic.enable=true on the brokers",
         76: "set another compression.type for the topic",

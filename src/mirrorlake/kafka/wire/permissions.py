@@ -42,6 +42,9 @@ _ON_CLUSTER: Final = {
     "initproducerid": "IDEMPOTENT_WRITE",
     "produce": "IDEMPOTENT_WRITE",
     "append": "IDEMPOTENT_WRITE",
+    "describeacls": "DESCRIBE",
+    "createacls": "ALTER",
+    "deleteacls": "ALTER",
 }
 
 
