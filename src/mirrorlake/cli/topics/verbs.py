@@ -43,7 +43,7 @@ def diff(asked: Asked, *, as_json: bool) -> int:
     """Prints what differs; returns 1 where anything does, or is not known."""
     found = _planned(_loaded(asked), asked)
     _show(found, COLUMNS, as_json=as_json)
-    return 1 if found.rows else 0
+    return 1 if found.all_rows else 0
 
 
 def apply(asked: Asked, *, asks: bool, as_json: bool) -> int:
@@ -53,13 +53,13 @@ def apply(asked: Asked, *, asks: bool, as_json: bool) -> int:
     """
     config = _loaded(asked)
     found = _planned(config, asked)
-    if not found.acts:
+    if not found.all_acts:
         _show(found, COLUMNS, as_json=as_json)
         return _code(found)
     if not as_json:
         _show(found, COLUMNS, as_json=False)
     if asks:
-        if not typer.confirm(f"do {len(found.acts)} of these?", err=True):
+        if not typer.confirm(f"do {len(found.all_acts)} of these?", err=True):
             return 1
         found = _planned(config, asked, shown=found)
     from mirrorlake.topics.sync.applying import apply_topics
@@ -106,18 +106,18 @@ def _run(work: "Callable[[WorkerCache], Awaitable[TopicPlan]]") -> "TopicPlan":
 
 
 def _code(found: "TopicPlan") -> int:
-    return 1 if any(row.is_open for row in found.rows) else 0
+    return 1 if any(row.is_open for row in found.all_rows) else 0
 
 
 def _show(found: "TopicPlan", columns: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
-        print_json([row.as_json() for row in found.rows])
+        print_json([row.as_json() for row in found.all_rows])
         return
-    if found.rows:
-        print_table([row.as_json() for row in found.rows], columns)
+    if found.all_rows:
+        print_table([row.as_json() for row in found.all_rows], columns)
     if found.unseen:
         print_note(f"{found.unseen} act(s) are new since you were asked, and were not done: plan again")
-    elif not found.rows:
+    elif not found.all_rows:
         print_note(f"{found.topics} destination topic(s), and nothing differs")
     elif found.are_only_reported:
-        print_note("settings and partitions with action report are left as they are: `sync` of the destination")
+        print_note("settings, partitions and ACLs with action report are left as they are: `sync` of the destination")

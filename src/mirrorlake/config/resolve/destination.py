@@ -28,7 +28,7 @@ from mirrorlake.config.resolved import (
     Source,
     Store,
 )
-from mirrorlake.config.topics.policy import AS_THE_SOURCE, CountRule, TopicSync
+from mirrorlake.config.topics.policy import AS_THE_SOURCE, READING, CountRule, SyncMode, TopicSync
 from mirrorlake.offsets import GapFill
 from mirrorlake.schedule import Schedule
 
@@ -54,6 +54,7 @@ def kafka_destination(
     """
     if form.gap_fill is not None and form.offsets is OffsetMode.MAP:
         document.note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
+    _check_acls(form, (*path, "sync"), document, source)
     rules = form.create_topics
     if cluster is None:
         return None
@@ -74,9 +75,25 @@ def kafka_destination(
             include=tuple(form.sync.include),
             exclude=tuple(form.sync.exclude),
             override=form.sync.override,
+            acls=form.sync.acls,
+            acl_operations=tuple(form.sync.acl_operations),
+            acl_groups=form.sync.acl_groups,
+            acl_removals=form.sync.acl_removals,
         ),
         place=document.place(path),
     )
+
+
+def _check_acls(form: KafkaDestinationForm, path: FieldPath, document: Document, source: Source | None) -> None:
+    sync = form.sync
+    if sync.acls is not SyncMode.OFF and isinstance(source, ArchiveSource):
+        document.note((*path, "acls"), "has no meaning: an archive keeps no ACLs", "leave it out")
+    if sync.acl_removals and not set(sync.acl_operations) <= set(READING):
+        document.note(
+            (*path, "acl-removals"),
+            "is not possible where `acl-operations` has more than reading: mirrorlake's own user has such rights, too",
+            "leave one of them out",
+        )
 
 
 def _replication_rule(

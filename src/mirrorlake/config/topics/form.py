@@ -2,7 +2,7 @@
 
 from mirrorlake.config import section as fields
 from mirrorlake.config.section import Section, option
-from mirrorlake.config.topics.policy import SyncMode
+from mirrorlake.config.topics.policy import READING, AclOperation, SyncMode
 
 
 class TopicSyncForm(Section):
@@ -26,4 +26,22 @@ class TopicSyncForm(Section):
     exclude: list[fields.SettingEntry] = option([], "Settings left out, also where `include` has them.")
     override: fields.Settings = option(
         {}, "Settings by name that every destination topic has, whatever the source has: `{retention.ms: -1}`."
+    )
+    acls: SyncMode = option(
+        SyncMode.OFF,
+        "ACLs of a source topic that its copy lacks. Each copy gets, under its own name, the rules that hold for its "
+        "source, by whatever pattern: DENY as it is, ALLOW as far as `acl-operations` says.",
+    )
+    acl_operations: list[AclOperation] = option(
+        list(READING),
+        "Which operations of ALLOW rules are carried; an ALLOW of ALL becomes these. Who may WRITE, DELETE or ALTER "
+        "a copy can make it unlike its source: name these only where somebody else is to write there.",
+    )
+    acl_groups: fields.Boolean = option(
+        False, "Also ACLs of consumer groups, under the same names: READ and DESCRIBE, and every DENY."
+    )
+    acl_removals: fields.Boolean = option(
+        False,
+        "With `acls: apply`: also removes what the destination alone allows by a copy's own name, of `acl-operations`, "
+        "to those who may do nothing else with it. Only while reading is all that `acl-operations` has.",
     )

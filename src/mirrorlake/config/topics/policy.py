@@ -54,6 +54,23 @@ class SyncMode(StrEnum):
     OFF = "off"
 
 
+class AclOperation(StrEnum):
+    """What an ACL allows with a topic, by Kafka's names."""
+
+    READ = "READ"
+    DESCRIBE = "DESCRIBE"
+    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
+    WRITE = "WRITE"
+    CREATE = "CREATE"
+    DELETE = "DELETE"
+    ALTER = "ALTER"
+    ALTER_CONFIGS = "ALTER_CONFIGS"
+
+
+READING = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+"""What changes neither a copy nor its records."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSync:
     """How topics that are there are kept in step, and which settings belong to a copy.
@@ -64,6 +81,10 @@ class TopicSync:
         include: names and ``/expressions/`` of settings; empty for all.
         exclude: the same, and goes before.
         override: settings by name that every copy has, whatever the source has.
+        acls: about ACLs of the source that the destination lacks.
+        acl_operations: what of ALLOW rules is carried.
+        acl_groups: whether rules of groups are, too.
+        acl_removals: whether rules are removed that the source no longer has.
     """
 
     configs: SyncMode = SyncMode.REPORT
@@ -71,6 +92,10 @@ class TopicSync:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     override: Mapping[str, str] = field(default_factory=dict, hash=False)
+    acls: SyncMode = SyncMode.OFF
+    acl_operations: tuple[AclOperation, ...] = READING
+    acl_groups: bool = False
+    acl_removals: bool = False
 
     def copies(self, setting: str, *, usually: bool) -> bool:
         """Tells whether a setting is the source's to decide.

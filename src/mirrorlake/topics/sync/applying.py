@@ -13,6 +13,8 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.topics.acls.applying import acl_results, add_acls, remove_acls
+from mirrorlake.topics.acls.plan import Key as AclKey
 from mirrorlake.topics.sync.differences import Act
 from mirrorlake.topics.sync.plan import DONE, FAILED, UNREAD, TopicPlan, TopicRow, plan_topics
 from mirrorlake.topics.targets import TopicGrowth
@@ -24,27 +26,44 @@ READ_BACK_TRIES = 40
 READ_BACK_PAUSE_SECONDS = 0.25
 
 Key = tuple[str, str, str, str | None, Act]
+_WORDS = (DONE, FAILED, UNREAD)
 
 
 async def apply_topics(
     config: Configuration, clients: WorkerCache, planned: TopicPlan, mirrors: Sequence[str] | None = None
 ) -> TopicPlan:
-    """Does all acts of a plan, in the order topics, partitions, settings, and returns what became of each row.
+    """Does all acts of a plan, in the order ACLs, topics, partitions, settings, ACLs to remove; returns what became.
 
     An act that fails keeps no other from being done. Rows that change nothing stay as they were; differences that
     are found only now, when all was read again, are added.
     """
     failed: dict[Key, MirrorlakeError] = {}
+    failed_acls = await add_acls(planned.acls, clients)
     for acts in _grouped(planned.acts):
         try:
             await _act(acts, clients.client(acts[0].facts.destination.cluster.settings))
         except MirrorlakeError as error:
             failed.update((row.key, error) for row in acts)
-    now = await _read_back(config, clients, {row.key for row in planned.acts} - failed.keys(), mirrors)
-    rows = results_of(planned, failed, now)
-    known = {row.key for row in planned.rows}
+    failed_acls |= await remove_acls(planned.acls, clients)
+    done = {row.key for row in planned.acts} - failed.keys()
+    done_acls = {row.key for row in planned.acls if row.is_act} - failed_acls.keys()
+    now = await _read_back(config, clients, done | done_acls, mirrors)
+    return _result(planned, failed, failed_acls, now)
+
+
+def _result(
+    planned: TopicPlan,
+    failed: Mapping[Key, MirrorlakeError],
+    failed_acls: Mapping[AclKey, MirrorlakeError],
+    now: TopicPlan,
+) -> TopicPlan:
+    rows, acls = results_of(planned, failed, now), acl_results(planned.acls, failed_acls, now.acls, _WORDS)
+    known, known_acls = {row.key for row in planned.rows}, {row.key for row in planned.acls}
     return TopicPlan(
-        rows=[*rows, *(row for row in now.rows if row.key not in known)], topics=now.topics, unseen=planned.unseen
+        rows=[*rows, *(row for row in now.rows if row.key not in known)],
+        topics=now.topics,
+        unseen=planned.unseen,
+        acls=[*acls, *(row for row in now.acls if row.key not in known_acls)],
     )
 
 
@@ -79,12 +98,12 @@ async def _act(acts: Sequence[TopicRow], client: ClusterClient) -> None:
 
 
 async def _read_back(
-    config: Configuration, clients: WorkerCache, done: set[Key], mirrors: Sequence[str] | None
+    config: Configuration, clients: WorkerCache, done: set[Key | AclKey], mirrors: Sequence[str] | None
 ) -> TopicPlan:
     """Returns what differs now; waits a while for the brokers to show what their controller has accepted."""
     now = await plan_topics(config, clients, mirrors)
     for _ in range(READ_BACK_TRIES):
-        if not done & {row.key for row in now.acts}:
+        if not done & {row.key for row in now.all_acts}:
             break
         await asyncio.sleep(READ_BACK_PAUSE_SECONDS)
         now = await plan_topics(config, clients, mirrors)

@@ -41,12 +41,14 @@ class Act(StrEnum):
     CREATE = "create"
     GROW = "add partitions"
     SET = "set"
+    ADD_ACL = "add ACL"
+    REMOVE_ACL = "remove ACL"
     REPORT = "report"
     REFUSE = "refused"
     UNKNOWN = "unknown"
 
 
-ACTS = frozenset({Act.CREATE, Act.GROW, Act.SET})
+ACTS = frozenset({Act.CREATE, Act.GROW, Act.SET, Act.ADD_ACL, Act.REMOVE_ACL})
 """Those that change something."""
 
 
@@ -55,7 +57,7 @@ class Difference:
     """One difference between a topic and its copy.
 
     Attributes:
-        what: ``topic``, ``partitions``, ``replicas``, ``settings``, or the name of one setting.
+        what: ``topic``, ``partitions``, ``replicas``, ``settings``, ``acl``, or the name of one setting.
         act: what becomes of it.
         source: what the source has; None where that is not known or does not matter.
         found: what the destination has; None for nothing, or where it is not known.

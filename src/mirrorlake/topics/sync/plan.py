@@ -7,6 +7,7 @@ from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, CollisionError, MirrorlakeError
+from mirrorlake.topics.acls.plan import AclRow, plan_acls
 from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
 
@@ -73,35 +74,50 @@ class TopicRow:
 class TopicPlan:
     """All differences, and how many copies of topics were looked at.
 
-    ``unseen`` is how many acts are left out because nobody was shown them.
+    ``unseen`` is how many acts are left out because nobody was shown them. ``acls`` are differences between ACLs.
     """
 
     rows: Sequence[TopicRow]
     topics: int
     unseen: int = 0
+    acls: Sequence[AclRow] = ()
+
+    @property
+    def all_rows(self) -> list[TopicRow | AclRow]:
+        """Every row, those of topics first."""
+        return [*self.rows, *self.acls]
+
+    @property
+    def all_acts(self) -> list[TopicRow | AclRow]:
+        """Every row that changes something."""
+        return [row for row in self.all_rows if row.is_act]
 
     @property
     def acts(self) -> list[TopicRow]:
-        """Those that change something."""
+        """Rows of topics that change something."""
         return [row for row in self.rows if row.is_act]
 
     @property
-    def undone(self) -> list[TopicRow]:
+    def undone(self) -> list[TopicRow | AclRow]:
         """Acts that were not done, or could not be."""
-        return [row for row in self.acts if row.result != DONE]
+        return [row for row in self.all_acts if row.result != DONE]
 
     @property
     def are_only_reported(self) -> bool:
         """True where some difference could be done away with, and the file does not say so."""
         refused = {row.facts.name for row in self.rows if row.is_open}
         reports = (r for r in self.rows if r.difference.act is Act.REPORT and r.facts.name not in refused)
-        return any(row.difference.wanted is not None and row.difference.what != REPLICAS for row in reports)
+        if any(row.difference.wanted is not None and row.difference.what != REPLICAS for row in reports):
+            return True
+        return any(row.destination.sync.acls is SyncMode.REPORT and row.difference.wanted for row in self.acls)
 
     def as_shown(self, shown: "TopicPlan") -> "TopicPlan":
         """Returns the plan without what would be done beyond what another one shows."""
-        keys = {row.key for row in shown.acts}
+        keys, acl_keys = {row.key for row in shown.acts}, {row.key for row in shown.acls if row.is_act}
         rows = [row for row in self.rows if not row.is_act or row.key in keys]
-        return replace(self, rows=rows, unseen=len(self.rows) - len(rows))
+        acls = [row for row in self.acls if not row.is_act or row.key in acl_keys]
+        unseen = len(self.rows) - len(rows) + len(self.acls) - len(acls)
+        return replace(self, rows=rows, acls=acls, unseen=unseen)
 
 
 async def plan_topics(config: Configuration, clients: WorkerCache, mirrors: Sequence[str] | None = None) -> TopicPlan:
@@ -115,7 +131,8 @@ async def plan_topics(config: Configuration, clients: WorkerCache, mirrors: Sequ
     facts = await read_facts(config, clients, beside(config, mirrors))
     asked = [each for each in facts if mirrors is None or each.mirror.name in mirrors]
     rows = [TopicRow(facts=each, difference=difference) for each in asked for difference in differences_of(each)]
-    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(asked))
+    acls = await plan_acls(facts, clients, mirrors)
+    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(asked), acls=acls)
 
 
 def beside(config: Configuration, mirrors: Sequence[str] | None) -> list[str] | None:
