@@ -86,6 +86,82 @@ def grant_exactly(servers: str, user: str, rights: Iterable[Right]) -> None:
         admin.close()
 
 
+@dataclass(frozen=True, order=True)
+class TopicRule:
+    """One rule of a topic, by Kafka's names; ``name`` with ``*`` behind it is the beginning of names."""
+
+    permission: str
+    operation: str
+    user: str
+    name: str
+    host: str = "*"
+
+    @property
+    def acl(self) -> ACL:
+        is_prefix = len(self.name) > 1 and self.name.endswith("*")
+        pattern = ACLResourcePatternType.PREFIXED if is_prefix else ACLResourcePatternType.LITERAL
+        name = self.name.removesuffix("*") if is_prefix else self.name
+        return ACL(
+            principal=f"User:{self.user}",
+            host=self.host,
+            operation=ACLOperation[self.operation],
+            permission_type=ACLPermissionType[self.permission],
+            resource_pattern=ResourcePattern(ResourceType.TOPIC, name, pattern),
+        )
+
+
+def rules_of(servers: str, topic: str) -> set[TopicRule]:
+    """The rules of a topic's own name, as kafka-python reads them."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    wanted = ACLFilter(
+        principal=None,
+        host=None,
+        operation=ACLOperation.ANY,
+        permission_type=ACLPermissionType.ANY,
+        resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL),
+    )
+    try:
+        return {
+            TopicRule(
+                permission=found.permission_type.name,
+                operation=found.operation.name,
+                user=found.principal.removeprefix("User:"),
+                name=topic,
+                host=found.host,
+            )
+            for found in admin.describe_acls(wanted)[0]
+        }
+    finally:
+        admin.close()
+
+
+def add_rules(servers: str, rules: Iterable[TopicRule]) -> None:
+    """Adds rules; returns when the broker's authorizer has those that are of a topic's own name."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        assert not admin.create_acls([rule.acl for rule in rules])["failed"]
+    finally:
+        admin.close()
+    for rule in rules:
+        if not rule.name.endswith("*"):
+            wait_until(lambda rule=rule: rule in rules_of(servers, rule.name), f"the rule {rule}")
+
+
+def take_rules(servers: str, rules: Iterable[TopicRule]) -> None:
+    """Removes rules of topics' own names; returns when the broker's authorizer has them no more."""
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        for rule in rules:
+            acl = rule.acl
+            pattern = ResourcePatternFilter(ResourceType.TOPIC, rule.name, ACLResourcePatternType.LITERAL)
+            exactly = ACLFilter(acl.principal, acl.host, acl.operation, acl.permission_type, pattern)
+            admin.delete_acls([exactly])
+    finally:
+        admin.close()
+    for rule in rules:
+        wait_until(lambda rule=rule: rule not in rules_of(servers, rule.name), f"the end of {rule}")
+
+
 def _content(rule: ACL) -> tuple[object, ...]:
     pattern = rule.resource_pattern
     return pattern.resource_type, pattern.resource_name, pattern.pattern_type, rule.operation

@@ -74,8 +74,8 @@ async def _ask(rows: Sequence[AclRow], clients: WorkerCache) -> Mapping[Acl, Mir
     is_added = rows[0].difference.act is Act.ADD_ACL
     try:
         results = await (client.create(acls) if is_added else client.delete(acls))
-    except MirrorlakeError as error:
-        return dict.fromkeys(acls, error)
+    except MirrorlakeError as refusal:
+        return dict.fromkeys(acls, refusal)
     said = "ACL added" if is_added else "ACL removed"
     for acl, error in results.items():
         if error is None:

@@ -1,0 +1,177 @@
+"""``topics plan``, ``diff`` and ``apply`` about ACLs, as processes, against brokers with and without an authorizer."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.security import SaslMechanism, SecurityProtocol
+from support.acls import Right, TopicRule, add_rules, grant_exactly, rules_of, take_rules
+from support.command import Ended, write_yaml
+from support.command import without_spark as mirrorlake
+from support.copies import create_topic
+from support.records import settings_of
+from support.secured_kafka import LIMITED, LIMITED_PASSWORD, SecuredKafka
+
+pytestmark = pytest.mark.kafka
+
+LOGIN = (
+    ", properties: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, "
+    f"sasl.username: {LIMITED}, sasl.password: '${{LIMITED_PASSWORD}}'}}"
+)
+
+
+def write(folder: Path, clusters: tuple[str, str], topic: str, sync: str, *, template: str, login: str = "") -> Path:
+    east, west = clusters
+    return write_yaml(
+        folder / "mirror.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{east}"}}, west: {{bootstrap-servers: "{west}"{login}}}}}\n'
+        f"mirrors:\n  - name: m\n    source: {{cluster: east, topics: [{topic}]}}\n"
+        f'    destinations: [{{type: kafka, cluster: west, topic: "{template}", sync: {{{sync}}}}}]\n',
+    )
+
+
+def topics(verb: str, config: Path, *more: str) -> Ended:
+    environ = {"LIMITED_PASSWORD": LIMITED_PASSWORD}
+    return mirrorlake("topics", verb, "-c", config, "--format", "json", *more, environ=environ)
+
+
+def shown(ended: Ended, users: Sequence[str]) -> set[tuple[str, str]]:
+    """What becomes of which rule, of those that speak of these users."""
+    rows = [row for row in ended.rows() if row["what"] == "acl"]
+    texts = [(row.get("result") or row["action"], row["wanted"], row["found"]) for row in rows]
+    named = [(act, found if wanted in (None, "none") else wanted) for act, wanted, found in texts]
+    return {(act, text) for act, text in named if text and any(f"User:{user} " in f"{text} " for user in users)}
+
+
+def rights_of(kafka: SecuredKafka, topic: str) -> frozenset[str]:
+    """What the limited user may do with a topic, as the broker says."""
+
+    async def ask() -> frozenset[str]:
+        security = kafka.sasl(
+            SaslMechanism.PLAIN, user=LIMITED, password=LIMITED_PASSWORD, protocol=SecurityProtocol.SASL_PLAINTEXT
+        )
+        async with ClusterClient(settings_of(kafka.servers("CLEAR"), security=security)) as client:
+            return (await client.topic_rights([topic])).get(topic, frozenset())
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("template", ["{topic}-copy", "west.{topic}"])
+def test_a_copy_gets_the_rules_of_its_source_but_for_writing_and_the_second_time_nothing(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path, template: str
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, f"t{abs(hash((topic_name, template)))}"
+    copy = template.replace("{topic}", topic)
+    users = [LIMITED, *(f"{name}{topic}" for name in ("ann", "cat", "dan", "eve"))]
+    ann, cat, dan, eve = users[1:]
+    create_topic(servers, topic, 1)
+    create_topic(servers, copy, 1, message_timestamp_type="CreateTime")
+    grant_exactly(servers, LIMITED, [])
+    held = {TopicRule("ALLOW", "READ", eve, copy), TopicRule("DENY", "READ", dan, copy)}
+    source = [
+        TopicRule("ALLOW", "ALL", LIMITED, topic),
+        TopicRule("ALLOW", "WRITE", ann, topic),
+        TopicRule("ALLOW", "READ", ann, f"{topic[:-1]}*"),
+        TopicRule("DENY", "ALL", cat, topic, host="10.0.0.1"),
+        TopicRule("ALLOW", "ALTER", cat, topic),
+    ]
+    add_rules(servers, [*source, *held])
+    config = write(tmp_path, (servers, servers), topic, "acls: apply", template=template)
+    expected = {
+        f"ALLOW READ to User:{LIMITED} on topic {copy}",
+        f"ALLOW DESCRIBE to User:{LIMITED} on topic {copy}",
+        f"ALLOW DESCRIBE_CONFIGS to User:{LIMITED} on topic {copy}",
+        f"ALLOW READ to User:{ann} on topic {copy}",
+        f"DENY ALL to User:{cat} from 10.0.0.1 on topic {copy}",
+    }
+    left = {
+        ("report", f"ALLOW READ to User:{eve} on topic {copy}"),
+        ("report", f"DENY READ to User:{dan} on topic {copy}"),
+    }
+
+    planned, differing = topics("plan", config), topics("diff", config)
+    assert (planned.code, differing.code) == (0, 1), planned.err
+    assert shown(planned, users) == shown(differing, users) == {("add ACL", each) for each in expected} | left
+    assert rules_of(servers, copy) == held, "a plan changes nothing"
+    assert rights_of(secured_kafka, copy) == frozenset()
+
+    applied = topics("apply", config, "--yes")
+    assert applied.code == 0, applied.err
+    assert shown(applied, users) == {("done", each) for each in expected} | left
+    own = [TopicRule("ALLOW", each, LIMITED, copy) for each in ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")]
+    more = [TopicRule("ALLOW", "READ", ann, copy), TopicRule("DENY", "ALL", cat, copy, host="10.0.0.1")]
+    assert rules_of(servers, copy) == {*held, *own, *more}
+    assert rights_of(secured_kafka, copy) == {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
+    assert "WRITE" in rights_of(secured_kafka, topic)
+
+    again = topics("apply", config, "--yes")
+    assert (again.code, shown(again, users)) == (0, left)
+
+    take_rules(servers, [TopicRule("ALLOW", "ALL", LIMITED, topic), *more[:1]])
+    drifted = {("report", text) for text in expected if f"User:{LIMITED} " in text} | left
+    assert shown(topics("diff", config), users) == drifted | {("add ACL", f"ALLOW READ to User:{ann} on topic {copy}")}
+    removing = write(tmp_path, (servers, servers), topic, "acls: apply, acl-removals: true", template=template)
+    assert topics("apply", removing, "--yes").code == 0
+    assert rules_of(servers, copy) == {TopicRule("DENY", "READ", dan, copy), *more}
+    assert rights_of(secured_kafka, copy) == frozenset()
+
+
+@pytest.mark.parametrize("without", ["source", "destination", "both"])
+def test_a_cluster_without_an_authorizer_is_unknown_and_not_without_rules(
+    secured_kafka: SecuredKafka, source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, without: str
+) -> None:
+    topic, copy = f"t{abs(hash((topic_name, without)))}", f"t{abs(hash((topic_name, without)))}-copy"
+    open_servers, servers = source_kafka.bootstrap_servers, secured_kafka.bootstrap_servers
+    east = servers if without == "destination" else open_servers
+    west = servers if without == "source" else open_servers
+    create_topic(east, topic, 1)
+    create_topic(west, copy, 1, message_timestamp_type="CreateTime")
+    held = {TopicRule("ALLOW", "READ", f"x{topic}", copy), TopicRule("ALLOW", "READ", f"y{topic}", copy)}
+    if without == "source":
+        add_rules(servers, held)
+    config = write(tmp_path, (east, west), topic, "acls: apply, acl-removals: true", template="{topic}-copy")
+
+    ended = topics("apply", config, "--yes")
+
+    assert ended.code == 1
+    rows = [(row["what"], row["action"]) for row in ended.rows()]
+    assert rows == [("acl", "unknown")] * (2 if without == "both" else 1)
+    assert all("SECURITY_DISABLED" in row["error"] for row in ended.rows())
+    assert without != "source" or rules_of(servers, copy) == held, "nothing is removed on that ground"
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected", "code"),
+    [((), "unknown", 1), (("DESCRIBE",), "failed", 1), (("ALTER",), "done", 0)],
+    ids=str,
+)
+def test_a_user_without_rights_to_rules_says_so_and_sets_none(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path, operations: tuple[str, ...], expected: str, code: int
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, f"t{abs(hash((topic_name, operations)))}"
+    copy = f"{topic}-copy"
+    create_topic(servers, topic, 1)
+    create_topic(servers, copy, 1, message_timestamp_type="CreateTime")
+    rights = [Right("TOPIC", "mirrorlake.state", "READ")]
+    rights += [Right("TOPIC", copy, each) for each in ("DESCRIBE", "DESCRIBE_CONFIGS")]
+    grant_exactly(servers, LIMITED, [*rights, *(Right("CLUSTER", "kafka-cluster", each) for each in operations)])
+    user = f"ann{topic}"
+    add_rules(servers, [TopicRule("ALLOW", "READ", user, topic)])
+    clusters = servers, secured_kafka.servers("CLEAR")
+    config = write(tmp_path, clusters, topic, "acls: apply", template="{topic}-copy", login=LOGIN)
+
+    ended = topics("apply", config, "--yes")
+
+    acls = [row for row in ended.rows() if row["what"] == "acl"]
+    assert {row.get("result", row["action"]) for row in acls} == {expected}
+    assert ended.code == code, ended.out
+    for row in acls:
+        assert ("error" in row) is (expected != "done")
+        assert "CLUSTER_AUTHORIZATION_FAILED" in row.get("error", "CLUSTER_AUTHORIZATION_FAILED")
+    rule = TopicRule("ALLOW", "READ", user, copy)
+    assert (rule in rules_of(servers, copy)) is (expected == "done")
+    grant_exactly(servers, LIMITED, [])
