@@ -8,12 +8,12 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.security import SaslMechanism, SecurityProtocol
 from support.acls import Right, TopicRule, add_rules, grant_exactly, rules_of, take_rules
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic
-from support.records import settings_of
 from support.secured_kafka import LIMITED, LIMITED_PASSWORD, SecuredKafka
 
 pytestmark = pytest.mark.kafka
@@ -54,13 +54,14 @@ def rights_of(kafka: SecuredKafka, topic: str) -> frozenset[str]:
         security = kafka.sasl(
             SaslMechanism.PLAIN, user=LIMITED, password=LIMITED_PASSWORD, protocol=SecurityProtocol.SASL_PLAINTEXT
         )
-        async with ClusterClient(settings_of(kafka.servers("CLEAR"), security=security)) as client:
+        settings = ClusterSettings(name="limited", bootstrap_servers=(kafka.servers("CLEAR"),), security=security)
+        async with ClusterClient(settings) as client:
             return (await client.topic_rights([topic])).get(topic, frozenset())
 
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("template", ["{topic}-copy", "west.{topic}"])
+@pytest.mark.parametrize("template", ["west.{topic}.copy", "west.{topic}"])
 def test_a_copy_gets_the_rules_of_its_source_but_for_writing_and_the_second_time_nothing(
     secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path, template: str
 ) -> None:

@@ -13,6 +13,7 @@ _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _DEFAULT = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _EXCLUDED = r"mm2.*\.internal,.*\.replica,__.*"
 _GROUPS = "`mirrorlake groups sync` takes consumer groups along; nothing does by itself"
+_ACLS = "`mirrorlake topics apply` carries ACLs over where `sync` of the destination says `acls: apply`"
 _SETTINGS = "`mirrorlake topics plan` shows settings that differ; see `sync` of the destination"
 TAKEN: Mapping[str, str] = {
     "clusters": "`clusters`",
@@ -35,8 +36,8 @@ NO_EQUAL: Mapping[str, str] = {
     "sync.topic.configs.interval.seconds": _SETTINGS,
     "config.properties.exclude": _SETTINGS,
     "config.properties.blacklist": _SETTINGS,
-    "sync.topic.acls.enabled": "ACLs are not copied: give the destination's readers theirs",
-    "sync.topic.acls.interval.seconds": "ACLs are not copied: give the destination's readers theirs",
+    "sync.topic.acls.enabled": _ACLS,
+    "sync.topic.acls.interval.seconds": _ACLS,
     "emit.heartbeats.enabled": "no heartbeats topic is written: watch `/metrics` and `mirrorlake status`",
     "emit.heartbeats.interval.seconds": "no heartbeats topic is written: watch `/metrics` and `mirrorlake status`",
     "heartbeats.topic.replication.factor": "no heartbeats topic is written",

@@ -36,6 +36,7 @@ class TopicSyncForm(Section):
         list(READING),
         "Which operations of ALLOW rules are carried; an ALLOW of ALL becomes these. Who may WRITE, DELETE or ALTER "
         "a copy can make it unlike its source: name these only where somebody else is to write there.",
+        shown="[READ, DESCRIBE, DESCRIBE_CONFIGS]",
     )
     acl_groups: fields.Boolean = option(
         False, "Also ACLs of consumer groups, under the same names: READ and DESCRIBE, and every DENY."
