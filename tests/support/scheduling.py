@@ -13,6 +13,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     ),
     "a secured broker": (
         "tests/integration/kafka/test_secured_connection.py",
+        "tests/integration/topics/test_acl_acts.py",
         "tests/integration/mirror/test_secured_lease.py",
         "tests/integration/service/test_access_rules.py",
         "tests/integration/service/test_group_archive.py",

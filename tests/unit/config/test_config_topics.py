@@ -3,7 +3,7 @@
 import pytest
 
 from mirrorlake.config.resolved import KafkaDestination
-from mirrorlake.config.topics.policy import CountRule, SyncMode, TopicSync
+from mirrorlake.config.topics.policy import AclOperation, CountRule, SyncMode, TopicSync
 from unit.config.config_texts import kafka, load, messages, native
 
 WHERE = "mirrors[0].destinations[0]"
@@ -154,3 +154,39 @@ def test_an_archive_has_no_replicas_to_mirror() -> None:
         f"{WHERE}.create-topics: `replication: mirror-source`: an archive has no replicas (use `{{fixed: …}}`, or "
         "leave it out)"
     ]
+
+
+def test_acls_are_off_and_reading_is_what_is_carried_unless_the_file_says_otherwise() -> None:
+    usual = destination("").sync
+    assert (usual.acls, usual.acl_groups, usual.acl_removals) == (SyncMode.OFF, False, False)
+    assert usual.acl_operations == (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+
+    asked = destination(", sync: {acls: apply, acl-operations: [READ, WRITE], acl-groups: true}").sync
+    assert (asked.acls, asked.acl_groups) == (SyncMode.APPLY, True)
+    assert asked.acl_operations == (AclOperation.READ, AclOperation.WRITE)
+    assert destination(", sync: {acls: apply, acl-operations: [READ], acl-removals: true}").sync.acl_removals
+
+
+@pytest.mark.parametrize(
+    ("sync", "said"),
+    [
+        ("acls: apply, acl-operations: [READ, WRITE], acl-removals: true", "`acl-operations` has more than reading"),
+        ("acl-operations: [ALL]", "ALL"),
+        ("acl-operations: [IDEMPOTENT_WRITE]", "IDEMPOTENT_WRITE"),
+        ("acls: yes-please", "yes-please"),
+    ],
+)
+def test_acl_settings_that_cannot_be_meant_are_refused(sync: str, said: str) -> None:
+    found = messages(kafka(destination=f", sync: {{{sync}}}"))
+
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_an_archive_has_no_acls_to_carry_over() -> None:
+    text = native(
+        mirrors="- {name: m, source: {store: lake, topics: [a]}, "
+        "destinations: [{type: kafka, cluster: west, sync: {acls: report}}]}"
+    )
+
+    assert [each for each in messages(text) if "acls: has no meaning: an archive keeps no ACLs" in each]

@@ -16,7 +16,7 @@ def topics_plan(
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Show which destination topics, partitions and settings `apply` would make, and what else differs.
+    """Show which destination topics, partitions, settings and ACLs `apply` would make, and what else differs.
 
     Changes nothing. Exit codes: 0 shown, 1 something is refused or not known.
     """
@@ -51,9 +51,10 @@ def topics_apply(
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Make the topics and add the partitions that are missing, set settings, and read all of it back.
+    """Make the topics and add the partitions that are missing, set settings and ACLs, and read all of it back.
 
-    Deletes nothing. Exit codes: 0 all is done, 1 something is not, is refused or not known.
+    Deletes nothing but ACLs, where the file says so. Exit codes: 0 all is done, 1 something is not, is refused or not
+    known.
     """
     check_can_ask(is_answered=yes, otherwise="use `topics plan`")
     from mirrorlake.cli.topics.verbs import Asked, apply
