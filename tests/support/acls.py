@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kafka.admin import (
     ACL,
@@ -144,7 +145,7 @@ def add_rules(servers: str, rules: Iterable[TopicRule]) -> None:
         admin.close()
     for rule in rules:
         if not rule.name.endswith("*"):
-            wait_until(lambda rule=rule: rule in rules_of(servers, rule.name), f"the rule {rule}")
+            wait_until(partial(_is_there, servers, rule), f"the rule {rule}")
 
 
 def take_rules(servers: str, rules: Iterable[TopicRule]) -> None:
@@ -159,7 +160,15 @@ def take_rules(servers: str, rules: Iterable[TopicRule]) -> None:
     finally:
         admin.close()
     for rule in rules:
-        wait_until(lambda rule=rule: rule not in rules_of(servers, rule.name), f"the end of {rule}")
+        wait_until(partial(_is_gone, servers, rule), f"the end of {rule}")
+
+
+def _is_there(servers: str, rule: TopicRule) -> bool:
+    return rule in rules_of(servers, rule.name)
+
+
+def _is_gone(servers: str, rule: TopicRule) -> bool:
+    return not _is_there(servers, rule)
 
 
 def _content(rule: ACL) -> tuple[object, ...]:

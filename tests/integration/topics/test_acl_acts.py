@@ -12,7 +12,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.acls import Acl
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.topics.acls.applying import add_acls
-from mirrorlake.topics.acls.plan import AclRow
+from mirrorlake.topics.acls.plan import AclRow, Key
 from mirrorlake.topics.sync.differences import Act, Difference
 from support.records import settings_of
 from support.secured_kafka import SecuredKafka
@@ -84,7 +84,7 @@ def test_an_allow_is_not_added_where_the_brokers_refuse_the_deny_beside_it(
     refused = row("DENY", "READ", "no principal has such a name")
     everybody, ann = row("ALLOW", "READ", "User:*"), row("ALLOW", "READ", "User:ann")
 
-    async def scene() -> tuple[dict[object, MirrorlakeError], frozenset[Acl]]:
+    async def scene() -> tuple[dict[Key, MirrorlakeError], frozenset[Acl]]:
         clients = WorkerCache()
         try:
             failed = await add_acls([ann, everybody, refused], clients)
@@ -94,7 +94,7 @@ def test_an_allow_is_not_added_where_the_brokers_refuse_the_deny_beside_it(
             there = await client.acls.describe("TOPIC")
             if ann.acl is not None:
                 await client.acls.delete([ann.acl])
-        return dict(failed), frozenset(acl for acl in there if acl.name == topic_name)
+        return failed, frozenset(acl for acl in there if acl.name == topic_name)
 
     failed, there = run_async(scene())
 

@@ -63,7 +63,7 @@ def test_two_that_do_the_same_plan_at_once_both_find_it_done(
     done, after = run_async(both())
 
     for each in done:
-        assert [(row.facts.name, str(row.difference.error)) for row in each.undone] == []
+        assert [(row.key, str(row.difference.error)) for row in each.undone] == []
         assert len(each.acts) == 9
     assert (list(after.rows), after.topics) == ([], 6)
 

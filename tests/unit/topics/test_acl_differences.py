@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.config.topics.policy import READING, AclOperation, SyncMode, TopicSync
+from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka.control.acls import OPERATIONS, Acl
+from mirrorlake.kafka.wire.error_codes import error_for
+from mirrorlake.sources.client import SourceTopic
+from mirrorlake.topics.acls.applying import acl_results
 from mirrorlake.topics.acls.differences import AclFacts, acl_differences_of
+from mirrorlake.topics.acls.plan import AclRow, Rules, acl_rows, as_shown
 from mirrorlake.topics.acls.rules import is_held, opposes, reaches, text_of, wanted_of_topic
-from mirrorlake.topics.sync.differences import Act
+from mirrorlake.topics.sync.differences import Act, Difference, TopicFacts
+from unit.config.config_texts import kafka, load
 
 APPLY = TopicSync(acls=SyncMode.APPLY)
 REMOVING = TopicSync(acls=SyncMode.APPLY, acl_removals=True)
@@ -286,3 +293,80 @@ def test_usual_operations_change_nothing() -> None:
     assert [each.value for each in READING] == READING_NAMES
     wanted = wanted_of_topic([rule("ALLOW ALL alice orders")], "orders", "copy", set(READING_NAMES))
     assert not any(opposes(rule("DENY WRITE alice copy"), acl) for acl in wanted)
+
+
+def row(act: Act, text: str) -> AclRow:
+    destination = load(kafka()).mirrors[0].destinations[0]
+    assert isinstance(destination, KafkaDestination)
+    difference = Difference(what="acl", act=act)
+    return AclRow(mirror="m", destination=destination, topic="orders", to="copy", difference=difference, acl=rule(text))
+
+
+@pytest.mark.parametrize(
+    ("new", "left"),
+    [
+        (None, ["ALLOW READ alice copy", "ALLOW READ bob copy"]),
+        ("ALLOW READ carol copy", ["ALLOW READ alice copy", "ALLOW READ bob copy"]),
+        ("DENY READ alice copy", ["ALLOW READ bob copy"]),
+        ("DENY ALL alice copy", ["ALLOW READ bob copy"]),
+        ("DENY WRITE alice copy", ["ALLOW READ alice copy", "ALLOW READ bob copy"]),
+        ("DENY READ alice other", ["ALLOW READ alice copy", "ALLOW READ bob copy"]),
+        ("DENY READ alice GROUP:copy", ["ALLOW READ alice copy", "ALLOW READ bob copy"]),
+    ],
+)
+def test_a_deny_that_nobody_was_shown_is_not_done_and_neither_is_what_it_denies(
+    new: str | None, left: list[str]
+) -> None:
+    seen = [row(Act.ADD_ACL, "ALLOW READ alice copy"), row(Act.ADD_ACL, "ALLOW READ bob copy")]
+    now = [*seen, *([row(Act.ADD_ACL, new)] if new else [])]
+
+    assert [each.acl for each in as_shown(now, {each.key for each in seen})] == [rule(text) for text in left]
+
+
+@pytest.mark.parametrize(
+    ("failed", "now", "expected"),
+    [
+        (False, [], "done"),
+        (True, [], "failed"),
+        (False, [row(Act.ADD_ACL, "ALLOW READ alice copy")], "failed"),
+        (False, [row(Act.REPORT, "ALLOW READ alice copy")], "done"),
+        (False, [replace(row(Act.UNKNOWN, "ALLOW READ alice copy"), acl=None)], "unknown"),
+    ],
+)
+def test_what_became_of_a_rule(failed: bool, now: list[AclRow], expected: str) -> None:
+    planned = row(Act.ADD_ACL, "ALLOW READ alice copy")
+    errors = {planned.key: UnsupportedError("no")} if failed else {}
+
+    (result,) = acl_results([planned], errors, now, ("done", "failed", "unknown"))
+
+    assert result.result == expected
+    assert (result.difference.error is None) is (expected == "done")
+
+
+@pytest.mark.parametrize("side", ["source", "destination", "both"])
+@pytest.mark.parametrize("code", [31, 54])
+def test_what_could_not_be_read_is_unknown_and_nothing_is_done_on_that_ground(side: str, code: int) -> None:
+    config = load(kafka(destination=", sync: {acls: apply, acl-groups: true, acl-removals: true}"))
+    mirror = config.mirrors[0]
+    destination = mirror.destinations[0]
+    assert isinstance(destination, KafkaDestination)
+    topic = TopicFacts(
+        mirror=mirror,
+        destination=destination,
+        topic="orders",
+        name="orders",
+        source=SourceTopic(name="orders", topic_id="", is_internal=False, partitions=frozenset({0})),
+        source_configs={},
+        held_configs={},
+    )
+    error = error_for(code, what="DescribeAcls")
+    rules: Rules = {
+        (cluster, kind): error if side in (of, "both") else frozenset([rule("ALLOW READ alice orders")])
+        for cluster, of in (("east", "source"), ("west", "destination"))
+        for kind in ("TOPIC", "GROUP")
+    }
+
+    rows = acl_rows([topic], [topic], rules)
+
+    assert [(each.difference.act, each.is_open, each.is_act) for each in rows] == [(Act.UNKNOWN, True, False)] * 2
+    assert all(str(error) == each.as_json()["error"] for each in rows)

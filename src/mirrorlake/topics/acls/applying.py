@@ -12,8 +12,8 @@ import structlog
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.acls import Acl
-from mirrorlake.topics.acls.plan import AclRow, Key
-from mirrorlake.topics.acls.rules import ALLOW, opposes, text_of
+from mirrorlake.topics.acls.plan import AclRow, Key, is_opposed
+from mirrorlake.topics.acls.rules import ALLOW, text_of
 from mirrorlake.topics.sync.differences import Act
 
 _log = structlog.get_logger("mirrorlake")
@@ -33,7 +33,7 @@ async def add_acls(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:
     for key, row in adds.items():
         if key in denies:
             continue
-        without = [denies[each] for each in failed if each[0] == row.cluster and _opposed(denies[each], row)]
+        without = [denies[each] for each in failed if is_opposed(denies[each], row)]
         if without:
             failed_deny = text_of(without[0].acl) if without[0].acl is not None else ""
             failed[key] = BrokerNotReadyError(
@@ -42,10 +42,6 @@ async def add_acls(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:
         else:
             allows.append(row)
     return {**failed, **await _send(allows, clients)}
-
-
-def _opposed(deny: AclRow, allow: AclRow) -> bool:
-    return deny.acl is not None and allow.acl is not None and opposes(deny.acl, allow.acl)
 
 
 async def remove_acls(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:

@@ -14,6 +14,7 @@ from mirrorlake.topics.acls.rules import (
     TOPIC,
     Wanted,
     is_held,
+    may_meet,
     opposes,
     reaches,
     text_of,
@@ -146,18 +147,12 @@ def _withheld(acl: Acl, refused: dict[Acl, MirrorlakeError]) -> MirrorlakeError 
     if acl.permission != ALLOW:
         return None
     for deny in refused:
-        if _same_place(deny, acl) and opposes(deny, acl):
+        if may_meet(deny, acl) and opposes(deny, acl):
             return PermissionDeniedError(
                 f"what the source denies of it could not be denied: {text_of(deny)}",
                 hint="see to the DENY first",
             )
     return None
-
-
-def _same_place(deny: Acl, allow: Acl) -> bool:
-    # Of prefixes one may lie within the other, either way; a `*` is beside every name.
-    names = (deny.name, allow.name)
-    return "*" in names or names[0].startswith(names[1]) or names[1].startswith(names[0])
 
 
 def _extra(facts: AclFacts) -> list[AclDifference]:

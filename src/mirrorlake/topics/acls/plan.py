@@ -1,7 +1,7 @@
 """What would be done to the ACLs of a destination so that they are as those of the sources say."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import KafkaDestination, KafkaSource, Mirror
@@ -11,7 +11,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.acls import Acl
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.topics.acls.differences import ACL, AclDifference, AclFacts, acl_differences_of
-from mirrorlake.topics.acls.rules import GROUP, TOPIC
+from mirrorlake.topics.acls.rules import ALLOW, DENY, GROUP, TOPIC, may_meet, opposes
 from mirrorlake.topics.sync.differences import ACTS, Act, Difference, TopicFacts
 
 Rules = Mapping[tuple[str, str], frozenset[Acl] | MirrorlakeError]
@@ -78,6 +78,25 @@ class AclRow:
             "note": difference.note or None,
         }
         return row if difference.error is None else {**row, "error": str(difference.error)}
+
+
+def as_shown(rows: Sequence[AclRow], shown: Collection[Key]) -> list[AclRow]:
+    """Returns the rows without acts of other keys, and without an ALLOW that opposes a DENY left out so. Pure."""
+    unseen = [row for row in rows if row.is_act and row.key not in shown]
+    denies = [row for row in unseen if row.acl is not None and row.acl.permission == DENY]
+    return [
+        row
+        for row in rows
+        if not row.is_act or (row.key in shown and not any(is_opposed(deny, row) for deny in denies))
+    ]
+
+
+def is_opposed(deny: AclRow, row: AclRow) -> bool:
+    """Tells whether a row adds an ALLOW of which another row denies something, on the same cluster."""
+    if deny.acl is None or row.acl is None or row.difference.act is not Act.ADD_ACL:
+        return False
+    is_beside = deny.cluster == row.cluster and may_meet(deny.acl, row.acl)
+    return is_beside and row.acl.permission == ALLOW and opposes(deny.acl, row.acl)
 
 
 async def plan_acls(

@@ -110,3 +110,14 @@ def opposes(deny: Acl, allow: Acl) -> bool:
         and (deny.principal in (allow.principal, EVERYBODY) or allow.principal == EVERYBODY)
         and (deny.host in (allow.host, EVERY_HOST) or allow.host == EVERY_HOST)
     )
+
+
+def may_meet(one: Acl, other: Acl) -> bool:
+    """Tells whether some resource may be reached by both rules: of prefixes one may lie within the other."""
+    if one.resource_type != other.resource_type:
+        return False
+    if WILDCARD in (one.name, other.name):
+        return True
+    if one.pattern == other.pattern == LITERAL:
+        return one.name == other.name
+    return one.name.startswith(other.name) or other.name.startswith(one.name)

@@ -7,7 +7,7 @@ from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, CollisionError, MirrorlakeError
-from mirrorlake.topics.acls.plan import AclRow, plan_acls
+from mirrorlake.topics.acls.plan import AclRow, as_shown, plan_acls
 from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
 
@@ -115,7 +115,7 @@ class TopicPlan:
         """Returns the plan without what would be done beyond what another one shows."""
         keys, acl_keys = {row.key for row in shown.acts}, {row.key for row in shown.acls if row.is_act}
         rows = [row for row in self.rows if not row.is_act or row.key in keys]
-        acls = [row for row in self.acls if not row.is_act or row.key in acl_keys]
+        acls = as_shown(self.acls, acl_keys)
         unseen = len(self.rows) - len(rows) + len(self.acls) - len(acls)
         return replace(self, rows=rows, acls=acls, unseen=unseen)
 
