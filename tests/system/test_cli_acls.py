@@ -142,6 +142,9 @@ def test_a_cluster_without_an_authorizer_is_unknown_and_not_without_rules(
     rows = [(row["what"], row["action"]) for row in ended.rows()]
     assert rows == [("acl", "unknown")] * (2 if without == "both" else 1)
     assert all("SECURITY_DISABLED" in row["error"] for row in ended.rows())
+    table = mirrorlake("topics", "plan", "-c", config)
+    assert (table.code, "SECURITY_DISABLED" in table.out + table.err) == (1, True)
+    assert "None" not in table.out + table.err
     assert without != "source" or rules_of(servers, copy) == held, "nothing is removed on that ground"
 
 
@@ -176,3 +179,42 @@ def test_a_user_without_rights_to_rules_says_so_and_sets_none(
     rule = TopicRule("ALLOW", "READ", user, copy)
     assert (rule in rules_of(servers, copy)) is (expected == "done")
     grant_exactly(servers, LIMITED, [])
+
+
+def test_a_deny_of_everybody_is_refused_and_two_sources_of_one_topic_are_only_reported(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, f"t{abs(hash(topic_name))}"
+    for name in (f"{topic}a", f"{topic}b", f"{topic}c"):
+        create_topic(servers, name, 1)
+    for name in (f"all.{topic}", f"west.{topic}c"):
+        create_topic(servers, name, 1, message_timestamp_type="CreateTime")
+    user = f"ann{topic}"
+    add_rules(servers, [TopicRule("ALLOW", "READ", user, f"{topic}{each}") for each in "abc"])
+    add_rules(servers, [TopicRule("DENY", "READ", "*", f"{topic}c")])
+    shared = f'{{type: kafka, cluster: west, topic: "all.{topic}", offsets: map, sync: {{acls: apply}}}}'
+    single = '{type: kafka, cluster: west, topic: "west.{topic}", sync: {acls: apply}}'
+    mirrors = "".join(
+        f"  - {{name: {each}, source: {{cluster: east, topics: [{topic}{each}]}}, destinations: [{where}]}}\n"
+        for each, where in (("a", shared), ("b", shared), ("c", single))
+    )
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{servers}"}}, west: {{bootstrap-servers: "{servers}"}}}}\n'
+        f"mirrors:\n{mirrors}",
+    )
+
+    whole, one = topics("apply", config, "--yes"), topics("apply", config, "--yes", "--mirror", "a")
+
+    expected = {
+        ("report", f"ALLOW READ to User:{user} on topic all.{topic}"),
+        ("refused", f"DENY READ to User:* on topic west.{topic}c"),
+        ("refused", f"ALLOW READ to User:{user} on topic west.{topic}c"),
+    }
+    assert shown(whole, [user, "*"]) >= expected, whole.out
+    assert whole.code == 1
+    assert shown(one, [user]) == {("report", f"ALLOW READ to User:{user} on topic all.{topic}")}
+    assert rules_of(servers, f"all.{topic}") == rules_of(servers, f"west.{topic}c") == set()
+    table = mirrorlake("topics", "plan", "-c", config)
+    assert (table.code, "error c " in table.out + table.err) == (1, True)
+    take_rules(servers, [TopicRule("DENY", "READ", "*", f"{topic}c")])

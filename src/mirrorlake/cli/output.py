@@ -116,7 +116,8 @@ def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "")
     for row in rows:
         if row.get("error"):
             partition = "" if row.get("partition") is None else f"-{row['partition']}"
-            where = escape(f"{row.get('name')} {row.get('topic')}{partition} → {row.get('destination')}")
+            topic = "" if row.get("topic") is None else f" {row['topic']}{partition}"  # not every row is about one
+            where = escape(f"{row.get('name')}{topic} → {row.get('destination')}")
             out.print(f"[red]error[/] {where}: {escape(str(row['error']))}")
 
 
