@@ -10,7 +10,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.security import SaslMechanism, SecurityProtocol
-from support.acls import Right, TopicRule, add_rules, grant_exactly, rules_of, take_rules
+from support.acls import AUTHORIZER, Right, TopicRule, add_rules, grant_exactly, rules_of, take_rules
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic
@@ -218,3 +218,43 @@ def test_a_deny_of_everybody_is_refused_and_two_sources_of_one_topic_are_only_re
     table = mirrorlake("topics", "plan", "-c", config)
     assert (table.code, "error c " in table.out + table.err) == (1, True)
     take_rules(servers, [TopicRule("DENY", "READ", "*", f"{topic}c")])
+
+
+def test_rules_of_topics_and_groups_travel_to_another_cluster_and_back(
+    secured_kafka: SecuredKafka, kafka_libs: Path, topic_name: str, tmp_path: Path
+) -> None:
+    topic = f"t{abs(hash(topic_name))}"
+    user, group = f"ann{topic}", f"readers-{topic}"
+    servers = secured_kafka.bootstrap_servers
+    create_topic(servers, topic, 1)
+    sync = "acls: apply, acl-groups: true"
+    rights = [Right("TOPIC", topic, "ALL"), Right("GROUP", group, "ALL"), Right("GROUP", "read", "DESCRIBE", True)]
+    grant_exactly(servers, user, rights)
+    with EmbeddedKafka(tmp_path / "kafka", libs=kafka_libs, properties=AUTHORIZER) as other:
+        west = other.bootstrap_servers
+        # mirrorlake logs in as nobody: without these it could do nothing with a topic that has got its first rule.
+        grant_exactly(west, "ANONYMOUS", [Right(kind, "*", "ALL") for kind in ("TOPIC", "GROUP")])
+        there = write(tmp_path, (servers, west), topic, sync, template="{topic}-copy")
+        applied = topics("apply", there, "--yes")
+        diff = topics("diff", there)
+        (tmp_path / "back").mkdir()
+        back = write(tmp_path / "back", (west, servers), f"{topic}-copy", sync, template="back.{topic}")
+        returned, again = topics("apply", back, "--yes"), topics("apply", back, "--yes")
+        copy = {(rule.operation, rule.user) for rule in rules_of(west, f"{topic}-copy")}
+
+    reading = {(operation, user) for operation in ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")}
+    assert applied.code == 0, applied.out
+    assert shown(applied, [user]) == {
+        *(("done", f"ALLOW {each} to User:{user} on topic {topic}-copy") for each, _ in reading),
+        *(("done", f"ALLOW {each} to User:{user} on group {group}") for each in ("READ", "DESCRIBE")),
+        ("done", f"ALLOW DESCRIBE to User:{user} on group PREFIXED read"),
+    }
+    assert ("topic", "done") in {(row["what"], row.get("result")) for row in applied.rows()}
+    assert copy == reading
+    assert shown(diff, [user]) == set()
+    of_topic = {("done", f"ALLOW {each} to User:{user} on topic back.{topic}-copy") for each, _ in reading}
+    assert (returned.code, shown(returned, [user])) == (0, of_topic), "its groups are there already"
+    assert {(rule.operation, rule.user) for rule in rules_of(servers, f"back.{topic}-copy")} >= reading
+    assert (again.code, shown(again, [user])) == (0, set())
+    for each in (user, "ANONYMOUS"):
+        grant_exactly(servers, each, [])
