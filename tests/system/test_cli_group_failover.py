@@ -70,7 +70,7 @@ def load(servers: str, topic: str) -> Iterator[None]:
         thread.join()
 
 
-def mirror(folder: Path, name: str, servers: str, to: str, topic: str) -> Path:
+def mirror(folder: Path, name: str, servers: str, to: str, topic: str, groups: str = "") -> Path:
     return write_yaml(
         folder / f"{name}.yaml",
         f"""clusters:
@@ -79,9 +79,15 @@ def mirror(folder: Path, name: str, servers: str, to: str, topic: str) -> Path:
 mirrors:
   - name: {name}-{topic}
     source: {{cluster: here, topics: [{topic}]}}
-    destinations: [{{type: kafka, cluster: there, offsets: preserve}}]
+    destinations: [{{type: kafka, cluster: there, offsets: preserve{groups}}}]
 """,
     )
+
+
+def await_another_place(
+    servers: str, group: str, before: Mapping[TopicPartition, int], service: ServiceProcess
+) -> None:
+    wait_until(lambda: committed_offsets(servers, group) != before, "a look at the group", log=service.said)
 
 
 def sync(config: Path, group: str, *options: str) -> Ended:
@@ -129,6 +135,45 @@ def test_consumers_fail_over_and_back_under_load_and_read_every_record_once(
     for partition in range(PARTITIONS):
         offsets = [offset for place, offset in seen if place == partition]
         assert offsets == list(range(ends[partition])), "in order, none missed, none twice"
+
+
+def test_consumers_fail_over_and_back_while_services_take_their_groups_along_and_one_is_killed(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west, group = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, new_group("failover")
+    make_topic(east, topic_name, *(simple_records(50, start=50 * each) for each in range(PARTITIONS)))
+    commit(east, group, {TopicPartition(topic_name, each): 0 for each in range(PARTITIONS)})
+    groups = f", groups: {{include: [{group}], interval: 1s}}"
+    there = mirror(tmp_path, "there", east, west, topic_name, groups)
+    seen: Seen = []
+    with load(east, topic_name):
+        for ending in (signal.SIGKILL, signal.SIGTERM):
+            with ServiceProcess("run", "-c", str(there), folder=tmp_path, without_spark=True) as service:
+                before = committed_offsets(west, group)
+                seen += read(east, group, topic_name, READ_AT_SOURCE)
+                await_another_place(west, group, before, service)
+                if ending == signal.SIGKILL:
+                    service.kill()
+                    continue
+                service.signal(ending)
+                assert service.exit_code() == 0, service.said()
+    # The consumers have stopped; a run to the end is the last that the source is needed for.
+    assert mirrorlake("run", "-c", there, "--once").code == 0
+    assert committed_offsets(west, group) == committed_offsets(east, group)
+    seen += read(west, group, topic_name, READ_AT_COPY)
+
+    back = mirror(tmp_path, "back", west, east, topic_name, groups)
+    with load(west, topic_name):
+        seen += read(west, group, topic_name, READ_AT_COPY)
+    copied = mirrorlake("run", "-c", back, "--once")
+    assert copied.code == 0, copied.err
+    assert committed_offsets(east, group) == committed_offsets(west, group)
+    total = sum(source_end(east, topic_name, each) for each in range(PARTITIONS))
+    seen += read(east, group, topic_name, total - len(seen))
+
+    for partition in range(PARTITIONS):
+        offsets = [offset for place, offset in seen if place == partition]
+        assert offsets == list(range(source_end(west, topic_name, partition))), "in order, none missed, none twice"
 
 
 @pytest.mark.parametrize("named", [(), ("--mirror", "first")])

@@ -187,14 +187,17 @@ class RetainForm(Section):
 
 
 class GroupsForm(Section):
-    """Whose committed offsets of the mirrored topics are archived beside the records, for `restore --groups`."""
+    """Whose committed offsets of the mirrored topics are kept at the destination.
+
+    In an archive beside the records, for `restore --groups`; at a Kafka cluster as offsets of the same groups there.
+    """
 
     include: list[fields.GroupEntry] = option(
         ..., "Consumer groups by name, or by an expression between slashes that matches the whole name: `/.*/` is all."
     )
     exclude: list[fields.GroupEntry] = option([], "Groups left out though an expression matches.")
     interval: fields.GroupsTime = lasting(
-        "1m", "How often they are looked at; once more at a stop. Only what has changed is written."
+        "1m", "How often they are looked at; once more at a stop. Only what has changed is written or committed."
     )
 
 
@@ -240,6 +243,11 @@ class KafkaDestinationForm(Section):
     )
     sync: TopicSyncForm = option(
         TopicSyncForm(), "How topics that are there are kept in step.", note="differences are shown"
+    )
+    groups: GroupsForm | None = option(
+        None,
+        "Consumer groups of the source that `run` takes along, as `mirrorlake groups sync` does.",
+        note="none are taken along",
     )
 
 

@@ -238,11 +238,20 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """Whose committed offsets are kept at a destination, and how often they are looked at."""
+
+    selection: NameSelection
+    interval_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaDestination:
     """A Kafka cluster as destination. ``label`` is unique within its mirror.
 
     ``replication_rule`` None leaves it to the destination cluster; ``topic_template`` has no
-    placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start.
+    placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start. Without
+    ``groups`` a run takes no consumer groups along.
     """
 
     label: str
@@ -256,6 +265,7 @@ class KafkaDestination:
     partition_rule: CountRule = AS_THE_SOURCE
     replication_rule: CountRule | None = None
     sync: TopicSync = USUAL_SYNC
+    groups: GroupSettings | None = None
     place: Place = field(compare=False)
 
     @property
@@ -308,14 +318,6 @@ class RetainSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupArchiving:
-    """Whose committed offsets are archived beside the records, and how often they are looked at."""
-
-    selection: NameSelection
-    interval_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveDestination:
     """An archive as destination. ``label`` is unique within its mirror.
 
@@ -334,7 +336,7 @@ class ArchiveDestination:
     flush: Flush
     merge: MergeSettings | None = None
     retain: RetainSettings | None = None
-    groups: GroupArchiving | None = None
+    groups: GroupSettings | None = None
     place: Place = field(compare=False)
 
     @property

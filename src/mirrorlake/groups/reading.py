@@ -72,6 +72,32 @@ async def read_groups(
     )
 
 
+async def read_groups_of_topics(
+    client: ClusterClient, selection: NameSelection, topic_ids: Mapping[TopicPartition, str], known: Known
+) -> tuple[GroupsRead, set[TopicPartition]]:
+    """Returns what groups have committed, and of which partitions it holds: those whose topic is the one that is meant.
+
+    Args:
+        client: of the cluster.
+        selection: which groups.
+        topic_ids: the partitions, each with its topic's id; empty where that is not known.
+        known: see `read_groups`.
+
+    Raises:
+        MirrorlakeError: the cluster could not be asked at all.
+    """
+    found = await read_groups(client, selection, [*topic_ids], known)
+    # After the offsets: what was read of a topic that is another one now is of neither.
+    topics = (await client.metadata(sorted({each.topic for each in topic_ids}), refresh=True)).topics
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    return found, {each for each, topic_id in topic_ids.items() if _is_same(ids.get(each.topic), topic_id)}
+
+
+def _is_same(found_id: str | None, meant_id: str) -> bool:
+    """Tells whether a topic is the one that is meant; None is one that is not there, empty an id not known."""
+    return found_id is not None and (not found_id or not meant_id or found_id == meant_id)
+
+
 async def _take(
     client: ClusterClient,
     asked: Mapping[str, list[TopicPartition] | None],

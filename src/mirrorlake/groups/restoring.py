@@ -253,6 +253,8 @@ async def _places(
     sharing: dict[TopicPartition, list[RestoredPartition]] = defaultdict(list)
     for each in partitions:
         sharing[each.target.destination_partition].append(each)
+    # Of two thousand partitions groups mostly read a few: the others are not asked about.
+    sharing = {place: theirs for place, theirs in sharing.items() if any(_of(found, each) for each in theirs)}
     there = [place for place, theirs in sharing.items() if all(each.planned is None for each in theirs)]
     held = await _held(there, client)
     places: dict[tuple[str, TopicPartition], Translation | None] = {}

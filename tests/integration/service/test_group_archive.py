@@ -17,7 +17,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archive_markers import ArchiveMarkers
-from mirrorlake.service.archives.group_archive import GroupArchive
+from mirrorlake.service.groups.archiving import GroupArchive
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.states import state_of

@@ -1,38 +1,42 @@
-"""`groups` of an archive destination: which groups, how often, and what is refused."""
+"""`groups` of a destination: which groups, how often, and what is refused."""
 
 import pytest
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.resolved import ArchiveDestination, GroupArchiving, NameSelection
+from mirrorlake.config.resolved import GroupSettings, NameSelection
 
 FILE = """
-clusters: {{east: {{bootstrap-servers: "localhost:9092"}}}}
+clusters: {{east: {{bootstrap-servers: "localhost:9092"}}, west: {{bootstrap-servers: "localhost:9093"}}}}
 stores: {{lake: {{type: filesystem, root: /lake}}, other: {{type: filesystem, root: /other}}}}
 mirrors:
   - name: m
     source: {source}
-    destinations: [{{type: archive, store: lake, groups: {groups}}}]
+    destinations: [{{{kind}, groups: {groups}}}]
 """
 CLUSTER = "{cluster: east, topics: [orders]}"
+KINDS = {"archive": "type: archive, store: lake", "kafka": "type: kafka, cluster: west"}
 
 
-def groups_of(groups: str, source: str = CLUSTER) -> GroupArchiving | None:
-    config = parse_configuration(FILE.format(groups=groups, source=source).encode(), file="m.yaml", environ={})
-    destination = config.mirrors[0].destinations[0]
-    assert isinstance(destination, ArchiveDestination)
-    return destination.groups
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return KINDS[request.param]
 
 
-def refusal(groups: str, source: str = CLUSTER) -> str:
+def groups_of(kind: str, groups: str, source: str = CLUSTER) -> GroupSettings | None:
+    text = FILE.format(kind=kind, groups=groups, source=source)
+    return parse_configuration(text.encode(), file="m.yaml", environ={}).mirrors[0].destinations[0].groups
+
+
+def refusal(kind: str, groups: str, source: str = CLUSTER) -> str:
     with pytest.raises(ConfigurationErrors) as refused:
-        groups_of(groups, source)
+        groups_of(kind, groups, source)
     return str(refused.value)
 
 
-def test_groups_are_named_or_matched_whole_and_looked_at_every_minute() -> None:
-    found = groups_of('{include: [billing, "/app-.*/"], exclude: ["/.*-test/", app-odd]}')
-    assert found == GroupArchiving(
+def test_groups_are_named_or_matched_whole_and_looked_at_every_minute(kind: str) -> None:
+    found = groups_of(kind, '{include: [billing, "/app-.*/"], exclude: ["/.*-test/", app-odd]}')
+    assert found == GroupSettings(
         selection=NameSelection(
             names=("billing",), patterns=("app-.*",), excluded_names=("app-odd",), excluded_patterns=(".*-test",)
         ),
@@ -43,8 +47,8 @@ def test_groups_are_named_or_matched_whole_and_looked_at_every_minute() -> None:
     assert chosen == ["billing", "app-1"]
 
 
-def test_a_group_may_have_any_name() -> None:
-    found = groups_of('{include: ["connect sink, größer", "__x"], interval: 5s}')
+def test_a_group_may_have_any_name(kind: str) -> None:
+    found = groups_of(kind, '{include: ["connect sink, größer", "__x"], interval: 5s}')
     assert found is not None
     assert found.selection.names == ("connect sink, größer", "__x")
     assert found.interval_seconds == 5.0
@@ -62,9 +66,9 @@ def test_a_group_may_have_any_name() -> None:
         ("[a]", "groups"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(groups: str, said: str) -> None:
-    assert said in refusal(groups)
+def test_what_cannot_be_meant_is_refused(kind: str, groups: str, said: str) -> None:
+    assert said in refusal(kind, groups)
 
 
-def test_an_archive_as_source_has_no_groups() -> None:
-    assert "groups are a cluster's" in refusal("{include: [a]}", "{store: other, topics: [orders]}")
+def test_an_archive_as_source_has_no_groups(kind: str) -> None:
+    assert "groups are a cluster's" in refusal(kind, "{include: [a]}", "{store: other, topics: [orders]}")

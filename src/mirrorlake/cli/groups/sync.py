@@ -93,7 +93,7 @@ def _planned(config: "Configuration", options: GroupsOptions, *, places: bool = 
     """Returns what would be done; with ``places`` does it, and returns what became of it."""
     from mirrorlake.destinations.connections import WorkerCache
     from mirrorlake.groups.restoring import GroupPlan, place_groups
-    from mirrorlake.groups.syncing import plan_sync
+    from mirrorlake.groups.syncing import plan_sync, read_source, selection_of
 
     selection = _selection(options.groups)
     ways = _ways(config, options.mirrors)
@@ -112,9 +112,9 @@ def _planned(config: "Configuration", options: GroupsOptions, *, places: bool = 
         if not partitions:
             return GroupPlan(failures=unread)
         try:
-            found = await plan_sync(
-                partitions, selection, clients, now_ms=int(time.time() * 1000), is_forced=options.is_forced
-            )
+            wanted = selection or selection_of(partitions[0].target)
+            source = await read_source(partitions, wanted, clients, now_ms=int(time.time() * 1000))
+            found = await plan_sync(partitions, source, clients, is_forced=options.is_forced)
             if places:
                 found = await place_groups(found, clients.client(partitions[0].target.destination_cluster))
         except MirrorlakeError as error:
@@ -124,8 +124,8 @@ def _planned(config: "Configuration", options: GroupsOptions, *, places: bool = 
     return SyncPlan(ways=asyncio.run(planned()))
 
 
-def _selection(groups: Sequence[str]) -> "NameSelection":
-    """Returns which groups are meant: names, and expressions between slashes; all where nothing is given.
+def _selection(groups: Sequence[str]) -> "NameSelection | None":
+    """Returns which groups are meant: names, and expressions between slashes; None where nothing is given.
 
     Raises:
         ConfigurationError: one is no expression.
@@ -142,7 +142,7 @@ def _selection(groups: Sequence[str]) -> "NameSelection":
         except re.error as error:
             raise ConfigurationError(f"--group {each} is no regular expression: {error}") from error
         patterns.append(each[1:-1])
-    return NameSelection(names=tuple(names), patterns=tuple(patterns) if groups else (".*",))
+    return NameSelection(names=tuple(names), patterns=tuple(patterns)) if groups else None
 
 
 def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[list[RestoredPartition], list[str]]]":
@@ -153,7 +153,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
     """
     from mirrorlake.config.resolved import KafkaDestination, KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
-    from mirrorlake.groups.syncing import place_of, writers_of
+    from mirrorlake.groups.syncing import Writers, not_to_be_trusted
     from mirrorlake.service.status import read_compared_status
     from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
@@ -176,7 +176,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
         )
     rows = asyncio.run(read_compared_status(config))
     # Of mirrors that are not asked about, too: their records lie there all the same.
-    writers = writers_of(row.target for row in rows if row.target.source.partition != UNKNOWN_PARTITION)
+    writers = Writers(row.target for row in rows)
     for row in rows:
         way = ways.get((row.target.mirror.name, row.target.destination.label))
         if way is None:
@@ -184,9 +184,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
         if row.target.source.partition == UNKNOWN_PARTITION:
             way[1].append(f"topic {row.target.source.topic} could not be looked at: {row.error}")
         else:
-            others = sorted(writers[place_of(row.target)] - {row.target.mirror.name})
-            missing = f"mirror {' and '.join(others)} copies to the same partition" if others else ""
-            missing = f"its copy is not to be trusted: {row.error}" if row.error is not None else missing
+            missing = not_to_be_trusted(row.target, writers, row.error)
             way[0].append(RestoredPartition(target=row.target, missing=missing))
     return ways
 

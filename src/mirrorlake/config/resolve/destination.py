@@ -19,7 +19,7 @@ from mirrorlake.config.resolved import (
     Cluster,
     Compaction,
     Flush,
-    GroupArchiving,
+    GroupSettings,
     KafkaDestination,
     MergeSettings,
     NameSelection,
@@ -80,6 +80,7 @@ def kafka_destination(
             acl_groups=form.sync.acl_groups,
             acl_removals=form.sync.acl_removals,
         ),
+        groups=_groups(form.groups, (*path, "groups"), document, source),
         place=document.place(path),
     )
 
@@ -202,7 +203,7 @@ def _retain(form: RetainForm | None, path: FieldPath, document: Document) -> Ret
 
 def _groups(
     form: GroupsForm | None, path: FieldPath, document: Document, source: Source | None
-) -> GroupArchiving | None:
+) -> GroupSettings | None:
     if form is None:
         return None
     if isinstance(source, ArchiveSource):
@@ -211,4 +212,4 @@ def _groups(
     if not form.include:
         document.note((*path, "include"), "names no group", "/.*/ is all of them; or leave `groups` out")
     selection = NameSelection(**selected(list(dict.fromkeys(form.include)), form.exclude))
-    return GroupArchiving(selection=selection, interval_seconds=form.interval)
+    return GroupSettings(selection=selection, interval_seconds=form.interval)

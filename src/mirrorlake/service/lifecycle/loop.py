@@ -10,9 +10,9 @@ from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
 from mirrorlake.pipeline.signals import StopSignal
-from mirrorlake.service.archives.group_archive import GroupWatch
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
+from mirrorlake.service.groups.looks import GroupWatch
 from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
 from mirrorlake.service.lifecycle.keeping import keeper_of
@@ -44,8 +44,9 @@ LOST_EVERY_LEASE = "Spark lost every lease"
 class ServiceLoop:
     """Serves the partitions of the table on an engine until there is a reason to end.
 
-    At the end: sources are looked at once more, live leases end, what is archived is flushed, lanes stop, the ownership
-    is released, the archives' markers are written, consumer groups are looked at once more.
+    At the end: sources are looked at once more, live leases end, what is archived is flushed, lanes stop, consumer
+    groups are taken along once more, the ownership is released, the archives' markers are written, consumer groups are
+    archived once more.
 
     Args:
         parts: of the run.
@@ -78,7 +79,7 @@ class ServiceLoop:
         look_seconds = parts.config.engine.tail_check_seconds
         self._drift_watch = DriftWatch(parts.table, parts.markers, seconds=look_seconds)
         self._snapshot_keeper = SnapshotKeeper(parts.table, seconds=look_seconds, clock=parts.clock)
-        self._group_watch = GroupWatch(parts.groups)
+        self._group_watches = GroupWatch(parts.groups), GroupWatch(parts.group_sync)
         self._pool = engine_lanes(
             session,
             lanes=parts.config.engine.lanes,
@@ -119,7 +120,9 @@ class ServiceLoop:
         ]
         self._pool.start()
         try:
-            with self._drift_watch, self._snapshot_keeper, self._keeper, self._group_watch:
+            with contextlib.ExitStack() as watches:
+                for watch in (self._drift_watch, self._snapshot_keeper, self._keeper, *self._group_watches):
+                    watches.enter_context(watch)
                 self._wait_for_end()
             parts.pulse.entered(Phase.STOPPING)
             ended = self._end_leases()
@@ -223,6 +226,8 @@ class ServiceLoop:
 
     def _leave(self, *, ended: bool) -> None:
         parts = self._parts
+        if ended and self._supervisor.end_error is None and not self._engine_died:
+            parts.group_sync.look_once_more()  # while the mirrors are this process's own
         if ended and not self._engine_died and self._supervisor.is_quiet:
             with contextlib.suppress(TimeoutError):
                 self._control.call(parts.owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)

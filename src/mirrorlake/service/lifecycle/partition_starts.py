@@ -55,6 +55,8 @@ class PartitionStarts:
         owned_by_others = call(parts.owners.take(ready))
         states = self._states(ready)
         pairs = list(zip(ready, states, strict=True))
+        # Before their first lease: while a mirror is not known, groups of another one may be led past its records.
+        parts.group_sync.follow(pairs, waiting=self._waiting)
         refused = [
             (state, not_made[topic_at(target)])
             for target, state in pairs

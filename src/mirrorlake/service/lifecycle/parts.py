@@ -15,7 +15,8 @@ from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.session import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
-from mirrorlake.service.archives.group_archive import GroupArchive
+from mirrorlake.service.groups.archiving import GroupArchive
+from mirrorlake.service.groups.syncing import GroupSync
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.reloading import CurrentConfiguration
@@ -75,6 +76,7 @@ class Parts:
     owners: Owners
     markers: ArchiveMarkers
     groups: GroupArchive
+    group_sync: GroupSync
     metrics: Metrics
     pulse: Pulse
     events: Events
@@ -102,6 +104,7 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
     first_destinations = {mirror.name: mirror.destinations[0].label for mirror in config.enabled_mirrors}
     markers = ArchiveMarkers(writer=writer, clock=clock)
     events = Events(metrics, clock, first_destinations, is_v3=is_v3)
+    owners = Owners(clients, owner=writer, clock=clock, hold_seconds=_send_seconds_max(config))
     return Parts(
         current=CurrentConfiguration(config),
         options=options,
@@ -109,9 +112,10 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
         clients=clients,
         wake=wake,
         writer=writer,
-        owners=Owners(clients, owner=writer, clock=clock, hold_seconds=_send_seconds_max(config)),
+        owners=owners,
         markers=markers,
         groups=GroupArchive(markers, metrics, writer=writer, clock=clock),
+        group_sync=GroupSync(metrics, owns=owners.owns, clock=clock),
         metrics=metrics,
         pulse=Pulse(clock, stop_seconds=config.engine.stop_seconds),
         events=events,

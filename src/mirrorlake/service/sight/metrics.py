@@ -7,7 +7,7 @@ All else is ``mirrorlake_*``, and ``process_*`` for the driver's process.
 
 import threading
 from collections import Counter as Counts
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isinf
 
 from prometheus_client import (
@@ -152,6 +152,24 @@ class Metrics:
             ("mirror", "destination"),
             registry=r,
         )
+        self._groups_synced_at = Gauge(
+            "mirrorlake_groups_synced_timestamp_seconds",
+            "Unix time of the last look at consumer groups that failed for none of those to be taken along",
+            ("mirror", "destination"),
+            registry=r,
+        )
+        self._group_sync_failures = Counter(
+            "mirrorlake_group_sync_failures",
+            "Groups and clusters that a look at the consumer groups to be taken along failed for",
+            ("mirror", "destination"),
+            registry=r,
+        )
+        self._group_offsets = Gauge(
+            "mirrorlake_group_offsets",
+            "Offsets of consumer groups that are taken along, by what became of them at the last look",
+            ("mirror", "destination", "result"),
+            registry=r,
+        )
         Gauge("mirrorlake_build_info", "Always 1", ("version",), registry=r).labels(__version__).set(1)
 
     def began(self, state: PartitionState, *, is_first: bool) -> None:
@@ -218,6 +236,17 @@ class Metrics:
     def groups_not_archived(self, mirror: str, destination: str, failures: int) -> None:
         """Takes how much a look at the groups failed for."""
         self._group_failures.labels(mirror, destination).inc(failures)
+
+    def groups_synced(self, mirror: str, destination: str, results: Mapping[str, int], *, now_seconds: float) -> None:
+        """Takes how many offsets of groups a look found, by what became of them."""
+        self._groups_synced_at.labels(mirror, destination).set(now_seconds)
+        self._group_sync_failures.labels(mirror, destination).inc(0)
+        for result, offsets in results.items():
+            self._group_offsets.labels(mirror, destination, result).set(offsets)
+
+    def groups_not_synced(self, mirror: str, destination: str, failures: int) -> None:
+        """Takes how much a look at the groups failed for."""
+        self._group_sync_failures.labels(mirror, destination).inc(failures)
 
     def lease_took(self, lane: int, seconds: float) -> None:
         """Takes the wall time of one lease."""

@@ -1,49 +1,31 @@
-"""Archives what consumer groups have committed at the source, beside the records, while the service runs.
-
-In a thread of its own with connections of its own: no lease waits for it, and what fails is a warning, counted, and
-tried again at the next look. A partition is never parked for it.
-"""
+"""Archives what consumer groups have committed at the source, beside the records, while the service runs."""
 
 import asyncio
-import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-
-import structlog
 
 from mirrorlake.archive.groups.content import ArchivedOffset, PartitionLook, after_look, says_as_much
 from mirrorlake.archive.groups.objects import ArchivedGroups, read_groups, record_groups
 from mirrorlake.archive.origin import Origin
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import GroupArchiving, KafkaSource
+from mirrorlake.config.resolved import KafkaSource
 from mirrorlake.errors import MirrorlakeError, PositionMovedError, StoreUnavailableError
-from mirrorlake.groups.reading import NO_GROUPS, GroupsRead
-from mirrorlake.groups.reading import read_groups as read_committed
+from mirrorlake.groups.reading import NO_GROUPS, GroupsRead, read_groups_of_topics
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import CommittedOffset
-from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.archive_markers import RECORDS_AT_ONCE, ArchiveMarkers
+from mirrorlake.service.groups.looks import Failures, GroupLooks, Way
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.topics.targets import Target
 
-_log = structlog.get_logger("mirrorlake")
-
-LOOK_SECONDS = 1.0
-"""How often it is asked whether a look is due; the shortest interval there is."""
-
 CLOCKS_APART_MS_MAX = 60_000
 """Two processes of one mirror may be so far apart and race; more is a clock that is wrong."""
-
-LAST_LOOK_SECONDS_MAX = 10.0
-"""A source or store that does not answer for so long at a stop leaves the archive with the look before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +36,7 @@ class _Folder:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """One question to a cluster: for one destination of one mirror."""
-
-    mirror: str
-    destination: str
-    cluster: ClusterSettings
-    settings: GroupArchiving
-
-
-class GroupArchive:
+class GroupArchive(GroupLooks[Target]):
     """The groups of everything a run archives. Several threads may call it.
 
     Args:
@@ -75,69 +47,30 @@ class GroupArchive:
     """
 
     def __init__(self, markers: ArchiveMarkers, metrics: Metrics, *, writer: str, clock: Clock) -> None:
+        super().__init__("group-archive", done="archived", clock=clock)
         self._markers = markers
         self._metrics = metrics
         self._writer = writer
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._looking = threading.Lock()
-        self._followed: dict[_Asked, dict[TopicPartition, Target]] = defaultdict(dict)
-        self._looked_at: dict[_Asked, float] = {}
         self._recorded: dict[_Folder, ArchivedGroups] = {}
-        self._said: dict[_Asked, frozenset[str]] = {}
-
-    @property
-    def is_asked_for(self) -> bool:
-        """True where groups of something that was followed are to be archived."""
-        with self._lock:
-            return bool(self._followed)
 
     def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
         """Takes archived partitions; those whose groups are not asked for, or that cannot begin, are passed over."""
-        with self._lock:
-            for target, state in pairs:
-                source, groups = target.mirror.source, target.archive.groups
-                if state.error is not None or groups is None or not isinstance(source, KafkaSource):
-                    continue
-                asked = _Asked(
-                    mirror=target.mirror.name,
-                    destination=target.destination.label,
-                    cluster=source.cluster.settings,
-                    settings=groups,
-                )
-                self._followed[asked][target.source] = target
-
-    def look(self, *, is_last: bool = False) -> None:
-        """Looks at the groups that are due, all of them where it is the last look, and records what is new."""
-        with self._looking:
-            now = self._clock.elapsed_seconds()
-            with self._lock:
-                due = {
-                    asked: dict(targets)
-                    for asked, targets in self._followed.items()
-                    if is_last or now - self._looked_at.get(asked, float("-inf")) >= asked.settings.interval_seconds
-                }
-            for asked, targets in due.items():
-                self._looked_at[asked] = now
-                self._look(asked, targets)
-
-    def look_once_more(self) -> None:
-        """Takes the last look of a run, for `LAST_LOOK_SECONDS_MAX` at most."""
-        if not self.is_asked_for:
-            return
-        last = threading.Thread(target=partial(self.look, is_last=True), name="group-archive", daemon=True)
-        last.start()
-        last.join(LAST_LOOK_SECONDS_MAX)
-        if last.is_alive():
-            _log.warning(
-                "consumer groups were not archived at the end",
-                hint="the archive has what they had committed at the look before",
+        for target, state in pairs:
+            source, groups = target.mirror.source, target.archive.groups
+            if state.error is not None or groups is None or not isinstance(source, KafkaSource):
+                continue
+            way = Way(
+                mirror=target.mirror.name,
+                destination=target.destination.label,
+                cluster=source.cluster.settings,
+                settings=groups,
             )
+            self._follow(way, target.source, target)
 
-    def _look(self, asked: _Asked, targets: Mapping[TopicPartition, Target]) -> None:
+    def _look(self, way: Way, followed: Mapping[TopicPartition, Target]) -> Failures:
         read_at_ms = int(self._clock.now_seconds() * 1000)
         failures: dict[str, MirrorlakeError] = {}
-        folders = self._folders(targets, failures)
+        folders = self._folders(followed, failures)
         known = {
             each: {*groups.groups}
             for folder, theirs in folders.items()
@@ -146,10 +79,10 @@ class GroupArchive:
         }
         if folders:
             try:
-                partitions = [each for theirs in folders.values() for each in theirs]
-                found, is_there = asyncio.run(_ask(asked, partitions, known, targets))
+                ids = {each: target.topic_id for theirs in folders.values() for each, target in theirs.items()}
+                found, is_there = asyncio.run(_ask(way, ids, known))
             except MirrorlakeError as error:
-                failures[f"cluster {asked.cluster.name}"] = error
+                failures[f"cluster {way.cluster.name}"] = error
             else:
                 failures.update(found.errors)
                 failures.update(self._from_later(folders, read_at_ms))
@@ -162,7 +95,11 @@ class GroupArchive:
                     for folder, theirs in folders.items()
                 }
                 self._record(looks, failures)
-        self._say(asked, failures)
+        if failed := len(failures.keys() - {NO_GROUPS}):
+            self._metrics.groups_not_archived(way.mirror, way.destination, failed)
+        else:
+            self._metrics.groups_archived(way.mirror, way.destination, now_seconds=self._clock.now_seconds())
+        return failures
 
     def _folders(
         self, targets: Mapping[TopicPartition, Target], failures: dict[str, MirrorlakeError]
@@ -237,45 +174,12 @@ class GroupArchive:
             {number: each for number, each in known.items() if number in now},
         )
 
-    def _say(self, asked: _Asked, failures: Mapping[str, MirrorlakeError]) -> None:
-        """Counts what failed, and says it once until it changes."""
-        if failed := len(failures.keys() - {NO_GROUPS}):
-            self._metrics.groups_not_archived(asked.mirror, asked.destination, failed)
-        else:
-            self._metrics.groups_archived(asked.mirror, asked.destination, now_seconds=self._clock.now_seconds())
-        said = self._said.get(asked, frozenset())
-        for what, error in failures.items():
-            if what not in said:
-                _log.warning(
-                    "consumer groups could not be archived, and are tried again",
-                    name=asked.mirror,
-                    destination=asked.destination,
-                    what=what,
-                    error=str(error),
-                )
-        if said and not failures:
-            _log.info("consumer groups are archived again", name=asked.mirror, destination=asked.destination)
-        self._said[asked] = frozenset(failures)
-
 
 async def _ask(
-    asked: _Asked,
-    partitions: Sequence[TopicPartition],
-    known: Mapping[TopicPartition, set[str]],
-    targets: Mapping[TopicPartition, Target],
+    way: Way, topic_ids: Mapping[TopicPartition, str], known: Mapping[TopicPartition, set[str]]
 ) -> tuple[GroupsRead, set[TopicPartition]]:
-    """Returns what was found, and of which partitions it holds: those whose topic is the one that is archived."""
-    async with ClusterClient(asked.cluster) as client:
-        found = await read_committed(client, asked.settings.selection, partitions, known)
-        # After the offsets: what was read of a topic that is another one now is of neither.
-        topics = (await client.metadata(sorted({each.topic for each in partitions}), refresh=True)).topics
-    ids = {name: topic.topic_id for name, topic in topics.items()}
-    return found, {each for each in partitions if _is_same(ids.get(each.topic), targets[each].topic_id)}
-
-
-def _is_same(topic_id: str | None, archived_id: str) -> bool:
-    """Tells whether a topic is the one that is archived; None is one that is not there, empty an id not known."""
-    return topic_id is not None and (not topic_id or not archived_id or topic_id == archived_id)
+    async with ClusterClient(way.cluster) as client:
+        return await read_groups_of_topics(client, way.settings.selection, topic_ids, known)
 
 
 def _look_of(target: Target, found: GroupsRead, partition: TopicPartition, read_at_ms: int) -> PartitionLook:
@@ -299,24 +203,3 @@ def _archived(committed: CommittedOffset, seen_at_ms: int) -> ArchivedOffset:
         metadata=committed.metadata,
         seen_at_ms=seen_at_ms,
     )
-
-
-class GroupWatch(RepeatedInThread):
-    """Looks at groups as often as their destinations say, in a thread. Use as a context manager.
-
-    Args:
-        archive: of the run.
-    """
-
-    def __init__(self, archive: GroupArchive) -> None:
-        super().__init__("group-archive", seconds=LOOK_SECONDS)
-        self._archive = archive
-
-    def __exit__(self, *_: object) -> None:
-        """Ends; a round that is under way is left alone, as leases wait for the end of this block."""
-        self._is_over.set()
-        self._is_woken.set()
-
-    def _round(self) -> None:
-        if self._archive.is_asked_for:
-            self._archive.look()
