@@ -311,7 +311,7 @@ def test_somebody_elses_topic_of_the_same_name_gives_no_place_however_few_record
     ("options", "said"),
     [
         (("--group", "/(/"), "is no regular expression"),
-        (("--mirror", "nobody"), "there is no mirror 'nobody'"),
+        (("--mirror", "nobody"), "there is no mirror nobody in "),
     ],
 )
 def test_what_is_meant_by_nobody_is_refused_before_a_cluster_is_asked(

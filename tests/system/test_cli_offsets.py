@@ -410,4 +410,4 @@ def test_a_mirror_or_destination_that_is_not_there_is_refused_and_asks_for_nothi
     for options in (("--mirror", "nobody"), ("--destination", "nowhere")):
         ended = site.offsets("list", *options)
         assert (ended.code, ended.out) == (1, "")
-        assert "known are" in ended.err
+        assert "hint: there are " in ended.err

@@ -387,4 +387,5 @@ def test_nobody_is_asked_where_nobody_can_answer(tmp_path: Path) -> None:
     ended = topics("apply", config)
     assert (ended.code, "give --yes" in ended.err) == (2, True)
     unknown = topics("plan", config, "--mirror", "n")
-    assert (unknown.code, unknown.err) == (1, "error: there is no mirror n\nhint: enabled in the file: m\n")
+    said = f"error: there is no mirror n in {config} that is enabled\nhint: there are m\n"
+    assert (unknown.code, unknown.err) == (1, said)

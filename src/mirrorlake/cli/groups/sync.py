@@ -151,17 +151,14 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
     Raises:
         ConfigurationError: there is no such mirror, or none from cluster to cluster.
     """
+    from mirrorlake.config.asked import check_asked
     from mirrorlake.config.resolved import KafkaDestination, KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
     from mirrorlake.groups.syncing import Writers, not_to_be_trusted
     from mirrorlake.service.status import read_compared_status
     from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
-    known = {mirror.name for mirror in config.enabled_mirrors}
-    if strange := sorted(set(mirrors) - known):
-        raise ConfigurationError(
-            f"there is no mirror {strange[0]!r} in {config.file}", hint=f"there are {', '.join(sorted(known))}"
-        )
+    check_asked(config, mirrors=mirrors)
     ways: dict[Way, tuple[list[RestoredPartition], list[str]]] = {
         (mirror.name, destination.label): ([], [])
         for mirror in config.enabled_mirrors

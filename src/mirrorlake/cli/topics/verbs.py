@@ -10,7 +10,6 @@ import typer
 
 from mirrorlake.cli.output import print_json, print_note, print_table
 from mirrorlake.cli.start import load, start_logs
-from mirrorlake.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
@@ -70,14 +69,11 @@ def apply(asked: Asked, *, asks: bool, as_json: bool) -> int:
 
 
 def _loaded(asked: Asked) -> "Configuration":
+    from mirrorlake.config.asked import check_asked
+
     start_logs()
     config = load(asked.config)
-    there_are = [mirror.name for mirror in config.enabled_mirrors]
-    for name in asked.mirrors:
-        if name not in there_are:
-            raise ConfigurationError(
-                f"there is no mirror {name}", hint=f"enabled in the file: {', '.join(there_are) or 'none'}"
-            )
+    check_asked(config, mirrors=asked.mirrors)
     return config
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mirrorlake.config.asked import check_asked
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.errors import ConfigurationError
 from mirrorlake.service.positions.files import PositionLine
 from mirrorlake.service.status import StatusRow
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -34,14 +34,7 @@ class Wanted:
         Raises:
             ConfigurationError: one does not.
         """
-        mirrors = {mirror.name for mirror in config.enabled_mirrors}
-        labels = {each.label for mirror in config.enabled_mirrors for each in mirror.destinations}
-        for what, asked, known in (("mirror", self.mirrors, mirrors), ("destination", self.destinations, labels)):
-            if unknown := sorted(set(asked) - known):
-                raise ConfigurationError(
-                    f"there is no {what} {', '.join(unknown)} that is enabled",
-                    hint=f"known are {', '.join(sorted(known)) or 'none'}",
-                )
+        check_asked(config, mirrors=self.mirrors, destinations=self.destinations)
 
 
 def name_of(target: Target) -> str:
