@@ -242,6 +242,35 @@ def test_two_mirrors_of_one_topic_that_want_other_settings_change_nothing(
     assert there(west, f"{t}-both") == before
 
 
+def test_a_setting_that_the_brokers_would_not_take_is_refused_by_the_plan_and_keeps_no_other_from_being_set(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    create_topic(east, topic_name, 1)
+    create_topic(west, f"{topic_name}-copy", 1)
+    override = "{retention.ms: 7200000, cleanup.policy: keep-it, segment.ms: 3600000}"
+    config = write(
+        tmp_path, east, west, mirror("m", f"[{topic_name}]", f", sync: {{configs: apply, override: {override}}}")
+    )
+    before = there(west, f"{topic_name}-copy")
+
+    planned = topics("plan", config)
+
+    assert planned.code == 1, planned.err
+    assert {row["what"]: row["action"] for row in planned.rows()} == {
+        "retention.ms": "set",
+        "cleanup.policy": "refused",
+        "segment.ms": "set",
+    }
+    (why,) = [row["error"] for row in planned.rows() if row["action"] == "refused"]
+    assert "keep-it" in why
+    assert there(west, f"{topic_name}-copy") == before, "a trial changes nothing"
+    applied = topics("apply", config, "--yes")
+    assert applied.code == 1, applied.err
+    settings = there(west, f"{topic_name}-copy")[f"{topic_name}-copy"].settings
+    assert settings == {**before[f"{topic_name}-copy"].settings, "retention.ms": "7200000", "segment.ms": "3600000"}
+
+
 def test_a_cluster_that_is_away_is_unknown_and_not_equal(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

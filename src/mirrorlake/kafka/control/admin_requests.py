@@ -146,8 +146,10 @@ _SET = 0
 """Kafka's number for giving a setting a value (``AlterConfigOp.OpType`` of Apache Kafka 4.3.0)."""
 
 
-def set_topic_configs_request(name: str, configs: Mapping[str, str]) -> ControlRequest[Refused | None]:
-    """Asks to set configurations of a topic, all or none, and to leave its others as they are (KIP-339)."""
+def set_topic_configs_request(
+    name: str, configs: Mapping[str, str], *, is_trial: bool
+) -> ControlRequest[Refused | None]:
+    """Asks to set configurations of a topic, all or none, and to leave its others, or if they could be (KIP-339)."""
 
     def message(version: int) -> Any:
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -156,7 +158,7 @@ def set_topic_configs_request(name: str, configs: Mapping[str, str]) -> ControlR
         ]
         return IncrementalAlterConfigsRequest(
             resources=[resource(resource_type=_TOPIC, resource_name=name, configs=changes)],
-            validate_only=False,
+            validate_only=is_trial,
             version=version,
         )
 

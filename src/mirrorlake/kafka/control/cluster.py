@@ -243,15 +243,15 @@ class ClusterClient:
             for name, answer in answers.items()
         }
 
-    async def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
-        """Sets configurations of a topic, all or none; its others stay as they are.
+    async def set_topic_configs(self, name: str, configs: Mapping[str, str], *, is_trial: bool = False) -> None:
+        """Sets configurations of a topic, all or none; its others stay as they are. A trial only asks if they could be.
 
         Raises:
             TopicMissingError: no such topic.
             PermissionDeniedError: an ACL or a policy says no.
             UnsupportedError: the brokers do not take one of them.
         """
-        refused = await self._brokers.ask_controller(set_topic_configs_request(name, configs))
+        refused = await self._brokers.ask_controller(set_topic_configs_request(name, configs, is_trial=is_trial))
         self._raise_for(refused, "IncrementalAlterConfigs", name)
 
     async def topic_rights(self, names: Sequence[str]) -> Rights:

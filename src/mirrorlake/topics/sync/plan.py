@@ -10,6 +10,7 @@ from mirrorlake.errors import BrokerNotReadyError, CollisionError, MirrorlakeErr
 from mirrorlake.topics.acls.plan import AclRow, as_shown, plan_acls
 from mirrorlake.topics.sync.differences import ACTS, REPLICAS, TOPIC, Act, Difference, TopicFacts, differences_of
 from mirrorlake.topics.sync.reading import read_facts
+from mirrorlake.topics.sync.trying import try_settings
 
 DONE = "done"
 FAILED = "failed"
@@ -132,7 +133,33 @@ async def plan_topics(config: Configuration, clients: WorkerCache, mirrors: Sequ
     asked = [each for each in facts if mirrors is None or each.mirror.name in mirrors]
     rows = [TopicRow(facts=each, difference=difference) for each in asked for difference in differences_of(each)]
     acls = await plan_acls(facts, clients, mirrors)
-    return TopicPlan(rows=without_contradictions(rows, facts), topics=len(asked), acls=acls)
+    rows = await _without_refused(without_contradictions(rows, facts), clients)
+    return TopicPlan(rows=rows, topics=len(asked), acls=acls)
+
+
+async def _without_refused(rows: Sequence[TopicRow], clients: WorkerCache) -> list[TopicRow]:
+    """Returns the rows; refused are settings that the brokers say they would not take."""
+    places: dict[tuple[str, str], list[TopicRow]] = {}
+    for row in rows:
+        if row.difference.act is Act.SET:
+            places.setdefault((row.cluster, row.facts.name), []).append(row)
+    trials = [
+        (
+            clients.client(acts[0].facts.destination.cluster.settings),
+            name,
+            {row.difference.what: row.difference.wanted or "" for row in acts},
+        )
+        for (_, name), acts in places.items()
+    ]
+    refusals = dict(zip(places, await try_settings(trials), strict=True))
+
+    def judged(row: TopicRow) -> TopicRow:
+        error = refusals.get((row.cluster, row.facts.name), {}).get(row.difference.what)
+        if error is None or row.difference.act is not Act.SET:
+            return row
+        return replace(row, difference=replace(row.difference, act=Act.REFUSE, error=error))
+
+    return [judged(row) for row in rows]
 
 
 def beside(config: Configuration, mirrors: Sequence[str] | None) -> list[str] | None:
