@@ -107,7 +107,7 @@ def _tell(screen: TerminalScreen, *, keep: bool, scale: float) -> int:
 
     libs = kafka_libs()
     is_interrupted = False
-    # What a demo that was killed left is removed by the next one.
+    # What a demo that was killed left is removed by one that begins a minute later, or more.
     with RunFolder((Path(tempfile.gettempdir()),), name="mirrorlake-demo", bytes_max=_FOLDER_BYTES_MAX) as kept:
         folder = kept.path
         with demo_clusters(folder, libs=libs) as clusters:
