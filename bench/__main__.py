@@ -24,6 +24,9 @@ from bench.idle import TOPICS as IDLE_TOPICS
 from bench.inputs import INPUTS, Input, fill
 from bench.latency import LATENCY_INPUT, Latency, measure_latency
 from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measure_many_mirrors
+from bench.many_topics import PARTITIONS_PER_TOPIC as SCALE_PARTITIONS_PER_TOPIC
+from bench.many_topics import TOPICS as SCALE_TOPICS
+from bench.many_topics import ManyTopics, measure_many_topics
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
@@ -46,7 +49,7 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
 }
 FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
-PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "latency", "many", "idle")
+PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "latency", "many", "idle", "scale")
 MORE_PARTS = ("cluster",)
 """Measured only where they are named: two workers of a cluster beside two brokers want more than two cores."""
 
@@ -95,6 +98,9 @@ def main() -> None:
     if "idle" in parts:
         found.idle = asyncio.run(_run_idle(arguments.idle_seconds))
         print(results.idle_table(found.idle) + "\n", flush=True)
+    if "scale" in parts:
+        found.many_topics = asyncio.run(_run_scale(arguments.scale_seconds))
+        print(results.many_topics_table(found.many_topics) + "\n", flush=True)
     print(f"{_summary(found)}\n\nwritten to {results.write(found, arguments.results)}")
 
 
@@ -128,6 +134,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
     parser.add_argument("--idle-seconds", type=float, default=60.0, help="how long the quiet partitions are looked at")
+    parser.add_argument("--scale-seconds", type=float, default=60.0, help="how long the many topics are looked at")
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="folder for the results")
     return parser.parse_args()
 
@@ -197,6 +204,8 @@ def _summary(found: results.Results) -> str:
         tables.append(results.many_mirrors_table(found.many_mirrors))
     if found.idle:
         tables.append(results.idle_table(found.idle))
+    if found.many_topics:
+        tables.append(results.many_topics_table(found.many_topics))
     rows = [("goal", "", "wanted", "measured")]
     for goal in goals.judge(found):
         rows.append(
@@ -302,6 +311,13 @@ async def _run_idle(seconds: float) -> Idle:
             folder=brokers.contender_folder,
             seconds=seconds,
             starts=3,
+        )
+
+
+async def _run_scale(seconds: float) -> ManyTopics:
+    async with _brokers(dict.fromkeys(SCALE_TOPICS, SCALE_PARTITIONS_PER_TOPIC)) as brokers:
+        return await measure_many_topics(
+            source=brokers.source, destination=brokers.destination, folder=brokers.contender_folder, seconds=seconds
         )
 
 

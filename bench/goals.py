@@ -31,6 +31,9 @@ HELP_SECONDS_MAX = 0.3
 MEMORY_GIB_MAX = 1.2
 SQL_COUNT_SECONDS_MAX = 2.0
 """Of a count over 1 000 segments, from the session's start on."""
+SCALE_IDLE_PERCENT_MAX = 5.0
+SCALE_PLAN_SECONDS_MAX = 10.0
+GROUP_SYNC_SECONDS_MAX = 5.0
 LAG_SECONDS_MAX = 5.0
 """What "bounded" means for two hundred mirrors: a lease's length."""
 
@@ -162,6 +165,11 @@ def _rest(results: Results) -> Iterator[Goal]:
     if results.many_mirrors is not None:
         yield _at_most("200 mirrors: those that did not move", 0.0, results.many_mirrors.late_mirrors)
         yield _at_most("200 mirrors: largest lag, seconds", LAG_SECONDS_MAX, results.many_mirrors.lag_seconds_max)
+    if (run := results.many_topics) is not None:
+        yield _at_most("2000 partitions: CPU while nothing happens, %", SCALE_IDLE_PERCENT_MAX, run.idle_cpu_percent)
+        yield _at_most("2000 partitions: p99 of 20 busy topics, ms", LATENCY_P99_MS_MAX, run.p99_ms)
+        yield _at_most("2000 partitions: plan, seconds", SCALE_PLAN_SECONDS_MAX, run.plan_seconds)
+        yield _at_most("1000 groups × 50: sync, seconds", GROUP_SYNC_SECONDS_MAX, run.group_sync_seconds)
 
 
 def _runs(results: Results, name: str, contender: str, kind: Kind) -> list[Measured]:

@@ -19,6 +19,7 @@ from bench.fills import Fill
 from bench.idle import Idle
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
+from bench.many_topics import ManyTopics
 from bench.records_path import RecordsPath
 from bench.scale_out import ScaleOut
 from bench.sql_counts import SqlCount
@@ -43,6 +44,7 @@ class Results:
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     idle: Idle | None = None
+    many_topics: ManyTopics | None = None
     help_seconds: float | None = None
     sql_counts: list[SqlCount] = field(default_factory=list)
     load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
@@ -79,6 +81,7 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
         "idle": asdict(results.idle) if results.idle else None,
+        "many_topics": asdict(results.many_topics) if results.many_topics else None,
         "help_seconds": results.help_seconds,
         "sql_counts": [asdict(run) for run in results.sql_counts],
     }
@@ -235,6 +238,25 @@ def idle_table(run: Idle) -> str:
     first = f"{median(run.first_record_seconds):.1f}" if run.first_record_seconds else ""
     rows = [head, (str(run.partitions), f"{run.cpu_percent:.1f}", f"{run.memory_bytes / 1e6:.0f}", first)]
     rows.extend((name, "", f"{size / 1e6:.0f}", "") for name, size in run.memory_by_process)
+    return text_table(rows, words=1)
+
+
+def many_topics_table(run: ManyTopics) -> str:
+    """Returns the figures of many topics, one line each."""
+    rows = [
+        (f"{run.topics} topics, {run.partitions} partitions", ""),
+        ("start-up, until all is copied, s", f"{run.start_seconds:.1f}"),
+        ("CPU while nothing happens, % of a core", f"{run.idle_cpu_percent:.1f}"),
+        (f"CPU at {run.busy_records_per_second:.0f} records/s in 20 topics, %", f"{run.busy_cpu_percent:.1f}"),
+        ("memory, MB PSS", f"{run.memory_bytes / 1e6:.0f}"),
+        ("latency of these, p50 ms", f"{run.p50_ms:.1f}"),
+        ("latency of these, p99 ms", f"{run.p99_ms:.1f}"),
+        ("a new topic's first record, s", f"{run.new_topic_seconds:.1f}"),
+        ("stop, s", f"{run.stop_seconds:.1f}"),
+        ("plan, s", f"{run.plan_seconds:.1f}"),
+        ("topics plan, s", f"{run.topics_plan_seconds:.1f}"),
+        (f"groups sync, {run.groups} × {run.group_partitions} partitions, s", f"{run.group_sync_seconds:.1f}"),
+    ]
     return text_table(rows, words=1)
 
 
