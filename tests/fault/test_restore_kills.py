@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -112,16 +113,20 @@ engine: {{lanes: 1, lease: 1s, memory: 512MiB}}
     ends = dict.fromkeys(MODES, 0)
     killed_at_work = dict.fromkeys(MODES, 0)
     with GrowingArchive(tmp_path / "lake", where, chance) as growing:
-        for _ in range(LIVES):
-            lives = {mode: restore(config, where, mode) for mode in MODES}
-            for mode in chance.sample(MODES, len(MODES)):
-                with lives[mode] as life:
-                    await_growth(servers, where, mode, ends, life)
-                    time.sleep(chance.uniform(0.0, 0.6))
-                    killed_at_work[mode] += life.is_running
-                    life.kill()
-                ends[mode] = end_of(servers, where, mode)
-    assert all(killed_at_work.values()), "none of them was at work when it was killed"
+
+        def live(mode: str, seconds: float) -> None:
+            with restore(config, where, mode) as life:
+                await_growth(servers, where, mode, ends, life)
+                time.sleep(seconds)
+                killed_at_work[mode] += life.is_running
+                life.kill()
+            ends[mode] = end_of(servers, where, mode)
+
+        # Each is watched by a thread of its own: while one waits for its mirror the other may copy and end.
+        with ThreadPoolExecutor(len(MODES)) as watchers:
+            for _ in range(LIVES):
+                list(watchers.map(live, MODES, [chance.uniform(0.0, 0.6) for _ in MODES]))
+    assert all(killed_at_work.values()), f"none of them was at work when it was killed: {killed_at_work}"
     expected = expected_records(growing.batches)
     for life in [restore(config, where, mode) for mode in MODES]:
         with life:
