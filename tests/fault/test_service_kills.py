@@ -18,6 +18,7 @@ from support.copies import (
     assert_equal_in_kafka,
     create_topic,
     log_end,
+    source_end,
     wait_until,
 )
 from support.load import Load
@@ -91,12 +92,24 @@ class Scene:
         assert service.is_running, service.said()
 
     def finish(self, service: ServiceProcess, *, with_kafka: bool = True) -> None:
-        """A graceful stop, with nobody writing any more, leaves everything equal and nothing running."""
+        """A graceful stop, with nobody writing any more, leaves everything equal and nothing running.
+
+        It flushes archives to the source's end. Leases that copy to Kafka end at once, wherever they are, so the copy
+        is waited for.
+        """
+        if with_kafka and self.destination:
+            wait_until(lambda: not service.is_running or self._is_copied_to_kafka(), "the copy", log=service.said)
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
         service.assert_nothing_left()
         assert "partition parked" not in service.said()
         self.assert_equal(with_kafka=with_kafka)
+
+    def _is_copied_to_kafka(self) -> bool:
+        return all(
+            log_end(self.destination, self.topic, n) == source_end(self.source, self.topic, n)
+            for n in range(PARTITIONS)
+        )
 
     def complete(self) -> None:
         """A bounded run ends with everything equal: after a service that had no time to."""

@@ -30,6 +30,7 @@ PROSE_WIDTH_MAX = 100
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_AGAIN_SECONDS = 0.2
 _TRY_AGAIN_SECONDS = 0.05
+_COMPILERS = frozenset({"llvmlite", "numba"})
 _FOLDER_BYTES_MAX = 4096  # As long as Linux takes: no sockets lie in it.
 
 
@@ -150,9 +151,8 @@ def interrupt_on_signals() -> None:
     """Makes each signal that asks for an end a KeyboardInterrupt; what cleans up after it is not interrupted again.
 
     It is raised again until something handles it: where Python calls an object's ``__del__`` or a weak reference's
-    callback, it only says that it ignores what is raised there. And it is not raised within an import: the lock of the
-    import machinery might stay taken for good, and every thread wait for ever at its next import (``_get_module_lock``
-    in CPython's importlib). What handles it calls `ignore_signals` first. A signal that is ignored at the start, as
+    callback, it only says that it ignores what is raised there. And it waits for the end of an import or a compilation
+    (`may_be_interrupted`). What handles it calls `ignore_signals` first. A signal that is ignored at the start, as
     after ``nohup``, stays so.
     """
 
@@ -160,7 +160,7 @@ def interrupt_on_signals() -> None:
         if is_interrupted(sys.exception()):
             return
         signal.setitimer(signal.ITIMER_REAL, _TRY_AGAIN_SECONDS)
-        if not is_importing(frame):
+        if may_be_interrupted(frame):
             raise KeyboardInterrupt
 
     for number in (*_SIGNALS, signal.SIGALRM):
@@ -175,13 +175,19 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def is_importing(frame: FrameType | None) -> bool:
-    """Tells whether a frame runs within an import."""
+def may_be_interrupted(frame: FrameType | None) -> bool:
+    """Tells whether an interrupt may be raised in a frame: not within an import, nor while a kernel is compiled.
+
+    After an interrupted import the lock of the import machinery might stay taken for good, and every thread wait for
+    ever at its next import (``_get_module_lock`` in CPython's importlib). An object of llvmlite whose constructor was
+    interrupted has no attributes yet, and its ``__del__`` prints a traceback.
+    """
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib") or not _COMPILERS.isdisjoint(Path(file).parts):
+            return False
         frame = frame.f_back
-    return False
+    return True
 
 
 def is_interrupted(handled: BaseException | None) -> bool:

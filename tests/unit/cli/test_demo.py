@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mirrorlake.cli.demo import exit_code
+from mirrorlake.cli.demo import exit_code, may_be_interrupted
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,21 @@ except KeyboardInterrupt:
     print("ended")
 """
     assert said(program, tmp_path) == (0, "cleaned\nended\n", "")
+
+
+@pytest.mark.parametrize(
+    ("file", "may_be"),
+    [
+        ("/venv/lib/python3.11/site-packages/llvmlite/binding/newpassmanagers.py", False),
+        ("/venv/lib/python3.11/site-packages/numba/core/codegen.py", False),
+        ("<frozen importlib._bootstrap>", False),
+        ("/venv/lib/python3.11/site-packages/mirrorlake/demo/story.py", True),
+        ("/home/numbat/llvmlites/story.py", True),
+    ],
+)
+def test_a_signal_does_not_interrupt_an_import_or_a_compilation(file: str, may_be: bool) -> None:
+    """Nor what they call: the frame asked about is one further down."""
+    scope: dict[str, Callable[[Callable[[], bool]], bool]] = {}
+    exec(compile("def call(what):\n    return what()\n", file, "exec"), scope)
+
+    assert scope["call"](lambda: may_be_interrupted(sys._getframe())) is may_be
