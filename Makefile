@@ -37,7 +37,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@# Spark starts twice as fast from an archive of its classes, made once per machine; without one it starts all the same.
-	-@$(BIN)/python -m mirrorlake.pipeline.archive_maker >/dev/null
+	@$(BIN)/python -m mirrorlake.pipeline.archive_maker >/dev/null || true
 	@touch $(READY)
 
 lint: setup
@@ -54,7 +54,7 @@ TEST_WORKERS ?= 3
 # The brokers of the tests start in little more than half the CPU time from an archive of their classes, made once.
 # Every process of them would compile anew what it imports, where somebody asked for no byte code.
 test: lint
-	-@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null
+	@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null || true
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Into a file of another name first, so that a model that cannot be read leaves the page alone.

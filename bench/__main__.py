@@ -31,6 +31,7 @@ from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
 from bench.scale_out import ScaleOut, measure_scale_out
+from bench.schema_ids import measure_schema_ids
 from bench.sql_counts import measure_sql_counts
 from bench.storage import Place, Storage, bytes_of, choose_place
 from bench.stores import STORES_INPUT, measure_stores
@@ -49,8 +50,8 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
 }
 FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
-PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "latency", "many", "idle", "scale")
-MORE_PARTS = ("cluster",)
+PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "schema-ids", "latency", "many", "idle", "scale")
+MORE_PARTS = ("cluster", "scale-out")
 """Measured only where they are named: two workers of a cluster beside two brokers want more than two cores."""
 
 
@@ -79,7 +80,9 @@ def main() -> None:
     if "far" in parts:
         _far(arguments, found)
     if "cluster" in parts:
-        _scale_out(arguments, found)
+        _scale_out(arguments, found, Kind.KAFKA, "mirrorlake")
+    if "scale-out" in parts:
+        _scale_out(arguments, found, Kind.PARQUET, "mirrorlake-archive")
     if "stores" in parts:
         asyncio.run(_run_stores(arguments.stores_rounds, arguments.storage, found.stores))
     if "fills" in parts:
@@ -88,6 +91,9 @@ def main() -> None:
     if "records" in parts:
         found.records_paths = measure_records_path()
         print(results.records_table(found.records_paths) + "\n", flush=True)
+    if "schema-ids" in parts:
+        found.schema_ids = measure_schema_ids()
+        print(results.schema_ids_table(found.schema_ids) + "\n", flush=True)
     if "latency" in parts:
         for contender in (Mirrorlake(), MirrorMaker(linger_ms=0)):
             found.latencies.append(asyncio.run(_run_latency(contender, arguments.latency_seconds)))
@@ -107,7 +113,10 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--part", action="append", choices=[*PARTS, *MORE_PARTS], help="again for more; all but `cluster` by default"
+        "--part",
+        action="append",
+        choices=[*PARTS, *MORE_PARTS],
+        help="again for more; all but `cluster` and `scale-out` by default",
     )
     parser.add_argument("--input", action="append", choices=[*INPUTS], help="of copies; again for more")
     parser.add_argument("--contender", action="append", choices=[*CONTENDERS], help="of copies; again for more")
@@ -170,14 +179,14 @@ def _far(arguments: argparse.Namespace, found: results.Results) -> None:
                     print(results.far_table(found.far[-1:]) + "\n", flush=True)
 
 
-def _scale_out(arguments: argparse.Namespace, found: results.Results) -> None:
+def _scale_out(arguments: argparse.Namespace, found: results.Results, kind: Kind, contender: str) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name in arguments.input or ["k1"]:
-        wanted = INPUTS[name].repeated(arguments.times or CONTENDERS["mirrorlake"][1][name])
-        place = choose_place(bytes_of(wanted, Kind.KAFKA), wanted=arguments.storage)
+        wanted = INPUTS[name].repeated(arguments.times or CONTENDERS[contender][1][name])
+        place = choose_place(bytes_of(wanted, kind), wanted=arguments.storage)
         for _round in range(arguments.rounds):
             for count in arguments.workers:
-                run = _run_scale_out(count, cores, wanted, place, arguments.core_share)
+                run = _run_scale_out(count, cores, wanted, place, arguments.core_share, kind)
                 found.scale_out.append(asyncio.run(run))
                 print(results.scale_out_table(found.scale_out) + "\n", flush=True)
 
@@ -249,13 +258,16 @@ async def _run_far(contender: Contender, wanted: Input, place: Place, far: Far, 
         )
 
 
-async def _run_scale_out(count: int, cores: int, wanted: Input, place: Place, core_share: float | None) -> ScaleOut:
+async def _run_scale_out(
+    count: int, cores: int, wanted: Input, place: Place, core_share: float | None, kind: Kind
+) -> ScaleOut:
     async with _brokers({wanted.name: wanted.partitions}, place.folder, forgets=True) as brokers:
         filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
         return await measure_scale_out(
             count,
             cores,
             core_share=core_share,
+            kind=kind,
             source=brokers.source,
             destination=brokers.destination,
             wanted=wanted,

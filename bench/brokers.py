@@ -1,12 +1,12 @@
 """The brokers of the comparison: run as Kafka's own start script runs them, with a second listener for TLS."""
 
+import asyncio
 import datetime
 import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -15,9 +15,15 @@ from cryptography.x509.oid import NameOID
 
 from bench.delay_proxy import DelayProxy
 from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.offsets import TopicPartition
 
 HOST = "127.0.0.1"
 HEAP_MB = 1024
+_LED_SECONDS_MAX = 120.0
+_LED_PAUSE_SECONDS = 0.2
 JVM_FLAGS = (
     *("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
     "-XX:+ExplicitGCInvokesConcurrent",
@@ -110,13 +116,16 @@ async def create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
         await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
     finally:
         await admin.close()
-    # Created is not yet led: asking for the ends, again and again until it is, waits for that.
-    consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers, request_timeout_ms=60_000)
-    await consumer.start()
-    try:
-        await consumer.end_offsets([TopicPartition(name, n) for name, count in topics.items() for n in range(count)])
-    finally:
-        await consumer.stop()
+    wanted = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+    settings = ClusterSettings(name="bench", bootstrap_servers=(server.bootstrap_servers,))
+    async with ClusterClient(settings) as client, asyncio.timeout(_LED_SECONDS_MAX):
+        # Created is not yet led: each is asked for its end until it is.
+        while wanted:
+            ends = await client.list_offsets(wanted, timestamp=LATEST)
+            wanted = [partition for partition, end in ends.items() if isinstance(end, MirrorlakeError)]
+            if wanted:
+                await asyncio.sleep(_LED_PAUSE_SECONDS)
+                await client.metadata(sorted({each.topic for each in wanted}), refresh=True)
 
 
 def make_certificate(certificate_file: Path, bundle_file: Path, *, is_authority: bool = True) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from bench.brokers import BenchKafka, create_topics
 from bench.latency import percentile
 from bench.mirrorlake_contender import start_mirrorlake
 from bench.process_tree import ProcessTree
-from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import CommittedOffset
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition as Partition
@@ -90,18 +90,18 @@ async def measure_many_topics(
         TimeoutError: not everything was copied within five minutes.
         RuntimeError: a command failed.
     """
-    everything = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
+    everything = [Partition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
     await _send_one_to_each(source, everything)
     config = folder / "mirror.yaml"
     config.write_text(configuration(source, destination))
     async with AsyncExitStack() as stack:
-        ends = await stack.enter_async_context(_consumer(destination))
+        ends = await stack.enter_async_context(ClusterClient(_settings(destination)))
         producer = await stack.enter_async_context(_producer(source))
         began = time.perf_counter()
         process = start_mirrorlake(configuration(source, destination), folder)
         stack.callback(process.stop, timeout_seconds=_STOP_SECONDS)
         tree = ProcessTree(process.pid)
-        await _await_ends(ends, dict.fromkeys(everything, 1))
+        await _await_ends(ends, everything)
         start_seconds = time.perf_counter() - began
         await _watch(tree, _SETTLE_SECONDS)
         idle_cpu_percent = await _watch(tree, seconds)
@@ -174,19 +174,25 @@ async def _listener(server: BenchKafka) -> AsyncIterator[list[float]]:
             task.cancel()
 
 
-async def _send_one_to_each(source: BenchKafka, partitions: Sequence[TopicPartition]) -> None:
+async def _send_one_to_each(source: BenchKafka, partitions: Sequence[Partition]) -> None:
     async with _producer(source) as producer:
         for each in partitions:
             await producer.send(each.topic, b"quiet", partition=each.partition)
         await producer.flush()
 
 
-async def _await_ends(ends: AIOKafkaConsumer, wanted: dict[TopicPartition, int]) -> None:
+async def _await_ends(ends: ClusterClient, partitions: Iterable[Partition]) -> None:
+    """Waits until each partition holds a record.
+
+    Raises:
+        TimeoutError: one did not for five minutes.
+    """
     give_up_at = time.perf_counter() + _PATIENCE_SECONDS
-    missing = list(wanted)
+    missing = list(partitions)
     while missing:
-        seen = await ends.end_offsets(missing)
-        missing = [each for each in missing if seen[each] < wanted[each]]
+        # A partition that is not there yet has an error in place of its end.
+        seen = await ends.list_offsets(missing, timestamp=LATEST)
+        missing = [each for each, end in seen.items() if not (isinstance(end, int) and end >= 1)]
         if time.perf_counter() > give_up_at:
             raise TimeoutError(f"{len(missing)} partitions were not copied: {missing[:5]}")
         await asyncio.sleep(_LOOK_SECONDS)
@@ -228,26 +234,21 @@ async def _until_heard(latencies_ms: Sequence[float], records: int) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _new_topic(source: BenchKafka, producer: AIOKafkaProducer, ends: AIOKafkaConsumer) -> float:
+async def _new_topic(source: BenchKafka, producer: AIOKafkaProducer, ends: ClusterClient) -> float:
     began = time.perf_counter()
     await create_topics(source, {_NEW_TOPIC: 1})
     await producer.send_and_wait(_NEW_TOPIC, b"first", partition=0)
-    give_up_at = began + _PATIENCE_SECONDS
-    place = TopicPartition(_NEW_TOPIC, 0)
-    while time.perf_counter() < give_up_at:
-        # Asked about a topic that is not there, a consumer waits for longer than what is measured.
-        if _NEW_TOPIC in await ends.topics() and (await ends.end_offsets([place]))[place] >= 1:
-            return time.perf_counter() - began
-        await asyncio.sleep(_LOOK_SECONDS)
-    raise TimeoutError(f"{_NEW_TOPIC} was not copied")
+    await _await_ends(ends, [Partition(_NEW_TOPIC, 0)])
+    return time.perf_counter() - began
+
+
+def _settings(server: BenchKafka) -> ClusterSettings:
+    return ClusterSettings(name="bench", bootstrap_servers=(server.bootstrap_servers,), request_timeout_seconds=30.0)
 
 
 async def _commit(source: BenchKafka) -> None:
     """Commits the one record of fifty partitions for each group."""
-    settings = ClusterSettings(
-        name="bench", bootstrap_servers=(source.bootstrap_servers,), request_timeout_seconds=30.0
-    )
-    async with ClusterClient(settings) as client:
+    async with ClusterClient(_settings(source)) as client:
         slots = asyncio.Semaphore(_GROUPS_AT_ONCE)
 
         async def one(number: int) -> None:

@@ -92,9 +92,11 @@ class MirrorlakeArchive:
         del destination
         (folder / "lake").mkdir()
         store = f"{{type: filesystem, root: {folder / 'lake'}}}"
-        configuration = archive_configuration(source, wanted.name, store, format_name=self._format)
-        self._process = start_mirrorlake(configuration, folder, "--once")
+        self._process = start_mirrorlake(self._configuration(source, wanted.name, store), folder, "--once")
         return self._process.pid
+
+    def _configuration(self, source: BenchKafka, topic: str, store: str) -> str:
+        return archive_configuration(source, topic, store, format_name=self._format)
 
     def stop(self) -> None:
         """See `bench.contender.Contender`."""

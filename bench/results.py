@@ -22,6 +22,7 @@ from bench.many_mirrors import ManyMirrors
 from bench.many_topics import ManyTopics
 from bench.records_path import RecordsPath
 from bench.scale_out import ScaleOut
+from bench.schema_ids import SchemaIdsPath
 from bench.sql_counts import SqlCount
 from bench.storage import Storage
 from mirrorlake.embedded.jars import KAFKA_VERSION
@@ -41,6 +42,7 @@ class Results:
     stores: list[Measured] = field(default_factory=list)
     fills: list[Fill] = field(default_factory=list)
     records_paths: list[RecordsPath] = field(default_factory=list)
+    schema_ids: list[SchemaIdsPath] = field(default_factory=list)
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     idle: Idle | None = None
@@ -77,6 +79,9 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "records_paths": [
             {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)}
             for run in results.records_paths
+        ],
+        "schema_ids": [
+            {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)} for run in results.schema_ids
         ],
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
@@ -126,24 +131,38 @@ def copy_table(measured: Sequence[Measured]) -> str:
 
 
 def scale_out_table(runs: Sequence[ScaleOut]) -> str:
-    """Returns copies over workers as text, one line each; the ratio is to the first of them."""
+    """Returns copies over workers as text, one line each; the ratio is to the first of the same input and kind."""
     rows: list[Sequence[str]] = [
-        ("workers", "core each", "input", "GB", "start s", "copy s", "MB/s", "driver CPU s", "workers CPU s", "× first")
+        (
+            "workers",
+            "core each",
+            "to",
+            "input",
+            "GB",
+            "start s",
+            "copy s",
+            "MB/s",
+            "driver CPU s",
+            "workers CPU s",
+            "× first",
+        )
     ]
     for run in runs:
         copy = run.copy
+        first = next(each.copy for each in runs if (each.copy.input, each.copy.kind) == (copy.input, copy.kind))
         rows.append(
             (
                 *(
                     str(run.workers),
                     f"{run.core_share or 1:g}",
+                    copy.kind.value,
                     copy.input,
                     f"{copy.copied_bytes / 1e9:.2f}",
                     f"{copy.start_wall_seconds:.1f}",
                 ),
                 *(f"{copy.copy_wall_seconds:.1f}", f"{copy.megabytes_per_second:.0f}"),
                 *(f"{copy.copy_cpu_seconds:.2f}", f"{run.workers_cpu_seconds:.1f}"),
-                f"{copy.megabytes_per_second / runs[0].copy.megabytes_per_second:.2f}",
+                f"{copy.megabytes_per_second / first.megabytes_per_second:.2f}",
             )
         )
     return text_table(rows, words=2)
@@ -207,6 +226,16 @@ def records_table(runs: Sequence[RecordsPath]) -> str:
     for run in runs:
         rate = f"{run.records_per_cpu_second / 1e3:.0f}"
         rows.append((run.codec, str(run.records), f"{run.cpu_seconds:.4f}", rate))
+    return text_table(rows, words=1)
+
+
+def schema_ids_table(runs: Sequence[SchemaIdsPath]) -> str:
+    """Returns what schema ids cost as text, one line each; the last column is × the last row's rate."""
+    rows: list[Sequence[str]] = [("1 KiB of Avro", "k records/CPU s", "CPU s × checksums alone", "× Confluent's")]
+    for run in runs:
+        over_reading = "" if run.read_cpu_seconds is None else f"{run.cpu_seconds / run.read_cpu_seconds:.1f}"
+        over_stock = f"{run.records_per_cpu_second / runs[-1].records_per_cpu_second:.1f}"
+        rows.append((run.what, f"{run.records_per_cpu_second / 1e3:.0f}", over_reading, over_stock))
     return text_table(rows, words=1)
 
 

@@ -17,12 +17,12 @@ import psutil
 from pyspark.find_spark_home import _find_spark_home
 
 from bench.brokers import BenchKafka
-from bench.contender import Measured, measure
+from bench.contender import Contender, Kind, Measured, measure
 from bench.core_share import CoreShare
 from bench.inputs import Filled, Input
-from bench.mirrorlake_contender import Mirrorlake
+from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive
 from bench.process_tree import ProcessTree
-from bench.watches import TopicWatch, Watch
+from bench.watches import Watch
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.kafka_server import free_port
 from mirrorlake.java import find_java
@@ -153,7 +153,26 @@ class MirrorlakeOverWorkers(Mirrorlake):
 
     def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
-        return AllCopyWatch(destination, wanted, self._workers, folder / "mirrorlake.log")
+        return AllCopyWatch(super().watch(destination, wanted, folder), self._workers, folder / "mirrorlake.log")
+
+
+class ArchiveOverWorkers(MirrorlakeArchive):
+    """Kafka to a Parquet archive, with leases on workers of Spark's; one end is encoded there, and no broker's.
+
+    Args:
+        workers: they run.
+    """
+
+    def __init__(self, workers: PinnedWorkers) -> None:
+        super().__init__(Kind.PARQUET)
+        self._workers = workers
+
+    def _configuration(self, source: BenchKafka, topic: str, store: str) -> str:
+        return super()._configuration(source, topic, store) + self._workers.engine()
+
+    def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
+        """See `bench.contender.Contender`."""
+        return AllCopyWatch(super().watch(destination, wanted, folder), self._workers, folder / "mirrorlake.log")
 
 
 class AllCopy:
@@ -177,26 +196,40 @@ class AllCopy:
         return all(now - before >= _BUSY_CPU_SECONDS for now, before in used)
 
 
-class AllCopyWatch(TopicWatch):
-    """A topic's end offsets; the copying has begun when every worker copies.
+class AllCopyWatch:
+    """What another watch sees; the copying has begun when every worker copies.
 
     Args:
-        destination: the broker to ask.
-        wanted: the input, whose name is the topic's.
+        watch: of the destination.
         workers: that copy.
         log: mirrorlake's, which tells which executors are ready.
     """
 
-    def __init__(self, destination: BenchKafka, wanted: Input, workers: PinnedWorkers, log: Path) -> None:
-        super().__init__(destination, wanted)
+    def __init__(self, watch: Watch, workers: PinnedWorkers, log: Path) -> None:
+        self._watch = watch
         self._workers = workers
         self._log = log
         self._all = AllCopy(len(workers.processes))
 
+    async def __aenter__(self) -> Self:
+        await self._watch.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._watch.__aexit__(kind, error, trace)
+
+    async def copied(self) -> int:
+        """Returns what the other one does."""
+        return await self._watch.copied()
+
     def has_begun(self, copied: int) -> bool:
-        """With the first record that is there once all workers copy."""
+        """When the other one says so and all workers copy."""
         ready = executors_ready(self._log.read_text(errors="replace"))
-        return self._all.look(ready, self._workers.python_cpu_seconds()) and copied > 0
+        # Asked each time, as it looks from when all were ready on.
+        all_copy = self._all.look(ready, self._workers.python_cpu_seconds())
+        return all_copy and self._watch.has_begun(copied)
 
 
 def executors_ready(log: str) -> int:
@@ -209,16 +242,17 @@ async def measure_scale_out(
     cores: int,
     *,
     core_share: float | None,
+    kind: Kind,
     source: BenchKafka,
     destination: BenchKafka,
     wanted: Input,
     filled: Filled,
     folder: Path,
 ) -> ScaleOut:
-    """Measures one copy over ``count`` workers."""
+    """Measures one copy over ``count`` workers, to Kafka or to a Parquet archive."""
     with PinnedWorkers(folder, count=count, cores=cores, core_share=core_share) as workers:
         before = workers.cpu_seconds
-        watched = MirrorlakeOverWorkers(workers)
+        watched: Contender = MirrorlakeOverWorkers(workers) if kind is Kind.KAFKA else ArchiveOverWorkers(workers)
         copy = await measure(
             watched, source=source, destination=destination, wanted=wanted, filled=filled, folder=folder
         )

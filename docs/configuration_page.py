@@ -31,13 +31,16 @@ from mirrorlake.config.native_form import (
     ArchiveSourceForm,
     ClusterForm,
     DailyForm,
+    FilterForm,
     FlushForm,
     GroupsForm,
     KafkaDestinationForm,
     KafkaReplicatorForm,
+    LimitForm,
     MergeForm,
     MergeStepForm,
     MirrorForm,
+    MirrorGroupForm,
     NativeForm,
     RetainForm,
     SourceForm,
@@ -46,6 +49,7 @@ from mirrorlake.config.native_form import (
     StoreGcsForm,
     StoreS3Form,
 )
+from mirrorlake.config.schemas.form import DeadLettersForm, RegistryForm, SchemasForm
 from mirrorlake.config.section import NOTE, Shown
 from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
@@ -58,7 +62,11 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`stores.<name>`, `type: s3`", StoreS3Form),
     ("`stores.<name>`, `type: gcs`", StoreGcsForm),
     ("`stores.<name>`, `type: azure`", StoreAzureForm),
+    ("`registries.<name>`", RegistryForm),
     ("`mirrors[]`", MirrorForm),
+    ("`filter`", FilterForm),
+    ("`limit`", LimitForm),
+    ("`groups[]` at the root", MirrorGroupForm),
     ("`mirrors[].source` with `cluster`", SourceForm),
     ("`mirrors[].source` with `store`", ArchiveSourceForm),
     ("`layout`, `type: kafka-replicator`", KafkaReplicatorForm),
@@ -70,7 +78,9 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`merge`", MergeForm),
     ("`merge.steps[]`", MergeStepForm),
     ("`retain`", RetainForm),
-    ("`groups`", GroupsForm),
+    ("`groups` of a destination", GroupsForm),
+    ("`schemas`", SchemasForm),
+    ("`dead-letters`", DeadLettersForm),
     ("`engine`", EngineForm),
     ("`service`", ServiceForm),
 )
@@ -96,6 +106,31 @@ prints a JSON Schema for editors. Files to start from are in `examples/`.
 - The **native form** has `clusters`, `stores` and `mirrors` with any number of topics and destinations.
 - The **mirror-v3 form** has one `destination` at the root and one partition per mirror. Files of
   mirror-v3 with it run unmodified ([which](mirror-v3.md)); `engine`, `service` and `on-park` may be beside it.
+
+**What several mirrors have in common** stands once: in `defaults` at the root, or in those of a group (`groups` at
+the root). A mirror's own setting goes first, then its group's, then the file's; mappings are merged key by key,
+lists and single values are replaced:
+
+```yaml
+clusters:
+  east: {bootstrap-servers: "localhost:9092"}
+  west: {bootstrap-servers: "localhost:9192"}
+defaults:
+  source: {cluster: east}
+  destinations: [{type: kafka, cluster: west}]
+groups:
+  - name: shop
+    defaults: {on-truncation: skip}
+    mirrors:
+      - {name: carts, source: {topics: [carts]}}
+      - {name: stock, source: {topics: [stock]}, on-truncation: park}
+overlays:
+  production:
+    clusters: {east: {bootstrap-servers: "${EAST}"}, west: {bootstrap-servers: "${WEST}"}}
+```
+
+**What differs between environments** stands in `overlays`: with `MIRRORLAKE_OVERLAY=production` that overlay is laid
+over the file. The other overlays are not looked at.
 
 **Environment variables** may stand in any value: `${NAME}`, `${NAME:-default}` (the default is also taken
 for an empty variable), and `$$` for a dollar sign. Their content is not expanded again. A variable that

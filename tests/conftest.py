@@ -21,6 +21,7 @@ from support.kafka_nodes import KafkaNodes
 from support.object_servers import Minio, Moto, ObjectServer, Versitygw
 
 if TYPE_CHECKING:
+    from support.apicurio import Apicurio
     from support.scheduling import SharedServerScheduling
     from support.secured_kafka import SecuredKafka
     from support.tiered_kafka import TieredKafka
@@ -135,6 +136,18 @@ def tiered_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         pytest.skip(str(error))
     with tiered:
         yield tiered
+
+
+@pytest.fixture(scope="session")
+def apicurio(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Apicurio]":
+    """A schema registry that all tests of the session share: use subjects of your own."""
+    from support.apicurio import Apicurio, ApicurioUnusableError
+
+    try:
+        with Apicurio(tmp_path_factory.mktemp("apicurio")) as server:
+            yield server
+    except ApicurioUnusableError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -14,7 +14,11 @@ MirrorlakeError
 │   ├── ClaimAheadError          a claim in an archive lies past the source's end, as it may for a moment
 │   ├── NotOwnerError            what only the owner of a mirror may do waits for the ownership
 │   ├── LeaseLateError           a lease came to its worker when its time was over
+│   ├── PartitionUnbegunError    a lease was over before it came to a partition
 │   ├── ExecutorUncheckedError   a task came to an executor of a cluster that nobody has looked at yet
+│   ├── RegistryUnavailableError  a schema registry does not answer, or asks for patience
+│   ├── SubjectMovedError        a subject changes while it is mirrored: look again
+│   ├── SchemaUnknownError       records carry schema ids nobody has asked the registry about yet
 │   ├── SizeRefusedError         a batch is larger than the destination takes now: its records go in smaller ones
 │   └── OutcomeUnknownError      the answer to a write was lost: read the destination, then decide
 ├── PermanentError               the partition is parked until somebody acts
@@ -43,6 +47,12 @@ MirrorlakeError
 │   ├── PartitionCountError      source and destination differ in their number of partitions
 │   ├── RecordTooLargeError      the destination refuses the size
 │   ├── RecordRefusedError       the destination refuses the record for another reason
+│   ├── SchemaUnreadableError    a record names no schema that its readers at the destination could get
+│   ├── RegistryError            what is wrong with a registry or a subject; it parks no partition
+│   │   ├── NotRegistryError     something else than a schema registry answers at the address
+│   │   ├── RegistryRefusedError  a schema registry refuses what it was told
+│   │   ├── SubjectRefusedError  what a registry holds of a subject cannot become what it should be
+│   │   └── SchemaAlteredError   a registry does not hold what was registered there
 │   ├── ChainBrokenError         files of an archive that do not follow one another, or are not ours
 │   └── StoreUnusableError       the archive's folder is missing, read-only, or cannot publish atomically
 ├── SupersededError              another process has taken the mirror over
@@ -138,8 +148,24 @@ class LeaseLateError(TransientError):
     """A lease reached its worker so late that nobody reckons with its writes any more; it did nothing."""
 
 
+class PartitionUnbegunError(TransientError):
+    """A lease with many partitions was over before it came to this one; nothing of it was done."""
+
+
 class ExecutorUncheckedError(TransientError):
     """A task came to an executor that has just joined a cluster and was not looked at yet; it did nothing."""
+
+
+class RegistryUnavailableError(TransientError):
+    """A schema registry does not answer, or not now. What it was told may or may not have been done."""
+
+
+class SubjectMovedError(TransientError):
+    """Somebody else changes a subject while it is read or mirrored; nothing is concluded from what was seen."""
+
+
+class SchemaUnknownError(TransientError):
+    """Records carry schema ids that are not in the map yet; nothing of their batch was sent. ``ids`` names them."""
 
 
 class SizeRefusedError(TransientError):
@@ -257,6 +283,33 @@ class RecordTooLargeError(PermanentError):
 
 class RecordRefusedError(PermanentError):
     """The destination refuses a record (timestamp limits, missing key on a compacted topic, …)."""
+
+
+class SchemaUnreadableError(PermanentError):
+    """A record names no schema that its readers could get: too short, not framed, or an unknown id. Nothing was sent.
+
+    With ``offset``, ``side`` (key or value) and ``framing``.
+    """
+
+
+class RegistryError(PermanentError):
+    """Something is wrong with a schema registry or a subject, for good. No partition is parked by it."""
+
+
+class NotRegistryError(RegistryError):
+    """Something that does not speak Confluent's REST API answers at a registry's address."""
+
+
+class RegistryRefusedError(RegistryError):
+    """A schema registry refuses a request: the schema, the level, the mode, or the operation as such."""
+
+
+class SubjectRefusedError(RegistryError):
+    """A subject cannot be mirrored: two histories that no change in order makes equal. Nothing was changed."""
+
+
+class SchemaAlteredError(RegistryError):
+    """A registry holds another schema than was registered there, or takes two schemas as one."""
 
 
 class ChainBrokenError(PermanentError):

@@ -4,6 +4,7 @@ A position is a consumer position: the next offset to read. A range counts posit
 records than its length (compaction, transaction markers, aborted data).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,6 +56,10 @@ class GapKind(StrEnum):
     """The archive they were read from had no segment with them, for so long that `skip-after` passed over them."""
     ERASED = "erased"
     """They were archived, and `archive erase` took them out again."""
+    FILTERED = "filtered"
+    """A filter left them out: the source has records there that are not wanted in the copy."""
+    DEAD_LETTERED = "dead-lettered"
+    """Their records name no schema, and are in the topic for dead letters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -65,6 +70,10 @@ class Gap:
     kind: GapKind
 
 
+FOLLOWING_KINDS = frozenset({GapKind.ABSENT, GapKind.FILTERED})
+"""Kinds of which a copy may have a gap beside every record: all are counted, and listed only as far as they are few."""
+
+
 def gaps_within(gaps: Sequence[Gap], offsets: OffsetRange) -> Iterator[Gap]:
     """Yields what of some gaps lies within a range, in their order."""
     for gap in gaps:
@@ -72,6 +81,13 @@ def gaps_within(gaps: Sequence[Gap], offsets: OffsetRange) -> Iterator[Gap]:
         end = min(gap.offsets.end_offset, offsets.end_offset)
         if start < end:
             yield Gap(offsets=OffsetRange(start_offset=start, end_offset=end), kind=gap.kind)
+
+
+def gaps_near(gaps: Sequence[Gap], offsets: OffsetRange) -> Sequence[Gap]:
+    """Returns those of some gaps, ascending and apart, that have offsets of a range; looks at few of the others."""
+    first = bisect_right(gaps, offsets.start_offset, key=lambda gap: gap.offsets.end_offset)
+    stop = bisect_left(gaps, offsets.end_offset, lo=first, key=lambda gap: gap.offsets.start_offset)
+    return gaps[first:stop]
 
 
 def gaps_of(offsets: OffsetRange, known: Sequence[Gap]) -> Iterator[Gap]:
@@ -115,3 +131,4 @@ class StartKind(StrEnum):
     LATEST = "latest"
     TIMESTAMP = "timestamp"
     OFFSETS = "offsets"
+    MAX_AGE = "max-age"

@@ -11,10 +11,14 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 def register(spark: "SparkSession") -> None:
     """Makes ``format("mirrorlake")`` known to a session, for ``spark.read`` and ``spark.readStream``. Idempotent.
 
+    A read is divided into as many tasks as the session has slots now, unless its ``minPartitions`` says otherwise. Call
+    it again once a cluster has given more executors.
+
     Also turns on, for this session, that Spark hands filters to data sources written in Python, which the option
     ``pushdown`` needs.
     """
-    from mirrorlake.spark_source.source import MirrorlakeSource
+    from mirrorlake.spark_source.source import MirrorlakeSource, with_slots
 
     spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(MirrorlakeSource)
+    context = getattr(spark, "sparkContext", None)  # a session of Spark Connect has none
+    spark.dataSource.register(MirrorlakeSource if context is None else with_slots(context.defaultParallelism))

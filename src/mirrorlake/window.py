@@ -1,4 +1,4 @@
-"""Which part of an archive is brought back: offsets and times that bound each partition."""
+"""Which part of a source a mirror reads: offsets and times that bound each partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

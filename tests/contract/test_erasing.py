@@ -244,8 +244,9 @@ def test_what_a_merger_has_read_before_is_not_published_behind_it(archived: Arch
     assert records_of(archived) == KEPT
 
 
+@pytest.mark.parametrize("tidies_up", [True, False], ids=["by itself", "with the folder"])
 def test_a_merger_that_looked_dead_takes_back_what_it_published_inside_of_what_was_erased(
-    archived: ArchivedPartition,
+    archived: ArchivedPartition, tidies_up: bool
 ) -> None:
     """Its announcement is gone, as a larger segment held its range: nobody could know that it lives."""
 
@@ -263,7 +264,10 @@ def test_a_merger_that_looked_dead_takes_back_what_it_published_inside_of_what_w
         token="m",
         clock=ManualClock(),
         crash_point=erase_first,
-    ).run(deletes_inputs=True)
+    ).run(deletes_inputs=True, tidies_up=tidies_up)
+    if not tidies_up:
+        assert len(names_in(archived)) == 3
+        assert clean(archived) == 1
     assert len(names_in(archived)) == 2
     assert records_of(archived) == KEPT
 

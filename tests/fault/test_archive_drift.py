@@ -179,7 +179,11 @@ def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_fi
 def test_a_segment_that_was_deleted_under_load_stops_its_partition_however_many_have_followed_it(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, moto: ObjectServer
 ) -> None:
-    """Segments follow one another within milliseconds: the newest is another one by the time anybody looks."""
+    """Segments follow one another within milliseconds: the newest is another one by the time anybody looks.
+
+    Of snapshots the newest alone counts: one that others have followed may go, and nobody is told.
+    """
+    chained = [name for name in FORMATS if name != "snapshots"]
     servers, root, bucket = source_kafka.bootstrap_servers, tmp_path / "lake", moto.settings()
     root.mkdir()
     create_topic(servers, topic_name)
@@ -216,11 +220,11 @@ def test_a_segment_that_was_deleted_under_load_stops_its_partition_however_many_
 
     with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         with Load(servers, topic_name, pause_seconds=0.05):
-            wait_until(lambda: all(len(ranges(name)) >= 3 for name in FORMATS), "segments", log=service.said)
-            gone = {name: delete_newest(name) for name in FORMATS}
-            service.await_words("partition parked", times=len(FORMATS))
+            wait_until(lambda: all(len(ranges(name)) >= 3 for name in chained), "segments", log=service.said)
+            gone = {name: delete_newest(name) for name in chained}
+            service.await_words("partition parked", times=len(chained))
         parked = [line for line in service.said().splitlines() if "partition parked" in line]
-    for name in FORMATS:
+    for name in chained:
         (line,) = [line for line in parked if f"{name}/0" in line]
         assert "reason=chain-broken" in line
         assert str(gone[name]) in line or f"expected a segment from {gone[name].from_offset}" in line, line

@@ -28,11 +28,11 @@ DATA_BYTES_MAX = 640 << 20
 HEAP = "480m"  # Spark refuses less than 450 MiB of heap that is not set aside
 VALUE_BYTES = 64 << 10
 SEGMENT_RECORDS = 2048
-SEGMENTS = 20
+SEGMENTS = 12
 RECORDS = SEGMENTS * SEGMENT_RECORDS
-"""2.5 GiB of records: four times what a process may have, five times Spark's heap."""
+"""1.5 GiB of records: more than twice what a process may have, three times Spark's heap."""
 
-KEYS = RECORDS * 3 // 4  # the last quarter overwrites the first, so that 1.9 GiB of them are the view
+KEYS = RECORDS * 3 // 4  # the last quarter overwrites the first, so that 1.1 GiB of them are the view
 TIMEOUT_SECONDS = 300.0
 
 

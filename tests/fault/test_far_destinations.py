@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,10 +12,10 @@ from mirrorlake.destinations import round_trips
 from mirrorlake.destinations.round_trips import ROUND_TRIP_SECONDS_MIN
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.errors import TransientError
 from mirrorlake.offsets import TopicPartition
 from support.cleanliness import assert_clean
-from support.copies import assert_equal_in_kafka, create_topic
+from support.copies import assert_equal_in_kafka, create_topic, wait_until
 from support.leases import kafka_work, lease_plan, map_work, run_lease
 from support.map_copies import assert_equal_through_map, assert_nothing_open
 from support.proxy import Proxy
@@ -29,16 +30,25 @@ RECORDS = 2 * BATCHES
 NOW_MS = int(time.time() * 1000)
 
 
-def copied(source: EmbeddedKafka, destination: str, topic: str, *, mode: str, keeps_compression: bool) -> LeaseRow:
+def copied(source: EmbeddedKafka, destination: str, topic: str, *, mode: str, keeps_compression: bool) -> Counter[str]:
+    """How many batches went which way, by ``path:reason``, once all is copied."""
     where, work = TopicPartition(topic, 0), kafka_work(destination, TopicPartition(topic, 0))
     works: dict[str, DestinationWork] = {
         "preserve": replace(work, settings=replace(work.settings, keeps_compression=keeps_compression)),
         "map": map_work(destination, where, keeps_compression=keeps_compression),
     }
     plan = lease_plan(source.bootstrap_servers, [(where, [works[mode]])], end=RECORDS, seconds=60.0)
-    row = run_lease(plan)[0, "west"]
-    assert (row.error, row.position) == (None, RECORDS)
-    return row
+    batches: Counter[str] = Counter()
+
+    def whole() -> bool:
+        """One lease is enough, but for a broker that a busy machine keeps from its controller for a while."""
+        row = run_lease(plan)[0, "west"]
+        batches.update(row.batches)
+        assert row.error is None or isinstance(row.error, TransientError), row.error
+        return row.position == RECORDS
+
+    wait_until(whole, "a whole copy")
+    return batches
 
 
 def fill(source: EmbeddedKafka, destination: str, topic: str, run_async: RunAsync, codec: str, time_ms: int) -> None:
@@ -68,11 +78,10 @@ def test_batches_to_a_far_destination_are_coalesced_and_the_copy_is_equal(
 ) -> None:
     fill(source_kafka, proxy.address, topic_name, run_async, codec, first_time_ms)
     proxy.answer_delay_seconds = 0.06  # far longer than a busy machine takes for an append
-    row = copied(source_kafka, proxy.address, topic_name, mode=mode, keeps_compression=True)
+    batches = copied(source_kafka, proxy.address, topic_name, mode=mode, keeps_compression=True)
     proxy.answer_delay_seconds = 0.0
-    batches = sum(row.batches.values())
-    assert row.batches["records:coalesced"] > 0
-    assert batches < BATCHES
+    assert batches["records:coalesced"] > 0
+    assert batches.total() < BATCHES
     if mode == "preserve":
         assert assert_equal_in_kafka(source_kafka.bootstrap_servers, proxy.address, topic_name) == RECORDS
         assert_clean(proxy.address, [topic_name])
@@ -99,5 +108,5 @@ def test_large_batches_go_as_they_are_to_a_near_destination_and_to_one_that_comp
     destination = destination_kafka.bootstrap_servers if is_near else proxy.address
     fill(source_kafka, destination, topic_name, run_async, "none", NOW_MS - 3_600_000)
     proxy.answer_delay_seconds = 0.02
-    row = copied(source_kafka, destination, topic_name, mode=mode, keeps_compression=is_near)
-    assert row.batches == {"raw:dense": BATCHES}
+    batches = copied(source_kafka, destination, topic_name, mode=mode, keeps_compression=is_near)
+    assert batches == {"raw:dense": BATCHES}

@@ -74,7 +74,8 @@ def topic(
 
 
 def test_every_step_of_a_transaction_has_its_death() -> None:
-    assert {step for step, _ in DEATHS} == set(Step)
+    # Those at dead letters are in `test_dead_letter_deaths.py`.
+    assert {step for step, _ in DEATHS} == set(Step) - {Step.SEND_LETTERS}
 
 
 @pytest.mark.parametrize(("step", "occurrence"), DEATHS)

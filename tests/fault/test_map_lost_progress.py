@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import LostProgressError, MirrorlakeError
+from mirrorlake.errors import LostProgressError, MirrorlakeError, PositionMovedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
@@ -25,6 +28,7 @@ from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import read_rows
+from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
 from mirrorlake.verify.verification import RecordVerification, Result, Verdict
@@ -268,3 +272,50 @@ def test_what_was_copied_of_a_source_topic_before_it_was_recreated_is_named_stil
         return await find_unnamed(task)
 
     assert mirrored.client(tell).records == 0
+
+
+def test_what_another_owner_committed_since_the_take_over_is_no_lost_progress(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """As a lease does on a host that is cut off from its driver alone: it takes over again whenever it is fenced."""
+    mirrored = Mirrored(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name)
+    mirrored.run()
+    work = mirrored.begin().works[0]
+    key = ProgressKey(destination_topic=topic_name, source=work.settings.source)
+    wanted: Any = SimpleNamespace(destination=TopicPartition(topic_name, 0), destination_topic_id="")
+
+    async def channel_to(_: int) -> Any:
+        raise AssertionError("nothing is sent")
+
+    async def join_after_another() -> None:
+        async with ClusterClient(settings_of(mirrored.destination)) as client:
+            wanted.destination_topic_id = (await client.metadata([topic_name])).topics[topic_name].topic_id
+            shard = ShardTransaction(
+                client,
+                map_transactional_id(topic_name, 0),
+                mirrored.topics,
+                0,
+                channel_to=channel_to,
+                clock=SystemClock(),
+                send_until_seconds=SystemClock().elapsed_seconds() + 60,
+                crash_point=no_crash,
+            )
+            known = await shard.progress_of(key, None)
+            assert known is not None
+            await asyncio.to_thread(append, mirrored.source, topic_name, 0, simple_records(COUNT, start=COUNT))
+            other = await asyncio.to_thread(mirrored.copy, work)
+            assert (other.error, other.position) == (None, 2 * COUNT)
+            try:
+                await shard.join(
+                    key,
+                    make_participant=lambda _: wanted,
+                    hand_off=None,
+                    own_producer_ids=work.settings.own_producer_ids,
+                )
+            finally:
+                await shard.cancel()
+
+    with pytest.raises(PositionMovedError, match=r"has taken .* over and committed meanwhile"):
+        asyncio.run(join_after_another())
+    assert mirrored.copy(mirrored.begin().works[0]).error is None
+    assert len(consume(mirrored.destination, topic_name, 0)) == 2 * COUNT

@@ -40,9 +40,20 @@ RECORDS = 200
 CUT = 100
 BATCH = 10
 MANY_RUNS = 2 * RUNS_PER_PAGE_MAX + 60
-PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE = (
+PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE, LATER, WITHIN = (
     f"lost-tail-{name}"
-    for name in ("plain", "again", "overwritten", "shared", "paged", "old-progress", "moved", "twice")
+    for name in (
+        "plain",
+        "again",
+        "overwritten",
+        "shared",
+        "paged",
+        "old-progress",
+        "moved",
+        "twice",
+        "later",
+        "within",
+    )
 )
 BACK = 30
 
@@ -120,6 +131,13 @@ def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka
         for topic in (MOVED, TWICE):
             made.move(topic, BACK)
         made.copied(made.work(TWICE))
+        for topic, before in ((LATER, 40), (WITHIN, 80)):  # what is copied twice ends before the cut, and behind it
+            made.create(topic)
+            made.write(topic, 0, before)
+            made.copied(made.work(topic))
+            made.move(topic, BACK)
+            made.write(topic, before, RECORDS - before)
+            made.copied(made.work(topic))
         made.create(SHARED, partitions=2)
         made.write(SHARED, 0, 60, partition=1)
         made.copied(made.work(SHARED, 1))
@@ -132,7 +150,7 @@ def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka
         older = log_end(made.destination, progress)
         made.write(OLD_PROGRESS, RECORDS, 50)
         made.copied(made.work(OLD_PROGRESS))
-        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, MOVED, TWICE), CUT)
+        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, MOVED, TWICE, LATER, WITHIN), CUT)
         restart_without_tails(server, data | {progress: older})
         for topic in data:
             assert CUT - BATCH < log_end(made.destination, topic) <= CUT
@@ -232,6 +250,18 @@ def test_lost_records_that_no_map_names_since_they_were_copied_twice_park_whatev
         (row,) = cut.copy(cut.work(TWICE, copies_lost_again=again))
         assert isinstance(row.error, LostTailError)
         assert consume(cut.destination, TWICE, 0) == consume(cut.source, TWICE, 0, end=CUT)
+
+
+def test_lost_records_behind_those_that_were_copied_twice_are_copied_again(cut: Cut) -> None:
+    cut.copied(cut.work(LATER, copies_lost_again=True))
+    assert held_through_map(cut.destination, TopicPartition(LATER, 0)) == consume(cut.source, LATER, 0)
+    assert len(consume(cut.destination, LATER, 0)) == RECORDS + 40 - BACK
+
+
+def test_a_cut_through_records_that_were_copied_twice_parks_whatever_the_policy(cut: Cut) -> None:
+    (row,) = cut.copy(cut.work(WITHIN, copies_lost_again=True))
+    assert isinstance(row.error, LostTailError)
+    assert log_end(cut.destination, WITHIN) <= CUT
 
 
 def test_progress_that_is_older_than_the_copy_parks_and_nothing_is_copied_twice(cut: Cut) -> None:

@@ -21,6 +21,7 @@ from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.positions.moving import STEP_KNOCK, STEP_OWN, STEP_RELEASE, STEP_SETTLE
+from support.at_once import each_at_once
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
 from support.copies import create_topic, wait_until
@@ -44,7 +45,7 @@ BEFORE_COMMIT = (
     Step.COMMIT,
 )
 AFTER_COMMIT = (Step.TAKE_COMMIT, Step.LOOK_CLOSED, STEP_RELEASE)
-DATA_STEPS = {Step.SEND_BATCH, Step.TAKE_ANSWER}
+DATA_STEPS = {Step.SEND_BATCH, Step.TAKE_ANSWER, Step.SEND_LETTERS}
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,26 @@ class Site:
         return Counter(held[offset].value for offset in range(first, end))
 
 
+NewSite = Callable[[str], Site]
+
+
 @pytest.fixture
-def site(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Site:
+def new_site(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path) -> NewSite:
+    """Makes one; of any thread."""
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    return lambda topic_name: _make_site(east, west, topic_name, tmp_path)
+
+
+@pytest.fixture
+def site(new_site: NewSite, topic_name: str) -> Site:
+    return new_site(topic_name)
+
+
+def _make_site(east: str, west: str, topic_name: str, folder: Path) -> Site:
     make_topic(east, topic_name, simple_records(RECORDS))
     create_topic(west, topic_name)
     config = write_yaml(
-        tmp_path / "mirror.yaml",
+        folder / f"{topic_name}.yaml",
         f"""clusters:
   east: {{bootstrap-servers: "{east}"}}
   west: {{bootstrap-servers: "{west}"}}
@@ -106,46 +120,51 @@ def test_every_step_of_a_move_has_its_death() -> None:
     assert {*BEFORE_COMMIT, *AFTER_COMMIT} == steps
 
 
-@pytest.mark.parametrize("step", [*BEFORE_COMMIT, *AFTER_COMMIT])
 def test_a_move_killed_at_any_step_has_happened_or_not_and_can_be_made_again(
-    step: str, site: Site, lease_processes: LeaseProcesses
+    new_site: NewSite, topic_name: str, lease_processes: LeaseProcesses
 ) -> None:
-    process = lease_processes.start(die_in_move, site.config, site.text(BACK), Death(step=step))
-    process.join(120)
-    assert process.exitcode == -signal.SIGKILL, f"{step} was not reached"
+    def check(step: str) -> None:
+        site = new_site(f"{topic_name}-{step.replace(' ', '-')}")
+        process = lease_processes.start(die_in_move, site.config, site.text(BACK), Death(step=step))
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL, f"{step} was not reached"
 
-    # EndTxn is answered before its marker can be read.
-    wait_until(
-        lambda: site.position() == (BACK if step in AFTER_COMMIT else RECORDS), f"the position after a death at {step}"
-    )
-    moved = move(site.config, site.text(BACK))
+        # EndTxn is answered before its marker can be read.
+        expected = BACK if step in AFTER_COMMIT else RECORDS
+        wait_until(lambda: site.position() == expected, f"the position after a death at {step}")
+        moved = move(site.config, site.text(BACK))
 
-    assert (moved.error, site.position()) == (None, BACK)
-    site.run()
-    assert site.arrived() == site.values(0, RECORDS) + site.values(BACK, RECORDS)
-    assert_nothing_open(site.west, site.mirror, site.source)
+        assert (moved.error, site.position()) == (None, BACK)
+        site.run()
+        assert site.arrived() == site.values(0, RECORDS) + site.values(BACK, RECORDS)
+        assert_nothing_open(site.west, site.mirror, site.source)
+
+    each_at_once([*BEFORE_COMMIT, *AFTER_COMMIT], check)
 
 
-@pytest.mark.parametrize("step", BEFORE_COMMIT[1:])
-def test_a_move_that_was_frozen_changes_nothing_once_a_run_has_come(
-    step: str, site: Site, lease_processes: LeaseProcesses
+def test_a_move_that_was_frozen_at_any_step_changes_nothing_once_a_run_has_come(
+    new_site: NewSite, topic_name: str, lease_processes: LeaseProcesses
 ) -> None:
-    frozen = lease_processes.start(freeze_in_move, site.config, site.text(BACK), step)
-    assert frozen.pid is not None
-    stat = Path(f"/proc/{frozen.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the move to freeze")
+    def check(step: str) -> None:
+        site = new_site(f"{topic_name}-{step.replace(' ', '-')}")
+        frozen = lease_processes.start(freeze_in_move, site.config, site.text(BACK), step)
+        assert frozen.pid is not None
+        stat = Path(f"/proc/{frozen.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the move to freeze")
 
-    append(site.east, site.source.topic, 0, simple_records(5, start=9000))
-    site.run()
-    assert site.position() == RECORDS + 5
-    os.kill(frozen.pid, signal.SIGCONT)
-    frozen.join(120)
+        append(site.east, site.source.topic, 0, simple_records(5, start=9000))
+        site.run()
+        assert site.position() == RECORDS + 5
+        os.kill(frozen.pid, signal.SIGCONT)
+        frozen.join(120)
 
-    assert frozen.exitcode == 0, "it ends by itself, and says why"
-    assert site.position() == RECORDS + 5
-    assert site.arrived() == site.values(0, RECORDS + 5)
-    site.run()
-    assert_nothing_open(site.west, site.mirror, site.source)
+        assert frozen.exitcode == 0, "it ends by itself, and says why"
+        assert site.position() == RECORDS + 5
+        assert site.arrived() == site.values(0, RECORDS + 5)
+        site.run()
+        assert_nothing_open(site.west, site.mirror, site.source)
+
+    each_at_once(BEFORE_COMMIT[1:], check)
 
 
 def _aside(work: Callable[[], T]) -> T:

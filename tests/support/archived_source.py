@@ -113,6 +113,7 @@ def write_segment(
     topic_id: str = TOPIC_ID,
     compression: str = "zstd-1",
     gaps: Sequence[Gap] = (),
+    follows_mirror_v3: bool = False,
 ) -> str:
     """Publishes one segment and returns its key; a snapshot is of all below its end."""
     prefix = f"{where.topic}/{where.partition}"
@@ -124,6 +125,7 @@ def write_segment(
         start_offset=start,
         writer="test",
         created_at="2026-01-02T03:04:05Z",
+        follows_mirror_v3=follows_mirror_v3,
     )
     staged = store.stage(prefix, "test")
     footer = _write(staged.file, envelope, content, end, form=form, compression=compression, known=gaps)

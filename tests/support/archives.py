@@ -76,8 +76,9 @@ def publish_segment(
     topic_id: str | None = "id-1",
     cluster_id: str = "cluster-1",
     extension: str = "parquet",
+    records: RecordColumns | None = None,
 ) -> str:
-    """The same in any store; returns the segment's key."""
+    """The same in any store, with other records where they are given; returns the segment's key."""
     prefix = partition_prefix(name, partition)
     staged = store.stage(prefix, "test")
     envelope = SegmentEnvelope(
@@ -89,7 +90,7 @@ def publish_segment(
         writer="test",
         created_at="2026-01-02T03:04:05Z",
     )
-    records = records_between(start_offset, end_offset)
+    records = records_between(start_offset, end_offset) if records is None else records
     if extension == "log":
         batches = LogSegmentWriter(staged.file, envelope)
         data = encode_batch(records, codec=Codec.ZSTD, base_offset=start_offset)

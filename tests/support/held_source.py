@@ -116,6 +116,7 @@ class HeldReader:
         self.over = asyncio.Event()
         self.source_start: int | None = None
         self.source_end: int | None = None
+        self.ended_at: int | None = None
         self.is_live = is_live
         self.task: asyncio.Task[None] | None = None
         self._source = source

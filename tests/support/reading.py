@@ -89,6 +89,10 @@ class Taking:
     def look_again(self) -> None:
         self.something.set()
 
+    def ends_at(self, offset: int) -> None:
+        self.enough = min(self.enough, offset)
+        self.something.set()
+
     async def until_over(self, reader: PartitionReader) -> None:
         """Waits until all was taken, and asks what the reader wants asked meanwhile."""
         reader.begin(self)

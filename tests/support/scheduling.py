@@ -21,6 +21,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/system/test_cli_secured.py",
         "tests/system/test_cli_topics.py",
     ),
+    "a schema registry": (
+        "tests/integration/schemas/test_apicurio.py",
+        "tests/system/test_cli_schemas.py",
+        "tests/system/test_stock_deserializer.py",
+    ),
     "old brokers": (
         "tests/integration/versions/test_destinations.py",
         "tests/integration/versions/test_old_message_formats.py",

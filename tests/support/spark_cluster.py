@@ -11,6 +11,7 @@ import random
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import Self
 import psutil
 from pyspark.find_spark_home import _find_spark_home
 
+import mirrorlake
 from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.embedded.kafka_server import EmbeddedKafka, free_port
 from mirrorlake.java import find_java
@@ -63,6 +65,20 @@ def why_not_isolated() -> str:
     command = ["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"`unshare` says: {tried.stderr.strip()}" if tried.returncode != 0 else ""
+
+
+def hidden_from_workers(paths: Sequence[Path]) -> list[Path]:
+    """Those that workers with a ``/tmp`` of their own do not see."""
+    return [path for path in paths if path.resolve().is_relative_to("/tmp")]
+
+
+def _check_that_workers_see_the_package() -> None:
+    needed = [Path(mirrorlake.__file__).parent, Path(sys.prefix), Path(sys.base_prefix), Path(_find_spark_home())]
+    if hidden := hidden_from_workers(needed):
+        raise RuntimeError(
+            f"each worker has a /tmp of its own and does not see {', '.join(map(str, hidden))}: "
+            "run this from a checkout, with its .venv, that lies elsewhere"
+        )
 
 
 def _ip(*arguments: str) -> None:
@@ -149,8 +165,10 @@ class SparkCluster:
     """
 
     def __init__(self, *, workers: int = 2, cores: int = 2, is_isolated: bool | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mirrorlake-cluster-", dir=_SHARED_PARENT))
         self.is_isolated = not why_not_isolated() if is_isolated is None else is_isolated
+        if self.is_isolated:
+            _check_that_workers_see_the_package()
+        self.folder = Path(tempfile.mkdtemp(prefix="mirrorlake-cluster-", dir=_SHARED_PARENT))
         self.secret = secrets.token_hex(24)
         self.workers: list[SparkWorker] = []
         self._count = workers

@@ -1,5 +1,6 @@
 """`archive diff` as users run it: folders, stores and clusters by their names, tables, JSON and exit codes."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.archives import mark_archive, write_archive, write_segment
 from support.command import Ended, write_yaml
+from support.command import mirrorlake as with_spark
 from support.command import without_spark as mirrorlake
 from support.records import every_kind
 from support.topics import append, make_topic
@@ -147,3 +149,43 @@ mirrors:
     behind = diff(tmp_path, "one", "east", config=config)
     assert behind.code == 1
     assert [row["difference"] for row in behind.rows()] == [None, "only-b"]
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_spark_tasks_read_both_sides_and_find_the_record_that_differs(
+    source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    """The tasks go to workers of a real session, and what they find comes back from there."""
+    source = source_kafka.bootstrap_servers
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    make_topic(source, topic_name, every_kind(1), every_kind(2))
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f"""
+clusters: {{east: {{bootstrap-servers: "{source}"}}}}
+stores:
+  one: {{type: filesystem, root: {tmp_path / "one"}}}
+  two: {{type: filesystem, root: {tmp_path / "two"}}}
+mirrors:
+  - name: trade
+    source: {{cluster: east, topics: [{topic_name}]}}
+    destinations: [{{type: archive, store: one, format: parquet}}, {{type: archive, store: two, format: ndjson}}]
+""",
+    )
+    filled = mirrorlake("run", "--once", "-c", config)
+    assert filled.code == 0, filled.err
+    (other,) = (tmp_path / "two" / topic_name / "1").glob("*.ndjson")
+    lines = other.read_bytes().splitlines(keepends=True)
+    other.write_bytes(b"".join(lines[:-2]) + lines[-1])
+    for each in (tmp_path / "two" / topic_name / "_meta" / "1").iterdir():
+        each.unlink()
+    lost = json.loads(lines[-2])["offset"]
+
+    for a, b, results in (("one", "east", ["equal", "equal"]), ("one", "two", ["equal", "differs"])):
+        found = with_spark("archive", "diff", "-c", config, a, b, "--format", "json")
+        assert [row["result"] for row in found.rows()] == results, found.err + found.out
+    assert found.rows()[1]["differences"] == [
+        {"start": lost, "end": lost + 1, "records": 1, "how": "only-a", "why": None}
+    ]

@@ -47,7 +47,17 @@ def test_a_file_is_written_whole_and_replaced_only_by_force_and_never_the_one_re
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mirror.yaml", "mm2.properties"]
 
 
-@pytest.mark.parametrize("program", ["mm2", "mirus"])
+def test_positions_that_a_program_does_not_keep_where_they_are_read_are_not_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "viooh.edn"
+    file.write_text('{:groups [{:mirrors [{:source {:topic {:topic-name "a"}}}]}]}')
+
+    ended = mirrorlake("config", "import", "--from", "viooh", file, "--take-offsets")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "keeps no positions there: write them under `start` of each source" in ended.err
+
+
+@pytest.mark.parametrize("program", ["mm2", "mirus", "viooh"])
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfea", b"a = \\u1", b"a = b"])
 def test_what_cannot_be_read_ends_with_the_file_and_the_reason(
     program: str, content: bytes | None, tmp_path: Path
@@ -72,7 +82,7 @@ def test_what_must_be_mended_is_written_and_ends_with_1(tmp_path: Path) -> None:
     assert ended.out.startswith("# Imported from mirus: w.properties\n")
 
 
-@pytest.mark.parametrize("program", ["mm2", "mirus"])
+@pytest.mark.parametrize("program", ["mm2", "mirus", "viooh"])
 def test_what_is_written_is_planned_on_real_clusters(
     program: str, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
@@ -85,6 +95,14 @@ def test_what_is_written_is_planned_on_real_clusters(
             *("east->west.enabled = true", f"east->west.topics = {topic}", "replication.factor = 1"),
         ]
         text, copy = "\n".join(lines), f"east.{topic}"
+    elif program == "viooh":
+        sides = [
+            f'{side} {{:kafka {{:bootstrap.servers "{servers}"}} :topic {{:topic-name "{name}"}}}}'
+            for side, servers, name in ((":source", east, topic), (":destination", west, f"{topic}.copy"))
+        ]
+        rules = ":topics-mirroring {:replication-factor {:type :fix :value 1}}"
+        mirror = f"{{{' '.join(sides)} :serdes [:string :string]}}"
+        text, copy = f"{{:groups [{{:mirrors [{mirror}]}}] {rules}}}", f"{topic}.copy"
     else:
         settings = {"name": "m", "topics.whitelist": topic, "enable.destination.topic.checking": "false"}
         servers = {"consumer.bootstrap.servers": east, "destination.consumer.bootstrap.servers": west}

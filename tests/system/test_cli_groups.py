@@ -278,6 +278,24 @@ def test_groups_whose_only_object_is_damaged_are_not_called_none_and_all_else_is
     assert archived.at("through", zero_of(archived), "unread") == RECORDS
 
 
+def test_groups_that_are_gone_altogether_are_named_and_all_else_is_restored(archived: Archived) -> None:
+    folder = archived.folder / "lake" / archived.topic / "_groups"
+    aside = folder.rename(archived.folder / "aside")
+    try:
+        planned, ended = archived.restore("gone", "--dry-run"), archived.restore("gone")
+    finally:
+        aside.rename(folder)
+    for done in (planned, ended):
+        assert done.code == 3, done.err + done.out
+        (said,) = json.loads(done.out)["group_warnings"]
+        assert said.startswith(f"nothing is archived of consumer groups of topic {archived.topic}:")
+    assert said in ended.err, "it is said before the first record, too"
+    assert {row["result"] for row in json.loads(ended.out)["restored"]} <= {"equal", "empty"}
+    assert {(row["topic"], row["action"]) for row in json.loads(ended.out)["groups"]} == {
+        (archived.compacted, "committed")
+    }
+
+
 @contextmanager
 def living(servers: str, group: str, topic: str) -> Iterator[None]:
     """A member of a group that stays until the block ends."""

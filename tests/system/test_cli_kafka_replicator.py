@@ -11,7 +11,7 @@ from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import assert_same_records
 from support.records import Record, consume, every_kind, simple_records
-from support.replicator_archive import REGION, write_file
+from support.replicator_archive import REGION, file_name, write_file
 
 pytestmark = pytest.mark.kafka
 
@@ -102,6 +102,51 @@ def test_restore_waits_for_what_lies_below_the_first_file_unless_it_is_told_to_b
     expected = {offset: replace(stored(each), value=each.value or b"") for offset, each in region.records[0].items()}
     assert_same_records(expected, in_kafka(region, 0, "back"))
     assert_same_records(region.records[1], in_kafka(region, 1, "back"))
+
+
+def test_a_mirror_of_the_file_waits_for_a_file_that_has_not_come_and_copies_all_that_they_hold(region: Region) -> None:
+    config = region.config()
+    planned = mirrorlake("plan", "-c", config)
+    assert "do not tell null from empty" in " ".join(planned.out.split())
+    waiting = mirrorlake("run", "--once", "-c", config)
+    assert waiting.code == 1
+    assert "offsets [20, 30) are missing" in waiting.out + waiting.err
+    assert_same_records({n: each for n, each in region.records[1].items() if n < 20}, in_kafka(region, 1, "kept"))
+
+    region.fill_hole()
+    write_file(region.folder / "data", region.records[0], 29, max(region.records[0]), topic=region.topic)
+    for _ in range(2):  # the second run has nothing to do, and does nothing
+        ended = mirrorlake("run", "--once", "-c", config)
+        assert ended.code == 0, ended.err + ended.out
+        expected = {offset: stored(each) for offset, each in region.records[0].items()}
+        assert_same_records(expected, in_kafka(region, 0, "kept"))
+        assert_same_records(region.records[1], in_kafka(region, 1, "kept"))
+        for partition, held in ((0, expected), (1, region.records[1])):
+            mapped = in_kafka(region, partition, "mapped")
+            assert [mapped[offset] for offset in sorted(mapped)] == [held[offset] for offset in sorted(held)]
+    verified = mirrorlake("verify", "-c", config, "--format", "json")
+    assert verified.code == 0, verified.err + verified.out
+    assert [row["result"] for row in verified.rows()] == ["equal"] * 6
+    # Empty values are null on both sides, as the file says how the files are read.
+    for other in (f"new:{region.topic}", f"west:{region.topic}.kept"):
+        shared = mirrorlake("archive", "diff", "-c", config, f"old:{region.topic}", other, "--format", "json")
+        assert [row["result"] for row in shared.rows()] == ["equal", "equal"], shared.out
+    whole = mirrorlake("archive", "diff", "-c", config, "old", "new", "--format", "json")
+    assert [(row["a"], row["result"]) for row in whole.rows()] == [(f"old:{region.topic}", "equal")] * 2, whole.out
+    (region.folder / "data" / REGION / region.topic / "1" / "0" / file_name(20, 29)).unlink()
+    lost = mirrorlake("archive", "diff", "-c", config, f"old:{region.topic}", f"new:{region.topic}", "--format", "json")
+    assert (lost.code, [row["result"] for row in lost.rows()]) == (1, ["equal", "unknown"])
+    assert [(each["start"], each["end"]) for each in lost.rows()[1]["unread"]] == [(20, 30)]
+
+
+def test_a_store_that_mirrors_read_in_two_layouts_is_not_compared(region: Region) -> None:
+    more = f"""
+  - name: plain-{region.topic}
+    source: {{store: old, topics: [{region.topic}]}}
+    destinations: [{{type: archive, store: new, name: "{{topic}}.plain", format: parquet}}]"""
+    found = mirrorlake("archive", "diff", "-c", region.config(more), "old", "new")
+    assert (found.code, found.out) == (1, "")
+    assert "archives of 2 layouts in store old" in " ".join(found.err.split())
 
 
 @pytest.mark.parametrize(

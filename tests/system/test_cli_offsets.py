@@ -135,6 +135,14 @@ def assert_no_group_misses_a_record(site: Site) -> None:
             assert not missed, f"a group at {offset} is placed at {place}, and misses {missed}"
 
 
+def assert_named(site: Site, offset: int) -> None:
+    """The map has a place for a source offset, and its record lies there."""
+    mapping = offset_map_of(site.west, site.source, topic=site.copy, mirror=site.mirror, shards=2)
+    place = mapping.destination_of(offset)
+    assert place is not None, f"{offset} has no place"
+    assert consume(site.west, site.copy, 0)[place].value == consume(site.east, site.topic, 0)[offset].value
+
+
 def test_positions_are_listed_moved_back_and_copied_from_there(site: Site) -> None:
     create_topic(site.west, site.copy, 2)
     m, e = site.mirror, f"e-{site.name}"
@@ -194,6 +202,17 @@ def test_a_position_moved_forward_skips_records_and_says_so(site: Site) -> None:
     assert site.run().code == 0
     assert site.arrived() == site.values(0, 40) + site.values(50, 60) + site.values(45, 60)
     assert_no_group_misses_a_record(site)
+    for offset in range(45, 50):
+        assert_named(site, offset)
+    # All of it, and then the map has a place for each.
+    assert site.imported(lines((m, site.topic, 0, 40)), "--yes").code == 0
+    append(site.east, site.topic, 0, simple_records(5, start=6000))
+    assert site.run().code == 0
+    assert_no_group_misses_a_record(site)
+    for offset in range(65):
+        assert_named(site, offset)
+    row = mirrorlake("verify", "-c", site.config, "--format", "json").row(m)
+    assert (row["result"], row["records"], row["repeated"]) == ("equal", 65, 25)
 
 
 def test_back_and_forward_again_before_anything_is_copied_leads_no_group_past_a_record(site: Site) -> None:

@@ -14,6 +14,7 @@ from mirrorlake.cli.main import app
 from mirrorlake.errors import JavaUnusableError, QueryError
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.processes import descendants
+from support.archived_schemas import DECODED_QUERY, DECODED_ROWS, write_bills
 from support.archives import write_archive
 from support.copies import wait_until
 
@@ -23,11 +24,13 @@ def config(tmp_path: Path) -> Path:
     root = tmp_path / "lake"
     root.mkdir()
     write_archive(root, "orders", 0, 20, 50)
+    write_bills(root)
     file = tmp_path / "mirror.yaml"
     file.write_text(
         f"""
 clusters: {{east: {{bootstrap-servers: "127.0.0.1:1"}}}}
 stores: {{lake: {{type: filesystem, root: {root}}}}}
+registries: {{here: {{store: lake}}}}
 mirrors:
 - {{name: orders, source: {{cluster: east, topics: [orders]}}, destinations: [{{type: archive, store: lake}}]}}
 """
@@ -52,6 +55,19 @@ def test_a_query_ends_with_its_rows_on_stdout_and_nothing_else_there(config: Pat
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"partition": 0, "n": 45, "last": 49}]
+
+
+def test_with_schemas_of_the_archive_a_query_sees_what_its_values_say(config: Path) -> None:
+    try:
+        find_java()
+    except JavaUnusableError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-m", "mirrorlake", "sql", "-c", str(config), "--format", "json", "--schemas", "here"]
+
+    done = subprocess.run([*command, DECODED_QUERY], capture_output=True, text=True, env={**os.environ}, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == DECODED_ROWS
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -18,8 +18,8 @@ from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
 FIELDS = [
-    *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "lag", "result"),
-    *("first_difference", "difference"),
+    *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "repeated", "dead_lettered"),
+    *("lag", "result", "first_difference", "difference"),
 ]
 RECORDS = simple_records(30)
 COPIES = ("same", "value", "key", "header", "timestamp", "missing", "surplus", "longer", "behind")

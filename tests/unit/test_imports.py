@@ -19,10 +19,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "kafka": {"core"},
     "stores": {"core"},
-    "config": {"core", "kafka", "stores"},
+    "schemas": {"core"},
+    "filters": {"core", "kafka"},
+    "config": {"core", "kafka", "stores", "schemas", "filters"},
     "embedded": {"core"},
-    "archive": {"core", "stores", "kafka"},
-    "destinations": {"core", "kafka", "stores", "archive"},
+    "archive": {"core", "stores", "kafka", "schemas"},
+    "destinations": {"core", "kafka", "stores", "archive", "filters"},
     "sources": {"core", "kafka", "stores", "archive", "destinations"},
     "mirror": {"core", "kafka", "stores", "config", "archive", "destinations", "sources"},
     "pipeline": {"core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror"},
@@ -31,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "groups": {"core", "kafka", "stores", "config", "archive", "destinations", "sources", "topics"},
     "service": {
         *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
-        *("kinds", "groups"),
+        *("kinds", "groups", "schemas"),
     },
     "verify": {
         *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
@@ -41,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo": {"core", "kafka", "archive", "embedded"},
     "cli": {
         *("core", "kafka", "stores", "config", "archive", "destinations", "sources", "mirror", "pipeline", "topics"),
-        *("service", "kinds", "groups", "verify", "spark_source", "embedded", "demo"),
+        *("service", "kinds", "groups", "schemas", "verify", "spark_source", "embedded", "demo"),
     },
 }
 
@@ -51,6 +53,7 @@ ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
     "kafka": {
         "wire": set(),
         "records": set(),
+        "schema_ids": {"records"},
         "security": {"wire"},
         "control": {"wire", "security", "records"},
     },
@@ -69,11 +72,13 @@ ONLY_IN: dict[str, set[str]] = {
     "pyspark": {"pipeline", "spark_source"},
     "kafka": {"kafka"},
     "obstore": {"stores"},
+    "httpx": {"schemas"},
+    "sqlglot": {"filters"},
     "typer": {"cli"},
     "rich": {"cli"},
 }
 
-HEAVY = ("pyspark", "numba", "pyarrow", "pandas", "numpy", "kafka", "fastapi", "aiokafka")
+HEAVY = ("pyspark", "numba", "pyarrow", "pandas", "numpy", "kafka", "fastapi", "aiokafka", "httpx", "sqlglot")
 
 
 def modules() -> list[Path]:

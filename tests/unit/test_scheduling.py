@@ -11,6 +11,7 @@ TESTS = Path(__file__).parents[1]
 FIXTURES = {
     "three brokers": r"\bkafka_nodes: KafkaNodes",
     "a secured broker": r"\bsecured_kafka: SecuredKafka",
+    "a schema registry": r"\bapicurio: Apicurio",
     "old brokers": r"\bkafka_(2_8|3_9): EmbeddedKafka",
 }
 

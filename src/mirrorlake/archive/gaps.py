@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, gaps_within
 
 GAPS_LISTED_MAX = 1000
 """Gaps a footer lists, at most: some 50 kB of JSON."""
@@ -21,12 +21,92 @@ class GapReport:
     """The gaps of one segment.
 
     ``offsets`` counts offsets by kind and is always complete. ``listed`` is in offset order, and complete where
-    ``is_complete``; else it holds every gap that is not ``absent``, and the first that are.
+    ``is_complete``; else it holds every gap that is neither ``absent`` nor ``filtered``, and the first of those.
     """
 
     offsets: dict[GapKind, int]
     listed: tuple[Gap, ...]
     is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredGaps:
+    """What a filter left out of one segment: how many offsets, and the first runs of them, in offset order.
+
+    ``listed_end`` is where the list ends (exclusive) while there are more; None where it holds all.
+    """
+
+    offsets: int = 0
+    listed: tuple[Gap, ...] = ()
+    listed_end: int | None = None
+
+
+NOTHING_FILTERED = FilteredGaps()
+
+
+class FilteredAccount:
+    """Counts what a filter leaves out as it passes, segment by segment; memory does not grow with it."""
+
+    def __init__(self) -> None:
+        self._offsets = 0
+        self._listed: list[Gap] = []
+        self._listed_end: int | None = None
+        self._recent: list[Gap] = []
+
+    def take(self, gaps: Sequence[Gap], *, start_offset: int) -> None:
+        """Takes the gaps of the next delivery, of which those below ``start_offset`` are taken already.
+
+        What was taken before lies in the segment that is being written, wherever that will end.
+        """
+        self._count(self._recent)
+        end = gaps[-1].offsets.end_offset if gaps else start_offset
+        wanted = OffsetRange(start_offset=start_offset, end_offset=max(start_offset, end))
+        self._recent = list(gaps_within(gaps, wanted))
+
+    def add(self, footer_gaps: Sequence[Gap], offsets: int) -> None:
+        """Takes what the next of several segments that become one says of what was left out of it.
+
+        Args:
+            footer_gaps: those it lists, of all kinds.
+            offsets: how many it counts.
+        """
+        listed = [gap for gap in footer_gaps if gap.kind is GapKind.FILTERED]
+        self._count(listed)
+        unlisted = offsets - sum(len(gap.offsets) for gap in listed)
+        if unlisted > 0:
+            self._offsets += unlisted
+            self._end_list()
+
+    def until(self, end_offset: int) -> FilteredGaps:
+        """Returns what was left out below ``end_offset``, where the segment ends; the rest is of the next one."""
+        first = self._recent[0].offsets.start_offset if self._recent else end_offset
+        below = OffsetRange(start_offset=min(first, end_offset), end_offset=end_offset)
+        rest = [gap for gap in self._recent if gap.offsets.end_offset > end_offset]
+        self._count(list(gaps_within(self._recent, below)))
+        found = FilteredGaps(offsets=self._offsets, listed=tuple(self._listed), listed_end=self._listed_end)
+        self._offsets, self._listed, self._listed_end, self._recent = 0, [], None, []
+        if rest:
+            past = OffsetRange(start_offset=end_offset, end_offset=rest[-1].offsets.end_offset)
+            self._recent = list(gaps_within(rest, past))
+        return found
+
+    def _count(self, gaps: Sequence[Gap]) -> None:
+        for gap in gaps:
+            self._offsets += len(gap.offsets)
+            last = self._listed[-1] if self._listed else None
+            if self._listed_end is not None:
+                continue
+            if last is not None and last.offsets.end_offset == gap.offsets.start_offset:
+                joined = OffsetRange(start_offset=last.offsets.start_offset, end_offset=gap.offsets.end_offset)
+                self._listed[-1] = Gap(offsets=joined, kind=GapKind.FILTERED)
+            elif len(self._listed) < GAPS_LISTED_MAX:
+                self._listed.append(gap)
+            else:
+                self._end_list()
+
+    def _end_list(self) -> None:
+        if self._listed_end is None:
+            self._listed_end = self._listed[-1].offsets.end_offset if self._listed else 0
 
 
 class GapFinder:
@@ -93,12 +173,13 @@ class GapFinder:
         self._missing_offsets += int(ends[-1]) - self._position - int(counts.sum())
         self._position = int(ends[-1])
 
-    def finish(self, end_offset: int, known: Sequence[Gap]) -> GapReport:
-        """Returns all gaps up to ``end_offset``; those not ``known`` are absent.
+    def finish(self, end_offset: int, known: Sequence[Gap], filtered: FilteredGaps = NOTHING_FILTERED) -> GapReport:
+        """Returns all gaps up to ``end_offset``; those not ``known`` and not ``filtered`` are absent.
 
         Args:
             end_offset: where the segment ends, exclusive.
             known: gaps whose kind the caller knows, in offset order.
+            filtered: what a filter left out; none of ``known``.
 
         Raises:
             ValueError: a record lies past the end, or in a gap that is known.
@@ -109,14 +190,19 @@ class GapFinder:
             self._note(np.array([self._position]), np.array([end_offset]))
             self._missing_offsets += end_offset - self._position
             self._position = end_offset
-        absent = _without(self._runs, known, is_complete=self._is_complete)
+        told = sorted([*known, *filtered.listed], key=lambda gap: gap.offsets) if filtered.listed else known
+        absent = _without(self._runs, told, is_complete=self._is_complete)
+        if filtered.listed_end is not None:
+            # Behind the end of that list nobody can say which of the two they are.
+            absent = [gap for gap in absent if gap.offsets.end_offset <= filtered.listed_end]
         counts = {kind: sum(len(gap.offsets) for gap in known if gap.kind is kind) for kind in GapKind}
+        counts[GapKind.FILTERED] += filtered.offsets
         counts[GapKind.ABSENT] += self._missing_offsets - sum(counts.values())
-        listed = sorted([*known, *absent[: max(0, GAPS_LISTED_MAX - len(known))]], key=lambda gap: gap.offsets)
+        listed = sorted([*told, *absent[: max(0, GAPS_LISTED_MAX - len(told))]], key=lambda gap: gap.offsets)
         return GapReport(
             offsets={kind: count for kind, count in counts.items() if count},
             listed=tuple(listed),
-            is_complete=self._is_complete and len(listed) == len(known) + len(absent),
+            is_complete=self._is_complete and filtered.listed_end is None and len(listed) == len(told) + len(absent),
         )
 
     def _note(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:

@@ -7,11 +7,13 @@ the first segment that mirrorlake writes behind mirror-v3's says so, so before a
 from collections.abc import Sequence
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.names import parse_segment_name
+from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.names import SegmentName, padded, parse_segment_name
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, check_described, undescribed
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.offsets import OffsetRange
+from mirrorlake.stores.object_store import ObjectStore
 
 
 class SourceContinuity:
@@ -41,7 +43,7 @@ class SourceContinuity:
         if not flaws:
             self._first = origin if self._first is None else self._first.completed_by(origin)
         self._bare_keys = [key for key in self._bare_keys if not _is_inside(key, footer.offsets)]
-        if self._bare_keys and not footer.envelope.follows_mirror_v3 and footer.seal is not None:
+        if self._bare_keys and _says_described(footer):
             flaws.append(undescribed(self._bare_keys[0], self._bare_keys[-1]))
         self._bare_keys = []
         return flaws
@@ -69,6 +71,55 @@ class SourceContinuity:
         if key.rpartition(".")[2] in FORMATS_WITH_SIDECAR:
             # Only the last one is surely not mirror-v3's; between may be as many as the archive is long.
             self._bare_keys = [*self._bare_keys[:1], key]
+
+
+def check_by_next(store: ObjectStore, key: str, next_key: str) -> None:
+    """Checks before a segment that says nothing of itself is read that what follows it does not say it was described.
+
+    Such a segment has lost its description, and nothing tells whether it lacks records between its first and its last.
+    A next one that says nothing either, or cannot be read, tells nothing of this one.
+
+    Args:
+        store: where both lie.
+        key: of the segment without a description; of a format that never has any nothing is asked.
+        next_key: of the one that begins where it ends.
+
+    Raises:
+        ChainBrokenError: its description is lost.
+        ObjectMissingError: the next one is gone: the folder is to be listed anew.
+        MirrorlakeError: the store could not be read.
+    """
+    if key.rpartition(".")[2] not in FORMATS_WITH_SIDECAR:
+        return
+    try:
+        with open_segment(store, next_key) as reader:
+            footer = reader.footer
+    except ChainBrokenError:
+        return
+    if footer is not None and _says_described(footer):
+        raise undescribed(key, key)
+
+
+def name_behind(store: ObjectStore, prefix: str, end_offset: int) -> SegmentName | None:
+    """Returns the name of the segment that begins at an offset, by one listing; None where there is none.
+
+    Args:
+        store: of the archive.
+        prefix: the partition's folder.
+        end_offset: where the segment before it ends.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    for info in store.list(prefix, start_after=padded(end_offset)):
+        name = parse_segment_name(info.name)
+        return name if name is not None and name.from_offset == end_offset else None
+    return None
+
+
+def _says_described(footer: SegmentFooter) -> bool:
+    """Tells whether a segment says that the one before it is none of mirror-v3's; early versions do not say."""
+    return not footer.envelope.follows_mirror_v3 and footer.seal is not None
 
 
 def _is_inside(key: str, offsets: OffsetRange) -> bool:

@@ -36,6 +36,27 @@ topics_app = App(
     epilog="Example: `mirrorlake topics plan -c mirror.yaml`",
 )
 app.add_typer(topics_app, name="topics")
+failover_app = App(
+    context_settings=_CONTEXT,
+    help="Everything of the sources to their copies once more, and what is not there.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake failover plan -c mirror.yaml`",
+)
+app.add_typer(failover_app, name="failover")
+failback_app = App(
+    context_settings=_CONTEXT,
+    help="What the copies gained, back to where they were copied from.",
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake failback plan -c mirror.yaml`",
+)
+app.add_typer(failback_app, name="failback")
+schemas_app = App(
+    help="Subjects of schema registries: what differs between two, what would be done, and doing it.",
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    epilog="Example: `mirrorlake schemas plan -c mirror.yaml`",
+)
+app.add_typer(schemas_app, name="schemas")
 archive_app = App(
     context_settings=_CONTEXT,
     help="See, check, compare and keep archives; only `diff` asks a cluster, and only one that is named.",

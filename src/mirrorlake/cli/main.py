@@ -15,7 +15,7 @@ from mirrorlake.errors import MirrorlakeError, SupersededError
 if TYPE_CHECKING:
     from mirrorlake.pipeline.engine import EngineBuilder
 
-for _verbs in ("mirrors", "topics", "groups", "restore", "demo", "archives", "holds", "offsets"):
+for _verbs in ("mirrors", "topics", "groups", "schemas", "failover", "restore", "demo", "archives", "holds", "offsets"):
     # Each adds its verbs to the application; help shows them in this order.
     import_module(f"mirrorlake.cli.commands.{_verbs}")
 

@@ -25,6 +25,7 @@ class ImportedProgram(StrEnum):
 
     MM2 = "mm2"
     MIRUS = "mirus"
+    VIOOH = "viooh"
 
 
 class RowsFormat(StrEnum):
@@ -92,6 +93,22 @@ def one_of(kind: type[W]) -> Callable[[str], W]:
         raise typer.BadParameter(f"expected {' or '.join(kind)}, found {text!r}")
 
     return read
+
+
+def duration(text: str) -> str:
+    """Returns the text of a time such as ``10m``, as it was given.
+
+    Raises:
+        BadParameter: it is none, or not above zero.
+    """
+    from mirrorlake.config.units import DURATION_HINT, parse_duration
+
+    try:
+        if parse_duration(text) > 0:
+            return text
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{text[:60]!r}: {DURATION_HINT}, above zero")
 
 
 def words(kind: type[StrEnum]) -> str:

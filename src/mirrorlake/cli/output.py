@@ -24,6 +24,7 @@ _STYLES = {
     "behind": "yellow",
     "unreachable": "yellow",
     "caught-up": "green",
+    "ended": "green",
     "equal": "green",
     "explained": "green",
     "sound": "green",

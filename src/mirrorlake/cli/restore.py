@@ -11,7 +11,7 @@ import typer
 
 from mirrorlake.cli.output import print_json, print_table, print_warning
 from mirrorlake.cli.plan import COLUMNS as PLAN_COLUMNS
-from mirrorlake.cli.progress import offsets_progress
+from mirrorlake.cli.run import copy_once
 from mirrorlake.cli.start import load, start_logs
 from mirrorlake.cli.verify import columns_of, compare
 from mirrorlake.errors import MirrorlakeError
@@ -86,7 +86,8 @@ def restore(
             return EXIT_FAILED
         return _with_groups(EXIT_RESTORED, planned)
     if as_json:
-        for text in dict.fromkeys([*_warnings_of(plan), *(planned.failures if planned is not None else ())]):
+        unplaced = [*planned.absent, *planned.failures] if planned is not None else []
+        for text in dict.fromkeys([*_warnings_of(plan), *unplaced]):
             _log.warning(text)
     if asks and not typer.confirm(f"restore to {options.to}?", err=True):
         return EXIT_FAILED
@@ -102,13 +103,9 @@ def _restore(
     as_json: bool,
     engine: "EngineBuilder | None",
 ) -> int:
-    from mirrorlake.pipeline.session import build_session
-    from mirrorlake.service.lifecycle.parts import RunOptions
-    from mirrorlake.service.run import run
     from mirrorlake.service.status import read_status
 
-    with offsets_progress("restoring") as progressed:
-        code = run(config, RunOptions(once=True, progressed=progressed, engine=engine or build_session))
+    code = copy_once(config, shown_as="restoring", engine=engine)
     if code not in (EXIT_RESTORED, EXIT_PARKED):
         if as_json:
             print_json(shown)
@@ -183,8 +180,7 @@ def _groups_json(groups: "GroupPlan | None") -> dict[str, object]:
     if groups is None:
         return {}
     found: dict[str, object] = {"groups": [row.as_json() for row in groups.rows]}
-    said = [*groups.warnings, *groups.failures]
-    return {**found, "group_warnings": said} if said else found
+    return {**found, "group_warnings": groups.remarks} if groups.remarks else found
 
 
 def _show_groups(groups: "GroupPlan | None") -> None:
@@ -192,7 +188,7 @@ def _show_groups(groups: "GroupPlan | None") -> None:
         return
     if groups.rows:
         print_table([row.as_json() for row in groups.rows], GROUP_COLUMNS, title="consumer groups")
-    for warning in [*groups.warnings, *groups.failures]:
+    for warning in groups.remarks:
         print_warning(warning)
 
 

@@ -8,6 +8,7 @@ from mirrorlake.cli.progress import offsets_progress
 from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
+    from mirrorlake.config.resolved import Configuration
     from mirrorlake.pipeline.engine import EngineBuilder
 
 
@@ -26,6 +27,24 @@ def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | No
     if not (once and sys.stderr.isatty()):
         options = RunOptions(once=once, takes_over=takes_over, engine=engine)
         return serve(config, options, reread=lambda: load(path))
-    with offsets_progress("copying") as progressed:
-        options = RunOptions(once=True, takes_over=takes_over, progressed=progressed, engine=engine)
+    return copy_once(config, shown_as="copying", takes_over=takes_over, engine=engine)
+
+
+def copy_once(
+    config: "Configuration", *, shown_as: str, takes_over: bool = False, engine: "EngineBuilder | None" = None
+) -> int:
+    """Copies up to the ends found at the start, with a progress bar on stderr; returns the exit code of the run.
+
+    Args:
+        config: what to copy.
+        shown_as: what the bar calls it.
+        takes_over: ends a process that serves a mirror, instead of ending.
+        engine: what runs the leases; Spark's where it is left out.
+    """
+    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.service.lifecycle.parts import RunOptions
+    from mirrorlake.service.run import run as serve
+
+    with offsets_progress(shown_as) as progressed:
+        options = RunOptions(once=True, takes_over=takes_over, progressed=progressed, engine=engine or build_session)
         return serve(config, options)

@@ -21,8 +21,19 @@ if TYPE_CHECKING:
 _HEAP_MB = 1024
 
 
-def sql(config: Path, query: str, *, form: str, output: Path | None) -> int:
+def sql(
+    config: Path,
+    query: str,
+    *,
+    form: str,
+    output: Path | None,
+    read_timeout: str | None = None,
+    schemas: str | None = None,
+) -> int:
     """Runs one query and writes its rows; returns the exit code.
+
+    ``read_timeout`` is a duration; a task that waits longer for what it reads next fails. ``schemas`` is the key of a
+    registry in an archive; values can be decoded then.
 
     SIGTERM, SIGINT and SIGHUP end it at any moment, with nothing left behind: a query changes nothing.
 
@@ -47,7 +58,14 @@ def sql(config: Path, query: str, *, form: str, output: Path | None) -> int:
         build_session(query_settings(configuration, prepared, is_stopping=stop.is_asked)) as session,
         stop.ending(session),
     ):
-        frame = run_query(session.spark, configuration, prepared, is_stopping=stop.is_asked)
+        frame = run_query(
+            session.spark,
+            configuration,
+            prepared,
+            read_timeout=read_timeout,
+            schemas=schemas,
+            is_stopping=stop.is_asked,
+        )
         with _target(output) as file:
             write_rows(frame, "text" if prepared.explain and form == "table" else form, file)
     return 0
@@ -58,8 +76,7 @@ def query_settings(
 ) -> "SessionSettings":
     """Returns what the session of a query is built from.
 
-    All that `engine` says but Spark's page, whose port belongs to a service of the same file. Executors of a cluster
-    are looked at for what the query's tables need; secrets of variables come with the reader.
+    Executors of a cluster are looked at for what the query's tables need; secrets of variables come with the reader.
     """
     from mirrorlake.config.spark_settings import is_local
     from mirrorlake.pipeline.cluster.needs import Needs, needs_for
@@ -70,7 +87,7 @@ def query_settings(
     if not is_local(configuration.engine.master):
         needs = replace(needs_for(places_of(configuration, query)), variables=())
     settings = settings_of(configuration, preload=(), batch_slots=0, is_stopping=is_stopping)
-    return replace(settings, app_name="mirrorlake sql", driver_heap_mb=_HEAP_MB, ui_port=None, needs=needs)
+    return replace(settings, app_name="mirrorlake sql", driver_heap_mb=_HEAP_MB, needs=needs)
 
 
 class _Stop:

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from mirrorlake.cli.output import Row, print_json, print_note, print_table, print_warning
@@ -19,6 +21,8 @@ V3_COLUMNS = ("mirror", "source_high", "dest_next", "lag", "state")
 
 OWNER_COLUMNS = ("owner", "owner_since")
 """Shown where somebody owns a mirror at a Kafka destination."""
+
+STALE_NAMED_MAX = 3
 
 UNKNOWN_NOTE = "what only a running service knows is unknown, such as partitions it parked"
 """Shown below the table, with the reason: rows that are parked by what can be read say so all the same."""
@@ -42,6 +46,8 @@ def status(path: Path, *, as_json: bool) -> int:
         print_table([{**_named(row), "mirror": row["name"]} for row in rows], V3_COLUMNS if is_v3 else native_columns)
         for idle in found.idle:
             print_warning(idle.message)
+        for message in stale_copies(rows):
+            print_warning(message)
         for failed in found.service.failed_keeping:
             print_warning(failed.message)
         for message in (said for doubted in found.service.doubted_keeping for said in doubted.messages):
@@ -53,6 +59,19 @@ def status(path: Path, *, as_json: bool) -> int:
             else:
                 print_note(note)
     return 1 if any("error" in row for row in rows) else 0
+
+
+def stale_copies(rows: Sequence[Row]) -> list[str]:
+    """Returns a line for each destination of a mirror that has stale copies: how many, and some of them."""
+    by_place: dict[tuple[object, object], list[str]] = defaultdict(list)
+    for row in rows:
+        if "stale" in row:
+            by_place[row["name"], row["destination"]].append(f"{row['topic']}-{row['partition']} ({row['stale']})")
+    return [
+        f"{name} → {destination}: stale copies of {len(copies)} partition(s): {', '.join(copies[:STALE_NAMED_MAX])}"
+        + (", …" if len(copies) > STALE_NAMED_MAX else "")
+        for (name, destination), copies in by_place.items()
+    ]
 
 
 def _named(row: Row) -> Row:

@@ -83,7 +83,8 @@ def _place(mirror: Mirror) -> dict[str, object]:
     """Returns the cluster, or the store and which part of it."""
     source = mirror.source
     if isinstance(source, KafkaSource):
-        return {"cluster": source.cluster.name}
+        until = source.window.until_ms
+        return {"cluster": source.cluster.name, **({} if until is None else {"until": _moment(until)})}
     window = source.window
     return {
         "store": source.store.name,

@@ -30,18 +30,17 @@ COLUMNS = (
 
 
 def columns_of(found: Sequence[Row]) -> tuple[str, ...]:
-    """Returns the columns of a table of verdicts; how many records were erased only where any were."""
-    if not any(row["erased"] for row in found):
-        return COLUMNS
+    """Returns the columns of a table of verdicts; those that only count some kinds where there are any."""
+    counted = (each for each in ("erased", "repeated", "dead_lettered") if any(row[each] for row in found))
     after = COLUMNS.index("records") + 1
-    return (*COLUMNS[:after], "erased", *COLUMNS[after:])
+    return (*COLUMNS[:after], *counted, *COLUMNS[after:])
 
 
 def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | None" = None) -> int:
     """Compares every copy with its source; prints one row each; returns 0 where all are equal, else 1.
 
-    A row is ``empty`` where nothing could be compared; that is not equal. Records that were erased from a copy are
-    counted, and no difference.
+    A row is ``empty`` where nothing could be compared; that is not equal. Records that were erased from a copy, or
+    copied once more after its position was moved back, or are dead letters, are counted, and no difference.
 
     Records are compared on ``engine``, by default Spark's.
     """
@@ -75,6 +74,7 @@ def compare(
             bar = progress.add_task("checking files", total=len(rows))
             return verification.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
         from mirrorlake.pipeline.session import build_session
+        from mirrorlake.service.subjects.compared_ids import ComparedIds
         from mirrorlake.verify.engine import verification_jobs
 
         with verification_jobs(config, engine or build_session) as jobs:
@@ -85,6 +85,7 @@ def compare(
                 tasks_at_once=max(jobs.slots, config.engine.lanes + config.engine.batch_slots),
                 largest_batch_bytes=config.engine.largest_batch_bytes,
                 progressed=lambda n: progress.advance(bar, n),
+                ids_of=ComparedIds(rows).of,
             )
             bar = progress.add_task("comparing records", total=comparing.offsets_to_read)
             return comparing.run()

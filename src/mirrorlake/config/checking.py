@@ -13,7 +13,7 @@ from mirrorlake.config.problems import FieldPath, Place, ProblemList
 from mirrorlake.config.reading import ALREADY_REPORTED, REFUSED, found, no_choice, suggestion
 from mirrorlake.config.section import Section
 
-_NATIVE_ONLY = ("clusters", "stores")
+_NATIVE_ONLY = ("clusters", "stores", "registries")
 S = TypeVar("S", bound=Section)
 T = TypeVar("T")
 _QUOTED = re.compile("'([^']*)'")
@@ -91,16 +91,17 @@ def note_unknown(model: type[Section], document: Document) -> None:
             document.note((key,), "is not a known field", hint)
 
 
-def entries(tree: Tree, key: str, document: Document) -> Iterator[tuple[FieldPath, Tree]]:
-    """Yields path and value of each item of a list at the root; notes it where it is no list."""
+def entries(tree: Tree, key: str, document: Document, *, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Tree]]:
+    """Yields path and value of each item of a list in the mapping at ``path``; notes it where it is no list."""
+    where = (*path, key)
     if not isinstance(tree, dict) or key not in tree:
-        document.note((key,), "is required")
+        document.note(where, "is required")
         return
     items = tree[key]
     if isinstance(items, list):
-        yield from (((key, index), item) for index, item in enumerate(items))
+        yield from (((*where, index), item) for index, item in enumerate(items))
     elif not isinstance(items, UnsetText):
-        document.note((key,), f"expected a list, found {found(items)}", _list_hint(items))
+        document.note(where, f"expected a list, found {found(items)}", _list_hint(items))
 
 
 def _list_hint(value: object) -> str:

@@ -43,7 +43,7 @@ class EngineForm(Section):
     )
     ui_port: fields.UiPort = option(
         None,
-        "Port of Spark's own page, on loopback: jobs by mirror and lane, executors, settings.",
+        "Port of Spark's own page, on loopback, while `run` serves: jobs by mirror and lane, executors, settings.",
         shown="off",
         key="ui",
     )

@@ -12,11 +12,11 @@ from mirrorlake.config.assignments import (
     named_assignments,
 )
 from mirrorlake.config.document import Document
+from mirrorlake.config.kinds import topic_flaw
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveFormat,
-    ArchiveSource,
     Compaction,
     Destination,
     KafkaDestination,
@@ -55,12 +55,15 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_window(mirror, problems)
         _check_mapped(mirror, problems)
         _check_recreation(mirror, problems)
+        _check_filter(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)
             _check_same_place(mirror, destination, problems)
             _check_template(mirror, destination, problems)
     _check_own_topics(mirrors, problems)
+    for mirror in mirrors:
+        _check_dead_letters(mirror, mirrors, problems)
     assignments = named_assignments(mirrors)
     flawed = _check_names(assignments, problems)
     sound = [a for a in assignments if a not in flawed]
@@ -147,6 +150,51 @@ def _metric_name(name: str) -> str:
     return name.replace(".", "_")
 
 
+def _check_filter(mirror: Mirror, problems: ProblemList) -> None:
+    if mirror.filter is None:
+        return
+    for destination in mirror.destinations:
+        if isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG:
+            message = f"a filter cannot be had with `compaction: log`, which {destination.label} has"
+            hint = "archive the records with the filter, and take snapshots of that by `mirrorlake archive snapshot`"
+            problems.add(destination.place, message, hint)
+        elif isinstance(destination, KafkaDestination) and not _is_mapped(destination):
+            message = f"a filter leaves offsets out, and {destination.label} keeps those of the source"
+            problems.add(
+                destination.place, message, "use `offsets: map` there, or a mirror of its own without a filter"
+            )
+
+
+def _check_dead_letters(mirror: Mirror, mirrors: Sequence[Mirror], problems: ProblemList) -> None:
+    """Notes topics for dead letters that hold copies too, that the mirror reads, or that no broker takes."""
+    schemas = mirror.schemas
+    if schemas is None or not schemas.letters_template:
+        return
+    copied = named_assignments(mirrors)
+    for destination in mirror.destinations:
+        if not isinstance(destination, KafkaDestination):
+            continue
+        for letters in dict.fromkeys(map(schemas.letters_topic, mirror.source.topics.names)):
+            writers = [each for each in copied if each.destination_name == letters and _shares(each, destination)]
+            if flaw := topic_flaw(letters):
+                problems.add(schemas.place, f"dead letters would go to topic `{letters}`", flaw)
+            elif letters in mirror.source.topics.names and is_read_from(mirror.source, destination):
+                message = f"mirror {mirror.name} would read its own dead letters, in topic {letters}"
+                problems.add(schemas.place, message, "give `dead-letters` another topic")
+            elif writers:
+                message = (
+                    f"dead letters of mirror {mirror.name} would go to topic {letters} of cluster "
+                    f"{destination.cluster.name}, which mirror {writers[0].mirror.name} copies {writers[0].topic} to"
+                )
+                problems.add(schemas.place, message, "give `dead-letters` another topic")
+
+
+def _shares(assignment: Assignment, destination: KafkaDestination) -> bool:
+    """Tells whether an assignment writes to the cluster of a destination."""
+    other = assignment.destination
+    return isinstance(other, KafkaDestination) and other.cluster.is_same_as(destination.cluster)
+
+
 def _check_recreation(mirror: Mirror, problems: ProblemList) -> None:
     if mirror.on_recreate is not RecreationPolicy.RESTART:
         return
@@ -190,8 +238,6 @@ def _check_same_place(mirror: Mirror, destination: Destination, problems: Proble
 
 
 def _check_window(mirror: Mirror, problems: ProblemList) -> None:
-    if not isinstance(mirror.source, ArchiveSource):
-        return
     window = mirror.source.window
     for field, offsets in (("from-offsets", window.from_offsets), ("until-offsets", window.until_offsets)):
         _check_offsets(mirror, field, offsets, problems)

@@ -31,11 +31,15 @@ _SCALAR_TAGS = {"tag:yaml.org,2002:str", "!"}
 
 @dataclass(slots=True)
 class Document:
-    """A parsed file: its tree, where each path of it stands (of a mapping's entry: its key), and what is wrong."""
+    """A parsed file: its tree, where each path of it stands (of a mapping's entry: its key), and what is wrong.
+
+    ``origins`` says where parts of the tree stand that were brought from elsewhere in the file (`resolve/sharing.py`).
+    """
 
     file: str
     tree: Tree = None
     marks: dict[FieldPath, tuple[int, int]] = field(default_factory=dict)
+    origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
     problems: ProblemList = field(default_factory=ProblemList)
 
     def note(self, path: FieldPath, message: str, hint: str = "") -> None:
@@ -44,11 +48,18 @@ class Document:
 
     def place(self, path: FieldPath) -> Place:
         """Returns the place of a field; of one that is not there, that of the nearest one around it."""
+        path = self._origin(path)
         known = path
         while known and known not in self.marks:
             known = known[:-1]
         line, column = self.marks.get(known, (0, 0))
         return Place(file=self.file, line=line, column=column, field=field_name(path))
+
+    def _origin(self, path: FieldPath) -> FieldPath:
+        """Returns where a part was brought from; it may have been brought there from a third place."""
+        lengths = range(len(path), 0, -1)
+        brought = next((path[:length] for length in lengths if path[:length] in self.origins), None)
+        return path if brought is None else self._origin((*self.origins[brought], *path[len(brought) :]))
 
 
 def read_document(content: bytes, *, file: str, environ: Mapping[str, str], problems: ProblemList) -> Document:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mirrorlake.config.checking import read_or_note
-from mirrorlake.config.kinds import read_heartbeat, read_listen
+from mirrorlake.config.kinds import read_heartbeat, read_listen, read_name
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import read_choice, read_text, refuse
@@ -48,7 +48,8 @@ class Environment:
     """What the environment says, None where a variable is not set.
 
     ``metrics`` and ``heartbeat`` hold in both forms and before the file; the ``v3_`` values hold in the
-    mirror-v3 form, where the file says nothing. Port 0 and 0 seconds switch off, as in mirror-v3.
+    mirror-v3 form, where the file says nothing. Port 0 and 0 seconds switch off, as in mirror-v3. ``overlay`` names one
+    of the native form's, and is empty for none.
     """
 
     log_level: LogLevel = LogLevel.INFO
@@ -56,6 +57,7 @@ class Environment:
     cache_folder: Path | None = None
     metrics: Override | None = None
     heartbeat: Override | None = None
+    overlay: str = ""
     v3_metrics_port: int | None = None
     v3_heartbeat_seconds: int | None = None
 
@@ -70,6 +72,7 @@ VARIABLES: Mapping[str, tuple[str, str, str]] = {
     ),
     "MIRRORLAKE_METRICS": ("`host:port` or `off`", "", "Goes before `service.metrics`, in both forms."),
     "MIRRORLAKE_HEARTBEAT": ("duration or `off`", "", "Goes before `service.heartbeat`, in both forms."),
+    "MIRRORLAKE_OVERLAY": ("a key of `overlays`", "none", "Which overlay is laid over a file of the native form."),
     "MIRROR_V3_METRICS_PORT": ("port, 0 for off", "9090", "Metrics of the mirror-v3 form."),
     "MIRROR_V3_HEARTBEAT_SECS": ("whole seconds, 0 for off", "30", "Heartbeat of the mirror-v3 form."),
 }
@@ -99,6 +102,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         cache_folder=read("MIRRORLAKE_CACHE", _folder),
         metrics=read("MIRRORLAKE_METRICS", lambda text: Override(listen=read_listen(text))),
         heartbeat=read("MIRRORLAKE_HEARTBEAT", lambda text: Override(seconds=read_heartbeat(text))),
+        overlay=read("MIRRORLAKE_OVERLAY", read_name) or "",
         v3_metrics_port=read("MIRROR_V3_METRICS_PORT", _whole_number(65535)),
         v3_heartbeat_seconds=read("MIRROR_V3_HEARTBEAT_SECS", _whole_number(86400)),
     )

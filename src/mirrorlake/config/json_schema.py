@@ -11,6 +11,14 @@ from mirrorlake.config.native_form import NativeForm
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+_REQUIRED: dict[str, list[str]] = {
+    "NativeForm": ["clusters"],
+    "MirrorForm": ["name"],
+    "SourceForm": [],
+    "ArchiveSourceForm": [],
+}
+"""What must stand there by all means. A mirror's source, say, may stand in `defaults`, in `groups` or in an overlay."""
+
 
 class _Generator(GenerateJsonSchema):
     """Pydantic's generator without the titles it makes up from field names."""
@@ -28,6 +36,8 @@ def configuration_schema() -> dict[str, Any]:
         schema = _schema(form)
         definitions |= schema.pop("$defs")
         definitions[form.__name__] = schema
+    for name, required in _REQUIRED.items():
+        definitions[name]["required"] = required
     return {
         "$schema": DIALECT,
         "title": "mirrorlake configuration",

@@ -20,6 +20,9 @@ from mirrorlake.config.reading import (
     suggestion,
 )
 from mirrorlake.config.resolved import Start
+from mirrorlake.errors import UnsupportedError
+from mirrorlake.filters.condition import Filter
+from mirrorlake.filters.parsing import parse_filter
 from mirrorlake.offsets import StartKind
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.schedule import Schedule
@@ -304,6 +307,17 @@ def read_at_utc(value: object) -> time:
     return time(hour, minute, second)
 
 
+def read_condition(value: object) -> Filter:
+    """Reads a condition in Spark SQL."""
+    text = read_text(value)
+    try:
+        return parse_filter(text)
+    except UnsupportedError as error:
+        # What stands in a variable is not repeated.
+        why = "" if isinstance(value, ExpandedText) else f": {error.message}"
+        refuse(f"{found(value)} cannot be a filter{why}", error.hint)
+
+
 def read_cron(value: object) -> str:
     """Reads moments in UTC as crontab(5) writes them: five fields, or six of which the first is the second."""
     text = read_text(value)
@@ -328,14 +342,16 @@ def read_partitions(value: object) -> tuple[int, ...] | None:
 
 
 def read_start(value: object) -> Start:
-    """Reads where to begin: a word, ``{timestamp: …}`` or ``{offsets: {topic: {partition: offset}}}``."""
+    """Reads where to begin: a word, or ``{timestamp: …}``, ``{max-age: …}``, ``{offsets: {topic: {partition: …}}}``."""
     if isinstance(value, str) and value in ("earliest", "latest"):
         return Start(kind=StartKind("".join(value)))
-    if not isinstance(value, dict) or len(value) != 1 or not {"timestamp", "offsets"} & set(value):
-        hint = "or {timestamp: 2026-01-31T00:00:00Z}, or {offsets: {topic: {partition: offset}}}"
+    if not isinstance(value, dict) or len(value) != 1 or not {"timestamp", "offsets", "max-age"} & set(value):
+        hint = "or {timestamp: 2026-01-31T00:00:00Z}, {max-age: 7d}, or {offsets: {topic: {partition: offset}}}"
         refuse(f"expected earliest or latest, found {found(value)}", hint)
     if "timestamp" in value:
         return Start(kind=StartKind.TIMESTAMP, timestamp_ms=_timestamp_ms(value["timestamp"]))
+    if "max-age" in value:
+        return Start(kind=StartKind.MAX_AGE, max_age_seconds=read_duration(60, 36500 * 86400)(value["max-age"]))
     return Start(kind=StartKind.OFFSETS, offsets=read_offsets(value["offsets"]))
 
 

@@ -19,6 +19,7 @@ from mirrorlake.config.reading import found
 from mirrorlake.config.resolve.mirror_v3 import resolve_mirror_v3
 from mirrorlake.config.resolve.native import resolve_native
 from mirrorlake.config.resolve.parts import Parts
+from mirrorlake.config.resolve.sharing import lay_over
 from mirrorlake.config.resolved import Configuration, Form
 from mirrorlake.config.spark_settings import SparkSettings, check_engine, read_spark_conf
 
@@ -127,6 +128,10 @@ def _refuse_later_mirror_v3(document: Document) -> None:
 def _resolve(document: Document, environment: Environment) -> Configuration:
     assert isinstance(document.tree, dict)
     form = form_of(document.tree)
+    if form is Form.NATIVE:
+        lay_over(document, environment.overlay)
+    elif environment.overlay:
+        document.note((), "is of the mirror-v3 form, which has no overlays", "unset MIRRORLAKE_OVERLAY")
     note_unknown(NativeForm if form is Form.NATIVE else MirrorV3Form, document)
     read = resolve_native if form is Form.NATIVE else resolve_mirror_v3
     parts = read(document)
@@ -142,6 +147,7 @@ def _resolve(document: Document, environment: Environment) -> Configuration:
         form=form,
         clusters=tuple(parts.clusters),
         stores=tuple(parts.stores),
+        registries=tuple(parts.registries),
         mirrors=tuple(parts.mirrors),
         destination_types=tuple(dict.fromkeys(parts.destination_types)),
         engine=_engine(common.engine, spark),

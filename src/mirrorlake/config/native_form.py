@@ -17,6 +17,7 @@ from mirrorlake.config.resolved import (
     TimestampMode,
     TruncationPolicy,
 )
+from mirrorlake.config.schemas.form import RegistryForm, SchemasForm
 from mirrorlake.config.section import Section, lasting, option, sized
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.policy import TopicRules
@@ -244,6 +245,11 @@ class KafkaDestinationForm(Section):
     sync: TopicSyncForm = option(
         TopicSyncForm(), "How topics that are there are kept in step.", note="differences are shown"
     )
+    provenance_headers: bool = option(
+        False,
+        "With `offsets: map`: each record gets four headers more, behind its own, that say which record of the source "
+        "it is: `__mirrorlake.source.cluster.id`, `.topic`, `.partition` and `.offset`.",
+    )
     groups: GroupsForm | None = option(
         None,
         "Consumer groups of the source that `run` takes along, as `mirrorlake groups sync` does.",
@@ -302,8 +308,17 @@ class SourceForm(Section):
         Start(),
         "Where a partition begins that has no position yet. All but `earliest` need `offsets: map` at every "
         "destination. `{timestamp: 2026-01-31T00:00:00Z}` is the first record of that time or later, "
+        "`{max-age: 7d}` the first that is no older than that when the partition begins, "
         "`{offsets: {orders: {0: 100, 1: 250}}}` an offset for each partition of each topic.",
         shown="earliest",
+    )
+    until: fields.Moment | None = option(
+        None,
+        "Each partition ends before its first record later than that; as long as none is later, it has no end.",
+        note="no end",
+    )
+    until_offsets: fields.Offsets = option(
+        {}, "Where single partitions end (exclusive); with `until` the earlier of the two."
     )
 
 
@@ -353,6 +368,26 @@ class ArchiveSourceForm(Section):
     )
 
 
+class LimitForm(Section):
+    """How fast a mirror is, at most."""
+
+    bytes_per_second: fields.SegmentSize = option(
+        ...,
+        "Bytes read from the source in a second, as they lie there: compressed. One read serves all destinations that "
+        "stand at one position. A service takes another value with its `reload` command.",
+    )
+
+
+class FilterForm(Section):
+    """Which records are copied."""
+
+    where: fields.Condition = option(
+        ...,
+        "A condition in Spark SQL over `key`, `value`, `headers['name']`, `timestamp`, `partition` and `offset`: those "
+        "records are copied for which it is true. See [filters](filters.md).",
+    )
+
+
 class MirrorHeadForm(Section):
     """A mirror without its source and destinations, which are read one by one."""
 
@@ -381,6 +416,18 @@ class MirrorHeadForm(Section):
         "time, and records the gap.",
         shown="wait",
     )
+    limit: LimitForm | None = option(None, "How fast the mirror is, at most.", note="as fast as can be")
+    stale_after: fields.KeepingTime | None = option(
+        None,
+        "A warning and a metric where records have waited longer than this to be copied, or the source could not be "
+        "asked for so long. Of an archive, longer than its `flush` takes.",
+        note="none",
+    )
+    filter: FilterForm | None = option(
+        None,
+        "Which records are copied, to archives and with `offsets: map`; offsets of the others are gaps.",
+        note="all of them",
+    )
     enabled: fields.Boolean = option(True, "`false`: checked, but not run.")
 
 
@@ -392,6 +439,27 @@ class MirrorForm(MirrorHeadForm):
     destinations: list[DestinationForm] = option(
         ..., "At least one. Each keeps its own position; one read serves those with the same position."
     )
+    schemas: SchemasForm | None = option(
+        None,
+        "How the schemas of its topics come to another registry, and its records to the ids they have there.",
+        note="they do not",
+    )
+
+
+class MirrorGroupHeadForm(Section):
+    """A group of mirrors without its mirrors, which are read one by one."""
+
+    name: fields.Name = option(..., "Unique among the groups. Names of its mirrors do not contain it.")
+    enabled: fields.Boolean = option(
+        True, "`false`: its mirrors are checked, but not run, except those that say `enabled: true` themselves."
+    )
+    defaults: fields.MirrorSettings = option({}, "Settings of its mirrors; they go before the file's `defaults`.")
+
+
+class MirrorGroupForm(MirrorGroupHeadForm):
+    """Mirrors that share settings."""
+
+    mirrors: list[MirrorForm] = option(..., "Mirrors, as at the root.")
 
 
 class NativeForm(CommonForm):
@@ -399,4 +467,16 @@ class NativeForm(CommonForm):
 
     clusters: dict[str, ClusterForm] = option(..., "Kafka clusters by name.")
     stores: dict[str, StoreForm] = option({}, "Stores of archives by name.")
-    mirrors: list[MirrorForm] = option(..., "Mirrors, at least one.")
+    registries: dict[str, RegistryForm] = option({}, "Schema registries by name.")
+    defaults: fields.MirrorSettings = option(
+        {},
+        "Settings of every mirror, all but `name`. A mirror's own go first: mappings are merged key by key, lists and "
+        "single values are replaced.",
+    )
+    mirrors: list[MirrorForm] = option(..., "Mirrors, at least one; not required where `groups` has some.")
+    groups: list[MirrorGroupForm] = option([], "Mirrors that share settings, beside those of `mirrors`.")
+    overlays: fields.Overlays = option(
+        {},
+        "Settings of this root by the name of an environment: those that `MIRRORLAKE_OVERLAY` names are laid over the "
+        "file, merged as `defaults` are. Others are not looked at, and their variables need not be set.",
+    )

@@ -13,12 +13,16 @@ from enum import StrEnum
 from mirrorlake.config.problems import Place
 from mirrorlake.config.process_settings import Engine, OnPark, Service
 from mirrorlake.config.topics.policy import AS_THE_SOURCE, USUAL_SYNC, CountRule, SyncMode, TopicSync
+from mirrorlake.filters.condition import Filter
 from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.page_compression import Compression
 from mirrorlake.schedule import Schedule
+from mirrorlake.schemas.naming import SubjectStrategy
+from mirrorlake.schemas.rules import SubjectRules
+from mirrorlake.schemas.settings import RegistrySettings
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings, GcsSettings, S3Settings, StoreSettings
 from mirrorlake.window import Window
 
@@ -125,6 +129,78 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """A schema registry; nothing of it is looked at while loading."""
+
+    settings: RegistrySettings
+    place: Place = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """Returns what the configuration calls it."""
+        return self.settings.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryInArchive:
+    """What an archive holds of a schema registry; subjects are restored from it.
+
+    ``name`` is what the configuration calls it, ``registry`` what the configuration called it that archived it.
+    """
+
+    name: str
+    store: StoreSettings
+    registry: str
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirroredSchemas:
+    """How the subjects of a mirror's topics come from one registry to another; ``key`` and ``value``: their names.
+
+    ``destination`` is None where all destinations are archives: those hold the source's schemas themselves.
+
+    ``passes_keys`` and ``passes_values`` say whether what names no schema is copied as it is, ``letters_of_keys`` and
+    ``letters_of_values`` whether its record becomes a dead letter, instead of parking its partition. Dead letters go to
+    ``letters_template``, with no placeholder but ``{topic}`` left; empty where there are none. A service looks at the
+    registries every ``interval_seconds``.
+    """
+
+    source: Registry | RegistryInArchive
+    destination: Registry | None
+    rules: SubjectRules
+    key: SubjectStrategy
+    value: SubjectStrategy
+    passes_keys: bool = False
+    passes_values: bool = False
+    letters_of_keys: bool = False
+    letters_of_values: bool = False
+    letters_template: str = ""
+    interval_seconds: float = 30.0
+    place: Place = field(compare=False)
+
+    @property
+    def there(self) -> Registry:
+        """The destination's registry, for who is asked about a Kafka destination: those have one."""
+        assert self.destination is not None, "a Kafka destination of a mirror with schemas has a registry"
+        return self.destination
+
+    @property
+    def has_keys(self) -> bool:
+        """True where keys have schemas."""
+        return self.key is not SubjectStrategy.NONE
+
+    @property
+    def has_values(self) -> bool:
+        """True where values have schemas."""
+        return self.value is not SubjectStrategy.NONE
+
+    def letters_topic(self, topic: str) -> str:
+        """Returns where dead letters of a source topic go; empty where there are none."""
+        return self.letters_template.replace("{topic}", topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NameSelection:
     """Names, and expressions that match a whole name; exclusion wins."""
 
@@ -162,22 +238,28 @@ class TopicSelection(NameSelection):
 class Start:
     """Where a partition without a position begins.
 
-    ``timestamp_ms`` is set for ``TIMESTAMP`` only; ``offsets``, by topic and partition, for ``OFFSETS`` only.
+    ``timestamp_ms`` is set for ``TIMESTAMP`` only; ``offsets``, by topic and partition, for ``OFFSETS`` only;
+    ``max_age_seconds`` for ``MAX_AGE`` only.
     """
 
     kind: StartKind = StartKind.EARLIEST
     timestamp_ms: int | None = None
+    max_age_seconds: float | None = None
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource:
-    """Topics of a cluster. ``partitions`` None means all; ``group_id`` is informational, nothing commits."""
+    """Topics of a cluster. ``partitions`` None means all; ``group_id`` is informational, nothing commits.
+
+    ``window`` has ends only: where a partition begins is ``start``'s to say.
+    """
 
     cluster: Cluster
     topics: TopicSelection
     partitions: tuple[int, ...] | None = None
     start: Start = Start()
+    window: Window = field(default_factory=Window)
     group_id: str | None = None
 
     @property
@@ -251,7 +333,8 @@ class KafkaDestination:
 
     ``replication_rule`` None leaves it to the destination cluster; ``topic_template`` has no
     placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start. Without
-    ``groups`` a run takes no consumer groups along.
+    ``groups`` a run takes no consumer groups along. With ``stamps_provenance`` records get headers that say where they
+    came from, which only mapped offsets allow.
     """
 
     label: str
@@ -266,6 +349,7 @@ class KafkaDestination:
     replication_rule: CountRule | None = None
     sync: TopicSync = USUAL_SYNC
     groups: GroupSettings | None = None
+    stamps_provenance: bool = False
     place: Place = field(compare=False)
 
     @property
@@ -370,7 +454,12 @@ Destination = KafkaDestination | ArchiveDestination
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """Source topics, their destinations (at least one, in the file's order), and policies."""
+    """Source topics, their destinations (at least one, in the file's order), and policies.
+
+    ``read_bytes_per_second`` is how fast the source is read, None for as fast as can be.
+    A copy further behind than ``stale_after_seconds`` is warned of; None where none is.
+    Without ``schemas`` no schemas are taken along. Without a ``filter`` all records are copied.
+    """
 
     name: str
     source: Source
@@ -378,7 +467,11 @@ class Mirror:
     on_truncation: TruncationPolicy = TruncationPolicy.PARK
     on_recreate: RecreationPolicy = RecreationPolicy.PARK
     on_lost_tail: LostTailPolicy = LostTailPolicy.PARK
+    schemas: MirroredSchemas | None = None
+    filter: Filter | None = None
     is_enabled: bool = True
+    read_bytes_per_second: int | None = None
+    stale_after_seconds: float | None = None
     place: Place = field(compare=False)
 
 
@@ -398,6 +491,7 @@ class Configuration:
     engine: Engine
     service: Service
     on_park: OnPark
+    registries: tuple[Registry | RegistryInArchive, ...] = ()
 
     @property
     def enabled_mirrors(self) -> tuple[Mirror, ...]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 from mirrorlake.config.kinds import (
     PARTITION_MAX,
     read_at_utc,
+    read_condition,
     read_cron,
     read_endpoint,
     read_group_entry,
@@ -46,6 +47,7 @@ from mirrorlake.config.resolved import Start
 from mirrorlake.config.topics.policy import TopicRules
 from mirrorlake.config.topics.reading import read_setting_entry, read_settings, read_topic_rules
 from mirrorlake.config.units import parse_duration, parse_size
+from mirrorlake.filters.condition import Filter
 from mirrorlake.secret import Secret
 
 
@@ -139,7 +141,11 @@ _START = _any_of(
     {"enum": ["earliest", "latest"]},
     {
         "type": "object",
-        "properties": {"timestamp": {"type": ["string", "integer"]}, "offsets": {"type": "object"}},
+        "properties": {
+            "timestamp": {"type": ["string", "integer"]},
+            "max-age": {"type": "string"},
+            "offsets": {"type": "object"},
+        },
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
@@ -185,6 +191,7 @@ _SECRET = _any_of(_REFERENCE, _only("file"))
 
 Text = Annotated[str, by(read_text), Shown("text")]
 Boolean = Annotated[bool, by(read_boolean), _any_of({"type": "boolean"}, _REFERENCE), Shown("`true` or `false`")]
+Condition = Annotated[InstanceOf[Filter], by(read_condition), WithJsonSchema({"type": "string"}), Shown("Spark SQL")]
 Name = Annotated[str, by(read_name), _text_schema(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,119}$"), Shown("name")]
 Topic = Annotated[str, by(read_topic), Shown("topic")]
 TopicEntry = Annotated[str, by(read_topic_entry), Shown("topic or `/expression/`")]
@@ -210,7 +217,12 @@ Listen = Annotated[
 AtUtc = Annotated[time, by(read_at_utc), _text_schema(r"^\d\d:\d\d(:\d\d)?$"), Shown("`HH:MM` or `HH:MM:SS`")]
 Partitions = Annotated[tuple[int, ...] | None, by(read_partitions), _PARTITIONS, Shown("`all` or a list of numbers")]
 Partition = Annotated[int, by(read_integer(0, PARTITION_MAX)), _number_schema(0, PARTITION_MAX), Shown("number")]
-StartPoint = Annotated[Start, by(read_start), _START, Shown("`earliest`, `latest`, `{timestamp: …}` or `{offsets: …}`")]
+StartPoint = Annotated[
+    Start,
+    by(read_start),
+    _START,
+    Shown("`earliest`, `latest`, `{timestamp: …}`, `{max-age: …}` or `{offsets: …}`"),
+]
 Moment = Annotated[int, by(read_moment), _MOMENT, Shown("RFC 3339 time, to the millisecond")]
 Offsets = Annotated[dict[str, dict[int, int]], by(read_offsets), _OFFSETS, Shown("`{topic: {partition: offset}}`")]
 MissingSegment = Annotated[
@@ -224,6 +236,10 @@ TopicCreation = Annotated[
     TopicRules | None, by(read_topic_rules), _TOPIC_RULES, Shown("`never`, `like-source` or rules")
 ]
 SettingEntry = Annotated[str, by(read_setting_entry), Shown("setting or `/expression/`")]
+MirrorSettings = Annotated[dict[str, object], WithJsonSchema({"type": "object"}), Shown("settings of a mirror")]
+Overlays = Annotated[
+    dict[str, object], WithJsonSchema(_each({"type": "object"})), Shown("settings of the root, by name")
+]
 Settings = Annotated[dict[str, str], by(read_settings), _SETTINGS, Shown("settings")]
 Replication = Annotated[int, by(read_integer(1, 32767)), _number_schema(1, 32767), Shown("number above 0")]
 SegmentSize = Annotated[int, by(read_size(1)), _SIZE, Shown("size")]

@@ -17,8 +17,11 @@ from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.records.batches import Batch, BatchHeader
 from mirrorlake.offsets import Gap, OffsetRange
 
-LATENCY_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, inf)
-"""Upper bounds of the latency histogram, inclusive: from one round trip to a backlog."""
+LATENCY_BOUNDS_SECONDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
+    *(300.0, 600.0, 1800.0, 3600.0, 43200.0, inf),
+)
+"""Upper bounds of the latency histogram, inclusive: from one round trip to a backlog; from 5 minutes on Mirus's."""
 
 
 ENDLESS = 1 << 62
@@ -110,7 +113,8 @@ class ProducerHandOff:
 class Progress:
     """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination.
 
-    ``size_limit`` is what a batch that was refused for its size has told, None where none was.
+    ``dead_letters`` counts those that are safe by ``side:reason``. ``size_limit`` is what a batch that was refused for
+    its size has told, None where none was.
     """
 
     start_offset: int = 0
@@ -119,6 +123,7 @@ class Progress:
     raw_bytes: int = 0
     batches: Counter[str] = field(default_factory=Counter)
     gap_offsets: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     flushes: list[PublishedSegment] = field(default_factory=list)
@@ -132,8 +137,16 @@ class Progress:
         """Counts the offsets of ``gap`` under its kind."""
         self.gap_offsets[gap.kind.value] += len(gap.offsets)
 
-    def saw_latency(self, seconds: float) -> None:
-        """Counts how old a batch's newest record was when it became durable, under the bound that holds it."""
+    def saw_latency(self, newest_ms: int, now_seconds: float) -> None:
+        """Counts how old a batch's newest record was when it became durable, under the bound that holds it.
+
+        Args:
+            newest_ms: the newest record's time in Unix milliseconds; below zero it has none, and is not counted.
+            now_seconds: the time it is, in Unix seconds; before ``newest_ms`` where clocks differ, which counts as 0.
+        """
+        if newest_ms < 0:
+            return
+        seconds = now_seconds - newest_ms / 1000
         self.latencies[LATENCY_BOUNDS_SECONDS[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)]] += 1
         self.latency_seconds_sum += max(0.0, seconds)
 

@@ -1,16 +1,19 @@
 """What the driver tells a lease of one destination of one source partition, and no other lease."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.size_limit import SizeLimit
+from mirrorlake.destinations.transform import Transform
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
     """What only one lease is told; each kind takes what concerns it. Settings say what the configuration wants.
 
+    ``schema_ids`` is what schema ids of records become, as far as it is known by now; None where nothing is.
     ``last_position`` is where this process last saw the destination stand, None where it has not. ``size_limit`` is how
     large a batch the destination takes, None where that is still as the work says. ``needs_tail_check``
     is False only where its last lease ended without anything unknown; a log that ends elsewhere than at
@@ -40,6 +43,13 @@ class Orders:
     own_producer_ids: frozenset[int] = frozenset()
     fill_wait_seconds: float = 0.0
     not_owner_because: str = ""
+    schema_ids: SchemaIdMap | None = None
+
+    def with_ids(self, transform: Transform) -> Transform:
+        """Returns what the copy changes of records by the settings, with the schema ids that are known by now."""
+        if transform.schema_ids is None or self.schema_ids is None:
+            return transform
+        return replace(transform, schema_ids=self.schema_ids)
 
 
 NO_ORDERS = Orders()

@@ -25,6 +25,7 @@ from mirrorlake.destinations.output_batches import (
     outputs_of,
     passthrough,
 )
+from mirrorlake.destinations.schema_batches import Unreadable, parts_with_ids
 from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
@@ -59,6 +60,7 @@ class Route:
         covered_end: int,
         now_ms: int = 0,
         coalesced_bytes: int = 0,
+        unreadable: Unreadable | None = None,
     ) -> Iterator[Output]:
         """Yields batches and gaps that account for ``[position, covered_end)`` in order, without a hole and none twice.
 
@@ -71,12 +73,34 @@ class Route:
             covered_end: where the delivery ends; a batch may reach past it, and its records then are not left out.
             now_ms: Unix milliseconds, for the transform.
             coalesced_bytes: up to this size batches of any size are coalesced; 0 for small ones only.
+            unreadable: takes batches with records that name no schema; None where they stop the delivery.
 
         Raises:
             RecordTooLargeError: a single record makes a batch above ``batch_bytes_max`` and ``record_bytes_max``. What
                 is before it has been yielded.
             CorruptBatchError: the records of a batch are not right. What is before it has been yielded.
+            SchemaUnknownError, SchemaUnreadableError: see ``with_ids``. What is before it has been yielded.
         """
+        if self.transform.schema_ids is None:
+            yield from self._outputs(items, position, covered_end, now_ms, coalesced_bytes)
+            return
+        # In parts: what is changed is a copy, and so many of them are there at a time.
+        parts = parts_with_ids(items, self.transform.schema_ids, covered_end=covered_end, unreadable=unreadable)
+        for part, part_end, failure in parts:
+            for output in self._outputs(part, position, part_end, now_ms, coalesced_bytes):
+                yield output
+                position = output.end_offset
+            if failure is not None:
+                raise failure
+
+    def _outputs(
+        self,
+        items: Sequence[ClassifiedBatch],
+        position: int,
+        covered_end: int,
+        now_ms: int,
+        coalesced_bytes: int,
+    ) -> Iterator[Output]:
         if self.transform.changes_batches:
             items = self.transform.batches(items, now_ms=now_ms)
         taken, limit = 0, self.batch_bytes_max

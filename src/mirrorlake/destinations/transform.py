@@ -1,16 +1,21 @@
 """What a copy changes of records on purpose: the one hook for it, as bytes change only where a feature says so (law 5).
 
 A destination's route applies it to what is copied (`route.py`), the tail check and `verify` to what they compare. A
-further change is a further field of ``Transform``, and holds for all of them.
+further change is a further field of ``Transform``, and holds for all of them. What a filter leaves out is taken out of
+a delivery first (``selected``), by the sink, which has to record it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.destinations.filtering import PartitionFilter, Selected, selected
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
+from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.stamping import stamped
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.columns import columns_with_ids, columns_without_ids
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 
 
 class Times(StrEnum):
@@ -29,6 +34,17 @@ class Transform:
     """What a copy does to records beside moving them. A value that travels in plans; pure."""
 
     times: Times = Times.SOURCE
+    schema_ids: SchemaIdMap | None = None
+    """What schema ids become; None where records keep theirs."""
+    compares_ids: bool = False
+    """True where schema ids are compared too. The tail check sets them aside: which id a schema has is the registry's
+    affair, and may not be known when a lease begins."""
+    keeps: PartitionFilter | None = None
+    """Which records of the source partition are copied; None for all."""
+    provenance: Provenance | None = None
+    """Where records come from, whose headers are set aside where a copy has them; None where no copy can."""
+    stamps_provenance: bool = False
+    """True where records are given those headers."""
 
     @property
     def sets_times(self) -> bool:
@@ -38,7 +54,7 @@ class Transform:
     @property
     def changes_batches(self) -> bool:
         """True where ``batches`` does anything at all."""
-        return self.times is Times.COPY
+        return self.times is Times.COPY or self.stamps_provenance
 
     def batches(self, items: Sequence[ClassifiedBatch], *, now_ms: int) -> Sequence[ClassifiedBatch]:
         """Returns the items of a delivery in order, those with records as they are to be copied.
@@ -52,14 +68,39 @@ class Transform:
             items: as they were classified.
             now_ms: Unix milliseconds.
         """
+        if self.stamps_provenance and self.provenance is not None:
+            items = self.provenance.stamped(items)
         return stamped(items, now_ms) if self.times is Times.COPY else items
 
+    def selected(self, delivery: Delivery) -> Selected:
+        """Returns what of a delivery is to be copied: all of it as it is where there is no filter.
+
+        To be asked before ``batches``: a filter sees records as the source has them. Offsets that it leaves out are
+        gaps of the delivery.
+        """
+        return Selected(delivery=delivery) if self.keeps is None else selected(delivery, self.keeps)
+
     def source_side(self, records: RecordColumns) -> RecordColumns:
-        """Returns records of the source as they must be found in the copy, without what cannot be compared."""
-        return records if self.times is Times.SOURCE else records.without_timestamps()
+        """Returns records of the source as they must be found in the copy, without what cannot be compared.
+
+        Raises:
+            SchemaUnknownError: a schema id that is to be compared is not in the map.
+        """
+        if self.keeps is not None:
+            records = self.keeps.kept(records)
+        if self.schema_ids is not None and self.compares_ids:
+            records = columns_with_ids(records, self.schema_ids)
+        return self._compared(records)
 
     def copy_side(self, records: RecordColumns) -> RecordColumns:
-        """Returns records of the copy without what cannot be compared."""
+        """Returns records of the copy, at the source's offsets, without what cannot be compared."""
+        if self.provenance is not None:
+            records = self.provenance.set_aside(records)
+        return self._compared(records)
+
+    def _compared(self, records: RecordColumns) -> RecordColumns:
+        if self.schema_ids is not None and not self.compares_ids:
+            records = columns_without_ids(records, self.schema_ids.sides)
         return records if self.times is Times.SOURCE else records.without_timestamps()
 
 
@@ -67,8 +108,21 @@ AS_IT_IS = Transform()
 """Nothing changes."""
 
 
-def transform_of(*, keeps_log_append_time: bool, stamps_times: bool) -> Transform:
+def transform_of(
+    *,
+    keeps_log_append_time: bool,
+    stamps_times: bool,
+    schema_ids: SchemaIdMap | None = None,
+    keeps: PartitionFilter | None = None,
+    provenance: Provenance | None = None,
+    stamps_provenance: bool = False,
+) -> Transform:
     """Returns the transform of a Kafka destination's settings, see ``PreserveSettings`` for what they mean."""
-    if stamps_times:
-        return Transform(times=Times.COPY)
-    return Transform(times=Times.SOURCE if keeps_log_append_time else Times.BROKERS)
+    given = Times.SOURCE if keeps_log_append_time else Times.BROKERS
+    return Transform(
+        times=Times.COPY if stamps_times else given,
+        schema_ids=schema_ids,
+        keeps=keeps,
+        provenance=provenance,
+        stamps_provenance=stamps_provenance,
+    )

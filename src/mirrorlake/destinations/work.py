@@ -75,6 +75,11 @@ class DestinationWork(ABC):
         return None
 
     @property
+    def max_age_seconds(self) -> float | None:
+        """How old a record may be for a partition to begin with it; None where the configuration says no age."""
+        return None
+
+    @property
     def cluster_name(self) -> str:
         """The destination cluster's name; empty where it is none."""
         return ""

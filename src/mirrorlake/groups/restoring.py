@@ -53,17 +53,24 @@ class RestoredPartition:
 class GroupPlan:
     """What is, or would be, done.
 
-    ``warnings`` ask for a second look; ``failures`` say of which groups nothing is known.
+    ``warnings`` ask for a second look; ``absent`` say of which topics nothing about groups is archived, which was asked
+    for; ``failures`` say of which groups nothing is known.
     """
 
     rows: Sequence[GroupRow] = ()
     warnings: Sequence[str] = ()
+    absent: Sequence[str] = ()
     failures: Sequence[str] = ()
 
     @property
     def is_whole(self) -> bool:
         """True where every archived group stands, or will stand, where it should."""
-        return not self.failures and all(row.is_placed for row in self.rows)
+        return not self.failures and not self.absent and all(row.is_placed for row in self.rows)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Everything that is to be said beside the rows."""
+        return [*self.warnings, *self.absent, *self.failures]
 
 
 @dataclass(slots=True)
@@ -76,6 +83,7 @@ class FoundGroups:
     groups: dict[TopicPartition, Mapping[str, ArchivedOffset]] = field(default_factory=dict)
     of_others: dict[TopicPartition, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
@@ -117,7 +125,7 @@ async def plan_found(
     """
     names = sorted({group for groups in found.groups.values() for group in groups})
     if not names:
-        return GroupPlan(warnings=found.warnings, failures=found.failures)
+        return GroupPlan(warnings=found.warnings, absent=found.absent, failures=found.failures)
     wanted: dict[str, list[TopicPartition]] = {
         group: [each.target.destination_partition for each in partitions if group in _of(found, each)]
         for group in names
@@ -141,7 +149,7 @@ async def plan_found(
         for each in partitions
         if group in _of(found, each)
     ]
-    return GroupPlan(rows=rows, warnings=found.warnings, failures=found.failures)
+    return GroupPlan(rows=rows, warnings=found.warnings, absent=found.absent, failures=found.failures)
 
 
 async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
@@ -195,8 +203,12 @@ async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCach
         found.warnings += [f"{key} is damaged: an older object was read in its place" for key in groups.damaged]
         for target in theirs:
             _take(target, groups, found)
-        if not any(target.source in found.groups for target in theirs):
-            found.warnings.append(f"no consumer groups are archived of topic {topic}")
+        if not groups.key:
+            found.absent.append(
+                f"nothing is archived of consumer groups of topic {topic}: none of its groups could be placed"
+            )
+        elif not any(target.source in found.groups for target in theirs):
+            found.warnings.append(f"no consumer group had committed an offset of topic {topic} when it was archived")
     return found
 
 

@@ -42,8 +42,8 @@ def translate_equal(offset: int, held: OffsetRange) -> Placed:
 def translate_mapped(offset: int, mapping: OffsetMap | None, held: OffsetRange) -> Translation:
     """Returns where a group goes on in a copy whose offsets are mapped.
 
-    That is where the record at its offset lies, else the next one that was copied; behind the last one where there is
-    none.
+    That is where the record at its offset lies, else the next one that was copied, or one that follows where that was
+    copied before it; behind the last one where there is none.
 
     Args:
         offset: that the group has committed at the source.
@@ -59,18 +59,18 @@ def translate_mapped(offset: int, mapping: OffsetMap | None, held: OffsetRange) 
 
 
 def _in_map(offset: int, mapping: OffsetMap, held: OffsetRange) -> Translation:
-    exact = mapping.destination_of(offset)
-    if exact is not None:
-        return Placed(offset=exact)
+    place, exact = mapping.place_from(offset), mapping.destination_of(offset)
+    if exact is not None and place is not None:
+        note = "" if place == exact else "records that follow its own were copied before it"
+        return Placed(offset=place, note=note)
     covered = mapping.covered
     note = ""
     if offset < covered.start_offset:
         note = f"the copy begins {covered.start_offset - offset} offset(s) later"
     elif offset > covered.end_offset:
         note = _lacks(offset - covered.end_offset)
-    following = mapping.within(OffsetRange(start_offset=offset, end_offset=max(offset, covered.end_offset)))
-    if following.runs:
-        return Placed(offset=following.runs[0].destination_offset, note=note)
+    if place is not None:
+        return Placed(offset=place, note=note)
     if mapping.runs:
         return Placed(offset=mapping.destination_range.end_offset, note=note)
     if held.start_offset == held.end_offset:

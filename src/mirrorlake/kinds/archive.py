@@ -19,6 +19,8 @@ from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.archive_ends import archived_partition, check_end
 from mirrorlake.kinds.copies import ArchiveSide, CopySide
+from mirrorlake.kinds.filter_warnings import filter_warnings
+from mirrorlake.kinds.kafka import archived_ids
 from mirrorlake.kinds.kind import Kind, Look
 from mirrorlake.kinds.side_by_side import errors_of
 from mirrorlake.kinds.spans import span_text
@@ -65,6 +67,8 @@ class ArchiveKind(Kind):
             writer=writer,
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             source_is_compacted=target.source_is_compacted,
+            keeps=target.keeps,
+            schema_ids=archived_ids(target),
         )
 
     def flush_rule(self, target: Target) -> FlushRule:
@@ -176,7 +180,7 @@ class ArchiveKind(Kind):
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         """Returns what becomes of a flush that would come after the source has deleted what it is to hold."""
         del sample, now_ms
-        return _late_flush(target, target.archive)
+        return [*_late_flush(target, target.archive), *filter_warnings(target)]
 
 
 def _position(target: Target) -> Position | MirrorlakeError:

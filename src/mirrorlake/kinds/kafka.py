@@ -1,7 +1,12 @@
 """What the two kinds of Kafka destination have in common."""
 
-from mirrorlake.config.resolved import TimestampMode
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from mirrorlake.config.resolved import MirroredSchemas, TimestampMode
+from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.topics.targets import Target
 
 WRITING = ("READ", "WRITE")
@@ -23,6 +28,73 @@ def stamps_times(target: Target) -> bool:
     """Returns whether records get the time of their copying from us, because their topic keeps what it is given."""
     is_asked = target.kafka.timestamp_mode is TimestampMode.DESTINATION
     return is_asked and (target.destination_configs.get(TIMESTAMP_TYPE) or CREATE_TIME) == CREATE_TIME
+
+
+def provenance_of(target: Target) -> Provenance | None:
+    """Returns where the target's records come from; None where a copy never says it, as its offsets do."""
+    if not target.is_mapped:
+        return None
+    source = target.source
+    return Provenance(cluster_id=target.source_cluster_id, topic=source.topic, partition=source.partition)
+
+
+def schema_ids(target: Target) -> SchemaIdMap | None:
+    """Returns where the target's records have schema ids that change, without a pair; None where they keep theirs."""
+    schemas = target.mirror.schemas
+    return None if schemas is None else ids_of(schemas)
+
+
+def ids_of(
+    schemas: MirroredSchemas,
+    pairs: Mapping[int, int] = MappingProxyType({}),
+    *,
+    absent: Iterable[int] = (),
+    lost: Iterable[int] = (),
+    refused: Mapping[int, str] = MappingProxyType({}),
+) -> SchemaIdMap | None:
+    """Returns the map of some pairs for how a mirror takes schemas along; None where ids stay. See `SchemaIdMap.of`."""
+    if schemas.rules.keeps_ids:
+        return None
+    return SchemaIdMap.of(
+        pairs,
+        absent=absent,
+        lost=lost,
+        refused=refused,
+        keys=schemas.has_keys,
+        values=schemas.has_values,
+        passes_keys=schemas.passes_keys,
+        passes_values=schemas.passes_values,
+        letters_of_keys=schemas.letters_of_keys,
+        letters_of_values=schemas.letters_of_values,
+    )
+
+
+def archived_ids(target: Target) -> SchemaIdMap | None:
+    """Returns where the target's records have schema ids whose schemas are archived, without a pair; None for none."""
+    schemas = target.mirror.schemas
+    return None if schemas is None else archived_ids_of(schemas)
+
+
+def archived_ids_of(
+    schemas: MirroredSchemas,
+    pairs: Mapping[int, int] = MappingProxyType({}),
+    *,
+    absent: Iterable[int] = (),
+    refused: Mapping[int, str] = MappingProxyType({}),
+) -> SchemaIdMap:
+    """Returns the map of ids whose schemas are archived, each with itself: an archive's records stay as they are.
+
+    Whatever names no schema is archived too; an id that nobody knows yet waits for its schema.
+    """
+    return SchemaIdMap.of(
+        pairs,
+        absent=absent,
+        refused=refused,
+        keys=schemas.has_keys,
+        values=schemas.has_values,
+        passes_keys=True,
+        passes_values=True,
+    )
 
 
 def rights_on_topic(target: Target, *more: str) -> tuple[str, ...]:

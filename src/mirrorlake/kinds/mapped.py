@@ -17,10 +17,20 @@ from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.settings import MapSettings, map_transactional_id
 from mirrorlake.destinations.map.work import MapWork
+from mirrorlake.destinations.transform import Transform
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.copies import CopySide, MappedSide
-from mirrorlake.kinds.kafka import WRITING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
+from mirrorlake.kinds.filter_warnings import filter_warnings
+from mirrorlake.kinds.kafka import (
+    WRITING,
+    keeps_log_append_time,
+    provenance_of,
+    rights_on_topic,
+    schema_ids,
+    stamps_times,
+    topic_place,
+)
 from mirrorlake.kinds.kafka_warnings import warnings_of
 from mirrorlake.kinds.kind import Kind, Look
 from mirrorlake.kinds.mapped_positions import mapped_positions
@@ -64,6 +74,10 @@ class MapKind(Kind):
                 stamps_times=stamps_times(target),
                 keeps_compression=target.destination_keeps_compression,
                 source_is_compacted=target.source_is_compacted,
+                schema_ids=schema_ids(target),
+                keeps=target.keeps,
+                letters_template=target.letters_template,
+                stamps_provenance=target.kafka.stamps_provenance,
             ),
         )
 
@@ -93,6 +107,7 @@ class MapKind(Kind):
                 target.source_work.log(target.source, clients),
                 clients.client(target.destination_cluster),
                 source_is_compacted=target.source_is_compacted,
+                transform=Transform(schema_ids=schema_ids(target), provenance=provenance_of(target)),
             )
             key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
             await check.check(key, row.mapped.progress)
@@ -102,13 +117,14 @@ class MapKind(Kind):
         return {number: Look(error=error) for number, error in errors.items()}
 
     def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
-        """Returns writing to the topic, to the progress and to the offset maps."""
+        """Returns writing to the topic, to the progress, to the offset maps, and to the topic for dead letters."""
         topics = row.target.progress_topics
-        return {
+        rights = {
             row.target.destination_topic: rights_on_topic(row.target),
             topics.progress: WRITING,
             topics.pages: WRITING,
         }
+        return rights | ({row.target.letters_topic: WRITING} if row.target.letters_topic else {})
 
     def wants_sample(self) -> bool:
         """Returns True: what it says of times is warned of."""
@@ -120,12 +136,15 @@ class MapKind(Kind):
         return None
 
     def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
-        """Returns where the records go, and which offsets are left out."""
+        """Returns where the records go, where dead letters do, and which offsets are left out."""
         del is_new
         mapped, position, source_start = row.mapped, row.position, row.source_start
         if mapped is None or position is None:
             return ()
         notes = []
+        if row.target.letters_topic:
+            is_made = ", which is made" if row.target.letters_creation is not None else ""
+            notes.append(f"dead letters to {row.target.letters_topic}{is_made}")
         if mapped.destination_partition != row.target.source.partition:
             notes.append(f"into partition {mapped.destination_partition} of {row.target.destination_topic}")
         if source_start is not None and source_start < mapped.start_offset == position:
@@ -151,5 +170,5 @@ class MapKind(Kind):
         return target.kafka.timestamp_mode is TimestampMode.SOURCE
 
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
-        """Returns what the destination topic would delete or refuse."""
-        return warnings_of(target, sample, now_ms=now_ms)
+        """Returns what the destination topic would delete or refuse, and what a filter would leave out by mistake."""
+        return [*warnings_of(target, sample, now_ms=now_ms), *filter_warnings(target)]

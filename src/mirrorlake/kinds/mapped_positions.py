@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from mirrorlake.clock import SystemClock
 from mirrorlake.config.resolved import LostTailPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
@@ -75,7 +76,11 @@ async def _position(
     progress = known.get(ProgressKey(destination_topic=target.destination_topic, source=target.source))
     try:
         if progress is None:
-            start = await find_start(target.source_work.log(target.source, clients), target.map_start)
+            start = await find_start(
+                target.source_work.log(target.source, clients),
+                target.map_start,
+                now_seconds=SystemClock().now_seconds(),
+            )
             partition = target.destination_partition.partition
             return Position(offset=start, mapped=MappedPosition(start_offset=start, destination_partition=partition))
         check_progress(

@@ -13,7 +13,14 @@ from mirrorlake.destinations.transactions.gap_cost import FILLER_BYTES_PER_OFFSE
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, SourceGapError, UnsupportedError
 from mirrorlake.kinds.copies import CopySide, KafkaSide
-from mirrorlake.kinds.kafka import DELETING, keeps_log_append_time, rights_on_topic, stamps_times, topic_place
+from mirrorlake.kinds.kafka import (
+    DELETING,
+    keeps_log_append_time,
+    rights_on_topic,
+    schema_ids,
+    stamps_times,
+    topic_place,
+)
 from mirrorlake.kinds.kafka_warnings import warnings_of
 from mirrorlake.kinds.kind import Kind, Look
 from mirrorlake.kinds.preserve_looks import look_at_copies
@@ -52,6 +59,7 @@ class PreserveKind(Kind):
                 keeps_log_append_time=keeps_log_append_time(target),
                 stamps_times=stamps_times(target),
                 keeps_compression=target.destination_keeps_compression,
+                schema_ids=schema_ids(target),
             ),
         )
 

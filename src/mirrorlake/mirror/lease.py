@@ -6,6 +6,7 @@ leaves: it becomes part of its row (law 6). At the hard end everything is droppe
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import LeaseConnections
@@ -13,7 +14,9 @@ from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.work import DestinationWork, SinkContext
 from mirrorlake.mirror.encoder_turn import Encoder
 from mirrorlake.mirror.lease_time import LOOK_AGAIN_SECONDS, LeaseTime
-from mirrorlake.mirror.partition_job import PartitionJob, gone
+from mirrorlake.mirror.openings import Openings
+from mirrorlake.mirror.pace import Pace
+from mirrorlake.mirror.partition_job import OPEN_TOGETHER_SECONDS, PartitionJob, gone
 from mirrorlake.mirror.told_progress import ProgressTeller, ToldProgress
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.sources.source import SourceContext
@@ -49,7 +52,10 @@ class LeaseWork:
         self._connections = connections
         self._clock = clock
         self._teller = ProgressTeller(plan.progress_file, clock, self._progress)
+        call_later = asyncio.get_running_loop().call_later
+        self._paces = {mirror: Pace(order, clock=clock, call_later=call_later) for mirror, order in plan.paces.items()}
         self._sources = SourceContext(connections=connections, clock=clock, time=self.time)
+        openings = Openings(turn_seconds_max=OPEN_TOGETHER_SECONDS)
         self._jobs = [
             PartitionJob(
                 work,
@@ -57,6 +63,8 @@ class LeaseWork:
                 time=self.time,
                 encoder=self.encoder,
                 make_sink=self.make_sink,
+                pace=self._paces.get(work.mirror),
+                openings=openings,
             )
             for work in plan.partitions
         ]
@@ -69,9 +77,13 @@ class LeaseWork:
             await self._await_archives({task: job for task, job in tasks.items() if task in late})
         await self._sources.stop()
         await gone(tasks)
-        rows = [row for job in self._jobs for row in job.rows()]
+        rows = [self._with_debt(row) for job in self._jobs for row in job.rows()]
         await self._connections.end_lease()
         return rows
+
+    def _with_debt(self, row: LeaseRow) -> LeaseRow:
+        pace = self._paces.get(row.mirror)
+        return row if pace is None else replace(row, debt_bytes=pace.left_bytes)
 
     async def _until_live_end(self, tasks: "Iterable[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":
         """Waits until everything has ended, or the live time has, and returns what goes on."""

@@ -12,6 +12,7 @@ from mirrorlake.errors import (
     SourceTruncatedError,
 )
 from mirrorlake.mirror.encoder_turn import EncoderTurn
+from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.policy import Decision, within_lease
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.source import PartitionReader
@@ -28,6 +29,7 @@ class PartitionCopy:
         sinks: opened, all at the same ``next_offset``.
         end_offset: where to stop (exclusive), or None.
         turn: the encoder, held; given back when no sink needs it any more.
+        pace: how fast may be read where every sink is live; None for as fast as can be.
     """
 
     def __init__(
@@ -38,8 +40,12 @@ class PartitionCopy:
         *,
         end_offset: int | None,
         turn: EncoderTurn | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.source = source
+        self.live_bytes = 0
+        self.cut_bytes = 0
+        self._pace = pace
         self.reader = reader
         self._errors: dict[int, MirrorlakeError] = {}
         self.steps = 0  # deliveries handed over
@@ -58,6 +64,8 @@ class PartitionCopy:
     def begin(self) -> None:
         """Has the reader begin."""
         self.reader.begin(self)
+        if self._pace is not None:
+            self._pace.follow(self.reader.changed)
 
     @property
     def errors(self) -> dict[int, MirrorlakeError]:
@@ -107,6 +115,8 @@ class PartitionCopy:
             and self._unreadable is None
             and self._next_offset < min(self._end_offset, self._wanted_end())
             and all(sink.has_room and sink.failure is None and not sink.is_done for sink in self._sinks)
+            # Last, as it asks to be woken. A segment is cut in one go: it is the driver that holds an archive back.
+            and (self._pace is None or not self.is_live_only or self._pace.is_open)
         )
 
     def _wanted_end(self) -> int:
@@ -123,8 +133,17 @@ class PartitionCopy:
     def take(self, delivery: Delivery) -> None:
         """Takes a delivery that begins at the position, with its pin."""
         self._next_offset = delivery.covered.end_offset
+        if self._pace is not None:
+            self._count(self._pace, sum(item.batch.header.batch_bytes for item in delivery.batches))
         self._inbox.append(delivery)
         self._wake.set()
+
+    def _count(self, pace: Pace, read_bytes: int) -> None:
+        if self.is_live_only:
+            self.live_bytes += read_bytes
+            pace.took(read_bytes)
+        else:
+            self.cut_bytes += read_bytes
 
     def cannot_read_on(self, error: MirrorlakeError) -> None:
         """What comes next cannot be read; what was read before is made safe before the sinks end with this error."""
@@ -142,6 +161,11 @@ class PartitionCopy:
 
     def look_again(self) -> None:
         """The reader has a question, which the partition's own task asks."""
+        self._wake.set()
+
+    def ends_at(self, offset: int) -> None:
+        """What is read ends there: a lease is over for the partition once what lies before it is safe."""
+        self._end_offset = min(self._end_offset, offset)
         self._wake.set()
 
     def sink_changed(self) -> None:

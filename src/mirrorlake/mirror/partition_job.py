@@ -8,9 +8,17 @@ from typing import Any
 
 from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, RequestTimeoutError, TopicRecreatedError
+from mirrorlake.errors import (
+    MirrorlakeError,
+    OutcomeUnknownError,
+    PartitionUnbegunError,
+    RequestTimeoutError,
+    TopicRecreatedError,
+)
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
 from mirrorlake.mirror.lease_time import LeaseTime
+from mirrorlake.mirror.openings import Openings
+from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
@@ -35,6 +43,8 @@ class PartitionJob:
         time: when the lease's parts end.
         encoder: of the task.
         make_sink: builds the sinks.
+        openings: of the lease.
+        pace: of the mirror, None where it has no limit.
     """
 
     def __init__(
@@ -45,7 +55,12 @@ class PartitionJob:
         time: LeaseTime,
         encoder: Encoder,
         make_sink: MakeSink,
+        openings: Openings,
+        pace: Pace | None = None,
     ) -> None:
+        self._pace = pace
+        self._openings = openings
+        self._has_begun = False
         self._work = work
         self._source = source
         self._time = time
@@ -107,6 +122,11 @@ class PartitionJob:
 
     def _cut_short(self, destination: DestinationWork, sink: PartitionSink) -> MirrorlakeError:
         """Returns what it means that the lease ended here: who did not answer, or an unknown outcome."""
+        if not self._has_begun:
+            return PartitionUnbegunError(
+                f"the lease was over before it came to source {self._work.source}",
+                hint="many partitions are opened a few at a time; the next lease continues",
+            )
         if id(sink) not in self._opened and not self._is_asking_source:
             return RequestTimeoutError(
                 f"destination {destination.destination} of source {self._work.source} did not answer within the lease"
@@ -122,12 +142,15 @@ class PartitionJob:
 
     async def _run(self) -> None:
         self._slots = [(d, self._make_sink(self._work, d, self.sink_changed)) for d in self._work.destinations]
-        self._is_asking_source = True
-        await self._look_at_marks()
-        self._is_asking_source = False
-        opening = {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
+        opening: dict[asyncio.Task[None], PartitionSink] = {}
         try:
-            opened, late = await asyncio.wait(opening, timeout=OPEN_TOGETHER_SECONDS)
+            async with self._openings.turn(self._places):
+                self._has_begun = True
+                self._is_asking_source = True
+                await self._look_at_marks()
+                self._is_asking_source = False
+                opening |= {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
+                opened, late = await asyncio.wait(opening, timeout=OPEN_TOGETHER_SECONDS)
             for task in opened:
                 task.result()  # raises what no sink should
             ready = [sink for sink in opening.values() if id(sink) in self._opened]
@@ -138,6 +161,11 @@ class PartitionJob:
         finally:
             for task in opening:
                 task.cancel()
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """The source and the destinations, by name: who shares them waits for the same brokers and stores."""
+        return self._work.source_work.label, *(each.destination for each in self._work.destinations)
 
     async def _serve_late(self, opening: "asyncio.Task[None]", sink: PartitionSink) -> None:
         """Serves alone what opened after the others had begun."""
@@ -213,6 +241,7 @@ class PartitionJob:
             # An archive ends by its own orders, or where a rival's claim says, which may be further.
             end_offset=self._work.end_offset if any(sink.is_endless for sink in sinks) else None,
             turn=turn,
+            pace=self._pace,
         )
         self._copies.append(copy)
         self._copy_of.update({id(sink): copy for sink in sinks})
@@ -256,7 +285,9 @@ class PartitionJob:
         """Yields one row per destination; call when ``run`` is over."""
         start = next((c.reader.source_start for c in self._copies if c.reader.source_start is not None), None)
         end = next((c.reader.source_end for c in self._copies if c.reader.source_end is not None), None)
-        for destination, sink in self._slots:
+        live_bytes = sum(copy.live_bytes for copy in self._copies)
+        cut_bytes = sum(copy.cut_bytes for copy in self._copies)
+        for number, (destination, sink) in enumerate(self._slots):
             progress = sink.progress
             yield LeaseRow(
                 mirror=self._work.mirror,
@@ -266,10 +297,12 @@ class PartitionJob:
                 position=progress.position if id(sink) in self._opened else None,
                 source_start=start,
                 source_end=end,
+                ended_at=copy.reader.ended_at if (copy := self._copy_of.get(id(sink))) is not None else None,
                 records=progress.records,
                 raw_bytes=progress.raw_bytes,
                 batches=dict(progress.batches),
                 gap_offsets=dict(progress.gap_offsets),
+                dead_letters=dict(progress.dead_letters),
                 first_timestamp_ms=progress.first_timestamp_ms,
                 last_timestamp_ms=progress.last_timestamp_ms,
                 flushes=tuple(progress.flushes),
@@ -278,6 +311,8 @@ class PartitionJob:
                 hand_off=progress.hand_off,
                 mark=self._mark_after(sink),
                 size_limit=progress.size_limit,
+                live_bytes=0 if number else live_bytes,
+                cut_bytes=0 if number else cut_bytes,
                 error=self._errors.get(id(sink)),
             )
 

@@ -8,6 +8,7 @@ from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.mark import SourceMark
@@ -47,7 +48,8 @@ class LeasePlan:
     The live time ends earlier when the file ``recall_file`` appears (empty: none will), and, from ``unbroken_seconds``
     on, when a partition has ended, for whatever reason: it must not wait long for its next lease. Meanwhile the lease
     tells its progress in ``progress_file`` (empty: nowhere).
-    ``largest_batch_bytes`` is what one record batch may decompress to.
+    ``largest_batch_bytes`` is what one record batch may decompress to. ``paces`` say how fast the mirrors with a limit
+    are read.
     """
 
     lease: int
@@ -62,6 +64,7 @@ class LeasePlan:
     recall_file: str = ""
     progress_file: str = ""
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
+    paces: Mapping[str, PaceOrder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +73,12 @@ class LeaseRow:
 
     ``position`` is what is safe at the destination (exclusive), None where it could not be read. ``source_end``
     is the source's last stable offset and ``source_start`` its log start, as last seen, None where not read.
-    ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``latencies`` counts batches by the upper bound of
-    their age in seconds. ``hand_off`` is for the shard's next lease, ``mark`` and
+    ``ended_at`` is where what is to be read of it ends, None where no lease has come to that.
+    ``batches`` counts by ``path:reason``; ``gap_offsets`` by kind; ``dead_letters``, those that are safe, by
+    ``side:reason``; ``latencies`` counts batches by the upper bound of their age in seconds. ``live_bytes`` and
+    ``cut_bytes`` are what was read of the partition for live destinations, and for segments with or without them, in
+    the row of the first destination. ``debt_bytes`` is what live copies of a mirror with a limit owe when the lease
+    ends, the same in each of its rows, None without a limit. ``hand_off`` is for the shard's next lease, ``mark`` and
     ``size_limit`` for the destination's.
     """
 
@@ -82,10 +89,12 @@ class LeaseRow:
     position: int | None
     source_start: int | None
     source_end: int | None
+    ended_at: int | None = None
     records: int = 0
     raw_bytes: int = 0
     batches: Mapping[str, int] = field(default_factory=dict)
     gap_offsets: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
     flushes: tuple[PublishedSegment, ...] = ()
@@ -94,4 +103,7 @@ class LeaseRow:
     hand_off: ProducerHandOff | None = None
     mark: SourceMark | None = None
     size_limit: SizeLimit | None = None
+    live_bytes: int = 0
+    cut_bytes: int = 0
+    debt_bytes: float | None = None
     error: MirrorlakeError | None = None

@@ -86,7 +86,12 @@ class Engine(Protocol):
 
 
 def settings_of(
-    config: Configuration, *, preload: tuple[str, ...], batch_slots: int, is_stopping: Callable[[], bool] = bool
+    config: Configuration,
+    *,
+    preload: tuple[str, ...],
+    batch_slots: int,
+    serves_page: bool = False,
+    is_stopping: Callable[[], bool] = bool,
 ) -> SessionSettings:
     """Returns what an engine for a configuration is built from.
 
@@ -94,6 +99,8 @@ def settings_of(
         config: the whole configuration; what executors must have follows from its mirrors.
         preload: what workers load before their first lease.
         batch_slots: task slots beside the lanes.
+        serves_page: whether Spark's page is served where the file wants it: its port is the service's, and commands of
+            the same file run beside that.
         is_stopping: ends a start that takes its time.
     """
     engine = config.engine
@@ -105,7 +112,7 @@ def settings_of(
         spark_conf=engine.spark_conf,
         spark_secrets=engine.spark_secrets,
         cluster_timeout_seconds=engine.start_timeout_seconds,
-        ui_port=engine.ui_port,
+        ui_port=engine.ui_port if serves_page else None,
         event_log=engine.event_log,
         needs=Needs() if is_local(engine.master) else needs_of(config),
         is_stopping=is_stopping,

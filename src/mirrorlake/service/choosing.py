@@ -1,6 +1,6 @@
 """Which partitions a lane's next lease serves. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.mirror.due import Due
@@ -24,7 +24,7 @@ class Phase:
         """Returns whether a partition that every lease copies is to be in another one."""
         if self.is_stopping or (self.once and state.once_end is None):
             return False
-        return state.once_end is None or state.position is None or state.position < state.once_end
+        return state.read_end is None or state.position is None or state.position < state.read_end
 
     def is_backing_off(self, state: PartitionState, now_seconds: float) -> bool:
         """Returns whether a failure keeps a partition back.
@@ -56,6 +56,7 @@ def choose(
     lanes: int,
     phase: Phase,
     now_seconds: float,
+    held_back: Collection[str] = (),
 ) -> list[Chosen]:
     """Returns the lane's own live partitions, and a share of what is due: its own first, then anybody's.
 
@@ -66,6 +67,8 @@ def choose(
         lanes: how many there are.
         phase: how the run is going.
         now_seconds: reading of the driver's clock.
+        held_back: mirrors for which no segment is cut now, as their limit would be passed. A stop does not ask: what
+            waits is flushed.
     """
     live: list[Chosen] = []
     own: list[Chosen] = []
@@ -80,6 +83,8 @@ def choose(
             if is_own and phase.wants_live(state) and not (state.work.needs_whole_shard and state.shard in busy):
                 live.append((state, None))
             continue
+        if state.position is not None and not phase.is_stopping and state.mirror in held_back:
+            continue
         due = state.due_now(now_seconds, flush_all=phase.once or phase.is_stopping)
         if due is not None or state.position is None:
             (own if is_own else others).append((state, due))
@@ -89,4 +94,4 @@ def choose(
 
 
 def _may_be_leased(state: PartitionState) -> bool:
-    return not (state.is_parked or state.is_paused or state.is_ending)
+    return not (state.is_parked or state.is_paused or state.is_ending or state.waits_for_end)

@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.mirror.due import Due
+from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import CLOCK_DIFFERENCE_SECONDS_MAX, Moment
 from mirrorlake.offsets import TopicPartition
@@ -94,6 +96,7 @@ def plan_of(
     begins_by: Moment,
     recall_file: str,
     progress_file: str,
+    paces: Mapping[str, PaceOrder] = MappingProxyType({}),
 ) -> LeasePlan:
     """Returns the plan of a lease.
 
@@ -108,6 +111,7 @@ def plan_of(
         begins_by: when it must have begun, or does nothing.
         recall_file: whose appearance ends its live time; empty where none can.
         progress_file: where it tells how far it is; empty where nobody could read it.
+        paces: how fast mirrors with a limit are read.
     """
     by_source: dict[tuple[str, TopicPartition], list[Chosen]] = defaultdict(list)
     segment_bytes: int | None = None
@@ -133,7 +137,7 @@ def plan_of(
                 source_work=sources[mirror],
                 source=source,
                 topic_id=group[0][0].topic_id,
-                end_offset=group[0][0].once_end,
+                end_offset=group[0][0].read_end,
                 destinations=tuple(state.work.with_orders(orders(state, due)) for state, due in group),
                 marks=tuple(state.source_mark for state, _ in group),
             )
@@ -142,6 +146,7 @@ def plan_of(
         begins_by=begins_by,
         recall_file=recall_file,
         progress_file=progress_file,
+        paces={**paces},
     )
 
 

@@ -198,7 +198,7 @@ def _by_source(table: StateTable) -> dict[str, tuple[SourceWork, Sequence[TopicP
     groups: dict[str, set[TopicPartition]] = defaultdict(set)
     sources: dict[str, SourceWork] = {}
     for state in table.states:
-        if not state.is_parked:
+        if not (state.is_parked or state.has_ended):
             source = table.sources[state.mirror]
             sources[source.name] = source
             groups[source.name].add(state.source)

@@ -21,6 +21,8 @@ from mirrorlake.errors import (
     ExecutorUncheckedError,
     LeaseLateError,
     MirrorlakeError,
+    PartitionUnbegunError,
+    SchemaUnknownError,
     TopicRecreatedError,
 )
 from mirrorlake.mirror.due import Due, FlushRule, Waiting, due
@@ -44,7 +46,8 @@ ONCE_FAILURES_MAX = 6
 
 UNBEGUN_SECONDS_MAX = 120.0
 """For so long leases that did nothing, as Spark had no worker for them in time, are no failures of a bounded run: a
-cluster that has lost an executor has another one by then. Batch work waits as long (`UNCHECKED_SECONDS_MAX`)."""
+cluster that has lost an executor has another one by then. Batch work waits as long (`UNCHECKED_SECONDS_MAX`). Nor are
+those that met a schema id which the registries are being asked about."""
 
 
 class StateName(StrEnum):
@@ -53,6 +56,7 @@ class StateName(StrEnum):
     RUNNING = "running"
     BEHIND = "behind"
     CAUGHT_UP = "caught-up"
+    ENDED = "ended"
     PARKED = "parked"
     PAUSED = "paused"
     UNKNOWN = "unknown"
@@ -62,24 +66,25 @@ class StateName(StrEnum):
 class PartitionState:
     """One source partition at one destination, as last seen.
 
-    ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the
-    source's last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds``
-    and as seen from ``position``, None until they were read; ``bounds`` is what the latest look at the source found,
-    from wherever one stands. ``once_end`` is where a bounded run stops, None
-    for a live one. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading
-    since which the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a
-    lease that brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because
-    of what a look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits
-    for its last lease, to be replaced. ``is_paused`` is True while somebody wants no lease of it, ``is_restart_asked``
-    until a look has told whether it can begin anew. ``tail`` is the newest segment of ``archived`` that is known by
-    name and size. ``claim_looks`` counts the leases in a row that found a claim past the source's end.
-    ``size_limit`` is how large a batch the destination takes, None where that is still as ``work`` says, and
-    ``batch_bytes_max_seen`` what the latest look at the topic found, None where there was none.
+    ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the source's
+    last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds`` and as seen
+    from ``position``, None until they were read; ``bounds`` is what the latest look at the source found, from wherever
+    one stands. ``once_end`` is where a bounded run stops, None for a live one. ``is_bounded`` is True where the source
+    may have an end for the mirror (`until`), ``ended_at`` is where a lease has met it, None where none has, and
+    ``is_end_told`` is True once somebody was told of it. ``topic_id`` is the source topic's when it was found.
+    ``ahead_since_seconds`` is the clock reading since which the position has been past the source's end, None where it
+    is not. Until ``unknown_until_seconds`` a lease that brought nothing back may still be at work. ``was_refused`` is
+    True where nothing was ever copied because of what a look at the clusters had found; another look may find it gone.
+    ``is_ending`` is True while it only waits for its last lease, to be replaced. ``is_paused`` is True while somebody
+    wants no lease of it, ``is_restart_asked`` until a look has told whether it can begin anew. ``tail`` is the newest
+    segment of ``archived`` that is known by name and size. ``claim_looks`` counts the leases in a row that found a
+    claim past the source's end. ``size_limit`` is how large a batch the destination takes, None where that is still as
+    ``work`` says, and ``batch_bytes_max_seen`` what the latest look at the topic found, None where there was none.
     ``failures`` counts those in a row, and ``failures_unbegun`` the leases among them that did nothing, the first of
-    them at the clock reading ``unbegun_since_seconds``; it is 0 again once that goes on for too long.
-    ``view_records`` are the records of the newest snapshot at the start, None where it does not say or there are none.
-    ``told`` is what a lease that runs has told of its progress, None where none runs or has: what is shown counts it,
-    and nothing is decided by it.
+    them at the clock reading ``unbegun_since_seconds``; it is 0 again once that goes on for too long. ``view_records``
+    are the records of the newest snapshot at the start, None where it does not say or there are none. ``told`` is what
+    a lease that runs has told of its progress, None where none runs or has: what is shown counts it, and nothing is
+    decided by it.
     """
 
     mirror: str
@@ -99,6 +104,9 @@ class PartitionState:
     source_seen_seconds: float | None = None
     end_history: EndHistory = field(default_factory=EndHistory)
     once_end: int | None = None
+    is_bounded: bool = False
+    ended_at: int | None = None
+    is_end_told: bool = False
     waiting_since_seconds: float | None = None
     ahead_since_seconds: float | None = None
     bytes_per_record: float | None = None
@@ -173,8 +181,26 @@ class PartitionState:
             return None
         return max(0, self.source_end - reached)
 
+    @property
+    def has_ended(self) -> bool:
+        """True where the destination has all that the mirror is to copy, whatever the source gains."""
+        return self.bounds is not None and self.bounds.has_ended(self.position)
+
+    @property
+    def waits_for_end(self) -> bool:
+        """True where nothing may be copied yet, as no look has told where the source ends for the mirror."""
+        return self.is_bounded and self.bounds is None
+
+    @property
+    def read_end(self) -> int | None:
+        """Where a lease ends (exclusive): the end of a bounded run, or of the mirror; None where neither is known."""
+        ends = [self.once_end, self.bounds.limit if self.bounds is not None else None]
+        return min((end for end in ends if end is not None), default=None)
+
     def is_source_seen(self, now_seconds: float) -> bool:
-        """True where the source has told its end of late."""
+        """True where the source has told its end of late, or has told all that it will be asked for."""
+        if self.has_ended:
+            return True
         seen = self.source_seen_seconds
         return seen is not None and now_seconds - seen < SOURCE_UNSEEN_SECONDS
 
@@ -209,6 +235,8 @@ class PartitionState:
             return StateName.PAUSED
         if lag is None:
             return StateName.UNKNOWN
+        if self.has_ended:
+            return StateName.ENDED
         return StateName.CAUGHT_UP if lag == 0 else StateName.RUNNING
 
     @property
@@ -259,11 +287,14 @@ class PartitionState:
 
     def saw_source(self, bounds: Bounds, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        if bounds.limit is None and self.ended_at is not None:
+            bounds = bounds._replace(limit=self.ended_at)  # a leader may not find what was read
         self.bounds = bounds
         start, end = seen_from(bounds, self.position)
         self.flush_clock.saw_source(position=self.position, start=start, end=end, wall_seconds=wall_seconds)
         self.source_start = start
         self._saw_end(end, now_seconds)
+        self._goes_no_further()
         self._keep_waiting_clock(now_seconds)
         if self.position is None or self.position <= end:
             self.ahead_since_seconds = None
@@ -272,7 +303,7 @@ class PartitionState:
 
     def _sees_from_its_position(self, now_seconds: float) -> None:
         """Looks at the bounds again, once the position is known: a hole below it ends nothing, nor a bounded run."""
-        if self.bounds is None or not self.bounds.holes:
+        if self.bounds is None or not (self.bounds.holes or self.bounds.limit is not None):
             return
         _, end = seen_from(self.bounds, self.position)
         if self.once_end is not None:
@@ -316,7 +347,10 @@ class PartitionState:
                 self._sees_from_its_position(now_seconds)
             if self.first_position is None:
                 self.first_position = row.start_offset
-        if row.source_end is not None:
+        if row.ended_at is not None:
+            self._met_end(row.ended_at, now_seconds)
+        # What a lease has seen of a source that may have an end is not all to be copied: a look tells how far.
+        if row.source_end is not None and not self.is_bounded:
             # The source may have been looked at since the lease read it. An end that went back shows in the next look.
             self.source_start = row.source_start
             self._saw_end(max(row.source_end, self.source_end or 0), now_seconds)
@@ -343,6 +377,20 @@ class PartitionState:
             return None  # a look at the tail has found meanwhile what the lease did not see, or saw as well
         # A batch that is too large gets on too: the next ones are smaller.
         return self._took_outcome(row.error, now_seconds, moved=moved or row.size_limit is not None)
+
+    def _met_end(self, ended_at: int, now_seconds: float) -> None:
+        """Takes where a lease has met the end of what is to be copied."""
+        self.ended_at = ended_at
+        if self.bounds is not None and self.bounds.limit is None:
+            self.bounds = self.bounds._replace(limit=ended_at)
+            _, end = seen_from(self.bounds, self.position)
+            self._saw_end(end, now_seconds)
+        self._goes_no_further()
+
+    def _goes_no_further(self) -> None:
+        """Has a bounded run, or a stop, end at the limit where that was found after its own end, and lies before it."""
+        if self.once_end is not None and self.bounds is not None and self.bounds.limit is not None:
+            self.once_end = min(self.once_end, max(self.bounds.limit, self.position or 0))
 
     def saw_tail(self, tail: Segment) -> None:
         """Takes a segment that is known to be good, where it is the newest one."""
@@ -381,11 +429,17 @@ class PartitionState:
             self.retry_at_seconds = now_seconds + back_off_seconds(self.failures)
         return decision
 
+    def no_longer_waits(self) -> None:
+        """Takes that what it waits for outside of its clusters has come: it is not failing any more."""
+        if isinstance(self.error, SchemaUnknownError) and not self.is_parked:
+            self.failures, self.failures_unbegun, self.retry_at_seconds = 0, 0, 0.0
+            self.unbegun_since_seconds = None
+
     def _count_unbegun(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> None:
         """Counts, among the failures in a row, the leases that did nothing; none once that goes on for too long."""
         if error is None or moved:
             self.failures_unbegun, self.unbegun_since_seconds = 0, None
-        if isinstance(error, LeaseLateError | ExecutorUncheckedError):
+        if isinstance(error, LeaseLateError | ExecutorUncheckedError | PartitionUnbegunError | SchemaUnknownError):
             if self.unbegun_since_seconds is None:
                 self.unbegun_since_seconds = now_seconds
             is_too_long = now_seconds - self.unbegun_since_seconds >= UNBEGUN_SECONDS_MAX

@@ -24,14 +24,18 @@ OPTION_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One setting, or one named part, that two configurations have otherwise."""
+    """One setting, or one named part, that two configurations have otherwise.
+
+    ``is_limit`` is True for how fast a mirror is read, and nothing else of it.
+    """
 
     name: str
+    is_limit: bool = False
 
     @property
     def is_live(self) -> bool:
         """True where a running service can take it."""
-        return self.name in LIVE
+        return self.is_limit or self.name in LIVE
 
 
 def find_differences(before: Configuration, after: Configuration) -> list[Difference]:
@@ -39,11 +43,22 @@ def find_differences(before: Configuration, after: Configuration) -> list[Differ
     found = [] if before.form is after.form else ["the form of the file"]
     found += _of_parts("clusters", _by_name(before.clusters), _by_name(after.clusters))
     found += _of_parts("stores", _by_name(before.stores), _by_name(after.stores))
-    found += _of_parts("mirrors", _by_name(before.mirrors), _by_name(after.mirrors))
+    mirrors, new = _by_name(_unlimited(before.mirrors)), _by_name(_unlimited(after.mirrors))
+    found += _of_parts("mirrors", mirrors, new)
     found += _of_fields("engine", before.engine, after.engine)
     found += _of_fields("service", before.service, after.service)
     found += [] if before.on_park is after.on_park else ["on-park"]
-    return [Difference(name=name) for name in found]
+    limits = {mirror.name: mirror.read_bytes_per_second for mirror in after.mirrors}
+    changed = [
+        f"mirrors.{mirror.name}.limit"
+        for mirror in before.mirrors
+        if mirror.name in limits and mirror.read_bytes_per_second != limits[mirror.name]
+    ]
+    return [Difference(name=name) for name in found] + [Difference(name=name, is_limit=True) for name in changed]
+
+
+def _unlimited(mirrors: Sequence[Mirror]) -> list[Mirror]:
+    return [replace(mirror, read_bytes_per_second=None) for mirror in mirrors]
 
 
 def _by_name(parts: Sequence[Cluster | Store | Mirror]) -> dict[str, object]:
@@ -90,7 +105,8 @@ class CurrentConfiguration:
             if refused:
                 raise CommandRefusedError(
                     f"{after.file} was not taken, as these changes need a restart: {', '.join(refused)}",
-                    hint=f"restart the service; while it runs, {', '.join(sorted(LIVE))} can be changed",
+                    hint="restart the service; while it runs, "
+                    f"{', '.join(sorted(LIVE))} and the `limit` of mirrors can be changed",
                 )
             now = self._configuration
             engine = replace(
@@ -100,5 +116,7 @@ class CurrentConfiguration:
                 stop_seconds=after.engine.stop_seconds,
             )
             service = replace(now.service, heartbeat_seconds=after.service.heartbeat_seconds)
-            self._configuration = replace(now, engine=engine, service=service, on_park=after.on_park)
+            limits = {mirror.name: mirror.read_bytes_per_second for mirror in after.mirrors}
+            mirrors = tuple(replace(each, read_bytes_per_second=limits[each.name]) for each in now.mirrors)
+            self._configuration = replace(now, engine=engine, service=service, on_park=after.on_park, mirrors=mirrors)
             return [each.name for each in differences]

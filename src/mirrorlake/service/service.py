@@ -143,6 +143,7 @@ class Service:
             self._parts.table.states,
             now_seconds=self._parts.clock.elapsed_seconds(),
             keeping=self._parts.keeping.rows(),
+            stale=self._parts.staleness.message_of,
         )
 
     @property

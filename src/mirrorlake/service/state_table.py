@@ -301,6 +301,18 @@ class StateTable:
                     error = lost or explain_out_of_range(state.source, position, start, end)
                     self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._events.looked(self._states)
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        """Tells of the partitions that have all the mirror is to copy, each once, and of mirrors without another."""
+        told = [state for state in self._states if state.has_ended and not (state.is_end_told or state.is_parked)]
+        for state in told:
+            state.is_end_told = True
+            self._events.partition_ended(state)
+        for mirror in sorted({state.mirror for state in told}):
+            own = [state for state in self._states if state.mirror == mirror]
+            if all(state.has_ended for state in own):
+                self._events.mirror_ended(mirror, own)
 
     def unseen(self, cluster: str, errors: Mapping[TopicPartition, MirrorlakeError]) -> None:
         """Takes why a look at the source cluster of that name failed, by partition.
@@ -380,6 +392,14 @@ class StateTable:
             if (among is None or state.source in among) and self._sources[state.mirror].name == cluster
         ]
 
+    def ids_known(self, mirror: str, destination: str) -> None:
+        """Has partitions that wait for schema ids leased again at once: the ids are known now, or will not be."""
+        with self._lock:
+            for state in self._states:
+                if (state.mirror, state.destination) == (mirror, destination):
+                    state.no_longer_waits()
+        self._changed()
+
     # --- leases -------------------------------------------------------------------------------------------
 
     def leased(self, states: Iterable[PartitionState]) -> None:
@@ -427,11 +447,15 @@ class StateTable:
                 row = rows.get(key_of(state))
                 if row is None:
                     state.lost_lease(sent_until_seconds if state.is_live else archived_until_seconds)
+                is_first = state.first_position is None
                 decision = state.took(row, now) if row is not None else state.failed(unknown, now)
+                if is_first and state.first_position is not None and state.work.max_age_seconds is not None:
+                    self._events.position_found(state)
                 self._events.lease_ended(lane, state, row, decision)
                 if decision is Decision.END:
                     end = state.error
             self._share_hand_offs(leased, rows)
+            self._tell_ended()
         return end
 
     def _share_hand_offs(self, leased: Sequence[PartitionState], rows: Mapping[RowKey, LeaseRow]) -> None:

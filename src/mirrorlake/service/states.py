@@ -44,6 +44,7 @@ def state_of(target: Target, *, writer: str) -> PartitionState:
         shard=target.shard,
         work=kind.work(target, writer=writer),
         topic_id=target.topic_id,
+        is_bounded=target.source_work.is_bounded,
         rule=kind.flush_rule(target),
         flush_clock=kind.flush_clock(target),
         error=target.error,

@@ -40,11 +40,13 @@ class StatusRow(Standing):
     """Where one source partition stands at one destination.
 
     ``live`` is what a running service says of the partition; None where none answered, or none that serves it.
+    ``limit`` is where the source ends for the mirror (`until`), None where it has no end that is known.
     ``failed_keeping`` are schedules of its archive whose last run failed there, ``doubt`` is why that of retention left
     its folder alone.
     """
 
     live: LivePartition | None = None
+    limit: int | None = None
     failed_keeping: tuple[FailedKeeping, ...] = ()
     doubt: str = ""
 
@@ -54,6 +56,11 @@ class StatusRow(Standing):
         if self.source_end is None or self.position is None:
             return None
         return self.source_end - self.position
+
+    @property
+    def has_ended(self) -> bool:
+        """True where the copy has all that the mirror is to copy, whatever the source gains."""
+        return self.limit is not None and self.position is not None and self.position >= self.limit
 
     @property
     def lag_seconds(self) -> float | None:
@@ -66,7 +73,8 @@ class StatusRow(Standing):
     def state(self) -> StateName:
         """``parked`` where a permanent error stands or the service says so, ``paused`` where the service says that.
 
-        Else ``caught-up`` at the source's end, ``running`` where a service that answers copies it, ``behind`` where
+        Else ``ended`` where nothing is left for the mirror to copy, whatever comes, ``caught-up`` at the source's end,
+        ``running`` where a service that answers copies it, ``behind`` where
         none is known to, ``unknown`` where the offsets could not be read.
         """
         if self._is_parked_by_service:
@@ -77,6 +85,8 @@ class StatusRow(Standing):
             return StateName.PAUSED
         if self.lag is None:
             return StateName.UNKNOWN
+        if self.has_ended:
+            return StateName.ENDED
         if self.lag == 0:
             return StateName.CAUGHT_UP
         is_served = self.live is not None and self.live.state in (StateName.RUNNING, StateName.CAUGHT_UP)
@@ -95,7 +105,8 @@ class StatusRow(Standing):
         ``owner`` and ``owner_since`` are where a process has taken the mirror at a Kafka destination, and not let go.
         ``service`` is what a running service calls the partition's state, ``unknown`` where none answers. ``keeping``
         is there where the last run of a schedule of its archive failed, which is no failure of the row, ``doubt`` where
-        that of retention left its folder alone, as it is not certain whose it is.
+        that of retention left its folder alone, as it is not certain whose it is. ``stale`` is there where a running
+        service says that the copy is further behind, in time, than its mirror allows, which is no failure either.
         """
         row: dict[str, str | int | float | None] = {
             **self.target.as_json(),
@@ -117,6 +128,8 @@ class StatusRow(Standing):
             row["error"] = str(self.error)
         elif self.live is not None and self.live.reason:
             row["reason"], row["waiting"] = self.live.reason, self.live.error
+        if self.live is not None and self.live.stale:
+            row["stale"] = self.live.stale
         if self.failed_keeping:
             row["keeping"] = "; ".join(each.message for each in self.failed_keeping)
         if self.doubt:
@@ -241,6 +254,7 @@ def _row(target: Target, sources: Mapping[str, Ends], found: Position | Mirrorla
         target=target,
         source_start=start,
         source_end=end,
+        limit=ends.bounds.limit if isinstance(ends, Seen) else None,
         position=position,
         mapped=found.mapped if isinstance(found, Position) else None,
         error=error,

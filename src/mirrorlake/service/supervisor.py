@@ -5,15 +5,18 @@ shares: what is chosen stays as it was until it is leased.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Protocol
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import ExecutorUncheckedError, MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
 from mirrorlake.mirror.due import Due
+from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.told_progress import read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
@@ -35,6 +38,7 @@ from mirrorlake.service.lease_plans import (
     with_owner,
 )
 from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
+from mirrorlake.service.pacing import Limits, Pacing
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.state_table import RowKey, StateTable
@@ -61,10 +65,33 @@ class _Running:
     sends_until: float
     writes_until: float
     states: Sequence[PartitionState]
+    paces: Mapping[str, PaceOrder]
 
 
 def _not_seen(_: StoreSettings) -> str:
     return ""
+
+
+class SchemaIds(Protocol):
+    """Knows what schema ids of records become at destinations."""
+
+    def map_of(self, mirror: str, destination: str) -> SchemaIdMap | None:
+        """Returns what is known by now of the ids on a way; None where records keep theirs."""
+
+    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
+        """Takes ids that a lease has met and the map does not hold."""
+
+
+class _NoSchemaIds:
+    def map_of(self, mirror: str, destination: str) -> None:
+        del mirror, destination
+
+    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
+        raise AssertionError((mirror, destination, ids))
+
+
+NO_SCHEMA_IDS: SchemaIds = _NoSchemaIds()
+"""Of a run without registries: every record keeps its ids."""
 
 
 class Supervisor:
@@ -82,6 +109,8 @@ class Supervisor:
         holding: what this process holds of a shard at a Kafka destination.
         archive_id_of: the id of the archive that was seen in a root, empty where none was.
         lease_files: ends leases before their time, and says how far they are.
+        limits: bytes per second by mirror, as they are now.
+        schemas: knows what schema ids become, and is told those that leases have met and nobody knows.
         changed: called when somebody waiting for the end should look again.
     """
 
@@ -99,7 +128,11 @@ class Supervisor:
         holding: HoldingOf = owned_for_ever,
         archive_id_of: Callable[[StoreSettings], str] = _not_seen,
         lease_files: LeaseFiles | None = None,
+        limits: Callable[[], Limits] = dict,
+        schemas: SchemaIds = NO_SCHEMA_IDS,
     ) -> None:
+        self._pacing = Pacing(limits)
+        self._schemas = schemas
         self._table = table
         self._lanes = lanes
         self._limits = LeaseLimits(
@@ -253,6 +286,7 @@ class Supervisor:
                 sends_until=now + seconds_until_over(plan.send_seconds),
                 writes_until=now + seconds_until_over(plan.hard_seconds),
                 states=[state for state, _ in chosen],
+                paces=plan.paces,
             )
             self._table.leased(state for state, _ in chosen)
             return lease
@@ -265,6 +299,8 @@ class Supervisor:
             ended = self._running.pop(lease.plan)
             self._lease_files.forget(ended.number)
             self._events.lease_took(lane_index, now - ended.began)
+            self._pay(lane_index, ended, rows, now)
+            self._ask_for_ids(rows.values())
             superseded = self._table.lease_ended(
                 lane_index,
                 ended.states,
@@ -287,7 +323,43 @@ class Supervisor:
             lanes=self._lanes,
             phase=self._table.phase,
             now_seconds=now,
+            held_back=self._held_back(now),
         )
+
+    def _held_back(self, now: float) -> frozenset[str]:
+        """Returns the mirrors for which no segment is cut now, as their limit would be passed."""
+        return frozenset(mirror for mirror in self._pacing.limited if self._pacing.holds_back(mirror, now_seconds=now))
+
+    def _lanes_of(self, mirror: str) -> int:
+        """Returns how many lanes copy for a mirror at once, at least 1."""
+        shards = {state.shard for state in self._table.states if state.mirror == mirror and state.is_live}
+        return max(1, len({self._lane_of[shard] for shard in shards if shard in self._lane_of}))
+
+    def _paces(self, lane: int, chosen: Sequence[Chosen]) -> dict[str, PaceOrder]:
+        now = self._clock.elapsed_seconds()
+        return {
+            mirror: self._pacing.order(mirror, lane, lanes=self._lanes_of(mirror), now_seconds=now)
+            for mirror in self._pacing.limited & {state.mirror for state, _ in chosen}
+        }
+
+    def _pay(self, lane: int, ended: _Running, rows: Mapping[RowKey, LeaseRow], now: float) -> None:
+        """Takes what a lease has read of mirrors with a limit; what is not known of it counts as its share."""
+        for mirror, order in ended.paces.items():
+            found = [row for row in rows.values() if row.mirror == mirror]
+            live_bytes = sum(row.live_bytes for row in found)
+            cut_bytes = sum(row.cut_bytes for row in found)
+            if not found:
+                live_bytes = int(order.bytes_per_second * (now - ended.began))
+            debt_bytes = max((row.debt_bytes for row in found if row.debt_bytes is not None), default=None)
+            self._pacing.live_ended(
+                mirror, lane, order, read_bytes=live_bytes, debt_bytes=debt_bytes, began=ended.began, now=now
+            )
+            self._pacing.cut(mirror, read_bytes=cut_bytes, began=ended.began, now=now)
+
+    def _ask_for_ids(self, rows: Iterable[LeaseRow]) -> None:
+        for row in rows:
+            if ids := unknown_ids(row.error):
+                self._schemas.ask(row.mirror, row.destination, ids)
 
     def _plan(self, lane: int, chosen: Sequence[Chosen]) -> LeasePlan:
         self._leases += 1
@@ -305,10 +377,12 @@ class Supervisor:
             begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
             recall_file=self._lease_files.recall_file_of(self._leases),
             progress_file=self._lease_files.progress_file_of(self._leases),
+            paces=self._paces(lane, chosen),
         )
 
     def _orders(self, state: PartitionState, due: Due | None) -> Orders:
         orders, written = orders_of(state, due), state.work.written_partition
+        orders = replace(orders, schema_ids=self._schemas.map_of(state.mirror, state.destination))
         if (archive := state.archive_work) is not None:
             orders = replace(orders, archive_id=self._archive_id_of(archive.store))
         if written is None:

@@ -47,24 +47,38 @@ class SourceTopics:
 class Bounds(NamedTuple):
     """Where a log begins, and up to where (exclusive) everything in it is decided.
 
-    ``holes`` are offsets between that nobody can be given now, and that are waited for; see `seen_from`.
+    ``holes`` are offsets between that nobody can be given now, and that are waited for. ``limit`` is where whoever asks
+    reads no further (exclusive) whatever else is there, None where no such end is known. See `seen_from` for both.
     """
 
     start: int
     end: int
     holes: tuple[OffsetRange, ...] = ()
+    limit: int | None = None
+
+    def has_ended(self, position: int | None) -> bool:
+        """Tells whether a copy at a position has all it is to have."""
+        return self.limit is not None and position is not None and position >= self.limit
 
 
 def seen_from(bounds: "Bounds | tuple[int, int]", position: int | None) -> tuple[int, int]:
     """Returns where a log begins and ends for a copy at a position: a hole before it is its end, one below it is not.
 
+    A limit is its end too. A copy that stands there or behind it needs nothing more: for it the log ends where it
+    stands, unless that is past the log's own end, and what was deleted below it is not missed.
     A copy whose position is not known is one that begins.
     """
     start, end = bounds[0], bounds[1]
     at = start if position is None else position
-    for hole in bounds.holes if isinstance(bounds, Bounds) else ():
+    if not isinstance(bounds, Bounds):
+        return start, end
+    for hole in bounds.holes:
         if hole.end_offset > at:
-            return start, min(end, max(at, hole.start_offset))
+            end = min(end, max(at, hole.start_offset))
+            break
+    if bounds.limit is not None:
+        start = min(start, at) if at >= bounds.limit else start
+        end = min(end, max(at, bounds.limit))
     return start, end
 
 

@@ -75,6 +75,10 @@ class Taker(Protocol):
         """Learns that the reader has a question."""
         ...
 
+    def ends_at(self, offset: int) -> None:
+        """Learns that nothing will be delivered from an offset on, as what is read ends there."""
+        ...
+
 
 class PartitionReader(Protocol):
     """Reads one partition for one taker, for the length of a lease or less.
@@ -83,12 +87,14 @@ class PartitionReader(Protocol):
     them.
 
     ``over`` is set once nothing more will be delivered. ``source_start`` and ``source_end`` are the log's start and the
-    end of what is decided, as last seen, None where not seen.
+    end of what is decided, as last seen, None where not seen. ``ended_at`` is where a record was met that is not to be
+    read, nor any behind it; None where none was.
     """
 
     over: asyncio.Event
     source_start: int | None
     source_end: int | None
+    ended_at: int | None
 
     @property
     def refusal(self) -> MirrorlakeError | None:
@@ -254,6 +260,11 @@ class SourceWork(ABC):
     def looks_apart_seconds(self) -> float:
         """How far apart a driver's looks at its bounds are, at least; 0 where many partitions are one request."""
         return 0.0
+
+    @property
+    def is_bounded(self) -> bool:
+        """True where a copy may have an end that the bounds alone tell: nothing is read before they were looked at."""
+        return False
 
     def seen_after(self, before: "SourceWork") -> "SourceWork":
         """Returns what is believed of the source once a look has found this, where another one had found ``before``.

@@ -11,6 +11,8 @@ from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.looks import LOOKS_MAX, moved
 from mirrorlake.archive.names import SegmentName, parse_segment_name, partition_prefix
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR
+from mirrorlake.archive.source_continuity import check_by_next, name_behind
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -102,6 +104,8 @@ class ArchiveReading:
         key = _key(piece)
         with open_segment(self.store, key) as reader:
             _check_footer(reader.footer, piece, key)
+            if reader.footer is None:
+                self._check_undescribed(piece, key)
             within = piece.offsets
             if self._needs_no_record(piece) and (rows := _records_told(reader)) is not None:
                 yield from rows_with({}, rows, topic=piece.topic, partition=piece.partition, names=self.names)
@@ -109,6 +113,19 @@ class ArchiveReading:
                 yield from self._read_parquet(reader, piece, within, place)
             elif self._may_hold(reader.footer, key):
                 yield from self._read_records(reader, piece, within, place)
+
+    def _check_undescribed(self, piece: Piece, key: str) -> None:
+        """Asks the next file whether one that says nothing of itself has lost its description, and records perhaps.
+
+        Raises:
+            ChainBrokenError: it has.
+            ObjectMissingError: the next file was merged away meanwhile.
+        """
+        if _name(piece).extension not in FORMATS_WITH_SIDECAR:
+            return
+        prefix = partition_prefix(piece.folder, piece.partition)
+        if (behind := name_behind(self.store, prefix, _name(piece).end_offset)) is not None:
+            check_by_next(self.store, key, f"{prefix}/{behind}")
 
     def _read_parquet(
         self, reader: ParquetSegmentReader, piece: Piece, within: OffsetRange | None, place: "_Place"

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
+from mirrorlake.kafka.control.range_reader import first_at
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.own_topics import is_own_topic
 from mirrorlake.spark_source.bounds import check_named, wanted_range
@@ -183,8 +184,12 @@ async def asked_at_times(
     """
     if bound.timestamp_ms is None:
         return {}
-    found = await asked(client, partitions, bound.timestamp_ms)
-    return {each: offset if offset >= 0 else None for each, offset in found.items()}
+    found: dict[TopicPartition, int | None] = {}
+    for each, offset in (await first_at(client, partitions, bound.timestamp_ms)).items():
+        if isinstance(offset, MirrorlakeError):
+            raise offset
+        found[each] = offset
+    return found
 
 
 async def _first_wanted(client: ClusterClient, partitions: Sequence[TopicPartition], selection: Selection) -> Offsets:
@@ -192,9 +197,9 @@ async def _first_wanted(client: ClusterClient, partitions: Sequence[TopicPartiti
     first_ms = selection.earliest_ms
     if first_ms is None or not 0 <= first_ms < 2**63:
         return {}
-    answers = await client.list_offsets(partitions, timestamp=first_ms)
+    answers = await first_at(client, partitions, first_ms)
     return {
-        each: offset if offset >= 0 else 2**63 - 1
+        each: 2**63 - 1 if offset is None else offset
         for each, offset in answers.items()
         if not isinstance(offset, MirrorlakeError)  # Nothing is left out then.
     }

@@ -19,11 +19,12 @@ from mirrorlake.config.loading import load_configuration, parse_places
 from mirrorlake.config.problems import ConfigurationErrors
 from mirrorlake.config.reading import suggestion
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.units import parse_duration
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.spark_source.columns import SPARK_TYPES, schema_of
-from mirrorlake.spark_source.request import EARLIEST, LATEST, Bound, ReadOptions
+from mirrorlake.spark_source.request import EARLIEST, LATEST, READ_SECONDS_MAX, Bound, ReadOptions
 from mirrorlake.stores.settings import StoreSettings
 
 KAFKA_PREFIX = "kafka."
@@ -43,6 +44,7 @@ _PLAIN = {
     "endingtimestamp": "endingTimestamp",
     "maxoffsetspertrigger": "maxOffsetsPerTrigger",
     "minpartitions": "minPartitions",
+    "readtimeout": "readTimeout",
 }
 """Options without a prefix, by their lower case: Spark does not tell cases apart."""
 
@@ -59,6 +61,7 @@ def read_options(
     environ: Mapping[str, str] | None = None,
     *,
     place: StoreSettings | ClusterSettings | None = None,
+    slots: int | None = None,
 ) -> ReadOptions:
     """Returns what the options of a read say. Touches nothing but the configuration file and secrets' variables.
 
@@ -66,6 +69,7 @@ def read_options(
         given: as Spark hands them over.
         environ: the environment variables; None for those of this process.
         place: what the options name, where the caller has it already.
+        slots: of the session, into as many tasks a read is divided unless told; None for this process's cores.
 
     Raises:
         ConfigurationError: an option is unknown, missing, or not what it should be.
@@ -85,7 +89,8 @@ def read_options(
         takes_filters=_yes_or_no(options, "pushdown") or False,
         are_snapshots=_yes_or_no(options, "snapshots"),
         offsets_per_trigger_max=_count(options, "maxoffsetspertrigger"),
-        tasks=_count(options, "minpartitions") or _cores(),
+        tasks=_count(options, "minpartitions") or slots or _cores(),
+        read_seconds_max=_seconds(options, "readtimeout") or READ_SECONDS_MAX,
     )
     _check_bounds(read)
     return read
@@ -306,6 +311,19 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     if not re.fullmatch(r"[0-9]{1,15}", text) or not int(text):
         raise ConfigurationError(f"the option {_PLAIN[name]} is not a number above zero: {text[:60]!r}")
     return int(text)
+
+
+def _seconds(options: Mapping[str, str], name: str) -> float | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise ConfigurationError(f"the option {_PLAIN[name]} is not a time above zero such as 10m: {text[:60]!r}")
+    return seconds
 
 
 def _cores() -> int:

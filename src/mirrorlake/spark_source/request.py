@@ -24,6 +24,10 @@ class Bound:
     timestamp_ms: int | None = None
 
 
+READ_SECONDS_MAX = 600.0
+"""A megabyte takes a second where a store is slow, and a store of ours is asked again for two minutes at most."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """What to read.
@@ -39,6 +43,7 @@ class ReadOptions:
         are_snapshots: whether the archive holds views; None where its files say it.
         offsets_per_trigger_max: of one micro-batch of a stream; None for all there is.
         tasks: into how many tasks a read is divided, where there is enough to read.
+        read_seconds_max: for which a task waits for what it reads next.
     """
 
     place: StoreSettings | ClusterSettings
@@ -51,6 +56,7 @@ class ReadOptions:
     are_snapshots: bool | None
     offsets_per_trigger_max: int | None
     tasks: int
+    read_seconds_max: float = READ_SECONDS_MAX
 
     @property
     def is_live(self) -> bool:

@@ -38,6 +38,9 @@ FORMAT = "mirrorlake"
 class MirrorlakeSource(DataSource):  # type: ignore[misc]  # PySpark's types are not looked at
     """Reads archives and live Kafka: ``spark.read.format("mirrorlake")``; options in ``docs/spark.md``."""
 
+    slots: int | None = None
+    """Of the session it was registered with; see `with_slots`."""
+
     _batch_options: ReadOptions | None = None
 
     @classmethod
@@ -56,7 +59,7 @@ class MirrorlakeSource(DataSource):  # type: ignore[misc]  # PySpark's types are
     def _of_batch(self) -> ReadOptions:
         """Returns what the options say, read once: the process that plans is handed what the first one read."""
         if self._batch_options is None:
-            self._batch_options = _parsed(self.options)
+            self._batch_options = _parsed(self.options, self.slots)
         return self._batch_options
 
     def reader(self, schema: StructType) -> "MirrorlakeReader":
@@ -78,13 +81,21 @@ class MirrorlakeSource(DataSource):  # type: ignore[misc]  # PySpark's types are
         from mirrorlake.spark_source.streams import MirrorlakeStreamReader
 
         # Read anew: a stream may be started long after it was loaded, and secrets change.
-        return MirrorlakeStreamReader(_parsed(self.options), columns_of(schema))
+        return MirrorlakeStreamReader(_parsed(self.options, self.slots), columns_of(schema))
 
 
-def _parsed(options: dict[str, str]) -> ReadOptions:
+def with_slots(slots: int) -> type[MirrorlakeSource]:
+    """Returns the source for a session of so many slots.
+
+    The process that plans is another one than the session's, and is handed nothing but the class.
+    """
+    return type(MirrorlakeSource.__name__, (MirrorlakeSource,), {"slots": slots, "__doc__": MirrorlakeSource.__doc__})
+
+
+def _parsed(options: dict[str, str], slots: int | None) -> ReadOptions:
     from mirrorlake.spark_source.options import read_options
 
-    return read_options(options)
+    return read_options(options, slots=slots)
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ first over tables without rows, of which Spark says what it would read; then ove
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mirrorlake.spark_source.request import ReadOptions
 from mirrorlake.spark_source.source import FORMAT
 from mirrorlake.spark_source.sql_counts import counted_table
 from mirrorlake.spark_source.sql_tables import Query, Table, read_query
+from mirrorlake.spark_source.values.functions import register_functions
 from mirrorlake.stores.settings import StoreSettings
 
 _OURS = re.compile(r"mirrorlake\.[a-z_.]+\.\w+Errors?: (.+?)(?:\n\s*SQLSTATE|\n\n|\Z)", re.DOTALL)
@@ -62,17 +63,34 @@ def places_of(config: Configuration, query: Query) -> list[StoreSettings | Clust
     return [place_named(config, "store" if name in stores else "cluster", name) for name in names]
 
 
-def run_query(spark: Any, config: Configuration, query: Query, *, is_stopping: Callable[[], bool] = bool) -> Any:
+def run_query(
+    spark: Any,
+    config: Configuration,
+    query: Query,
+    *,
+    read_timeout: str | None = None,
+    schemas: str | None = None,
+    is_stopping: Callable[[], bool] = bool,
+) -> Any:
     """Returns the query's DataFrame; its rows are read when they are taken.
 
+    ``read_timeout`` is the data source's option ``readTimeout``; its default where left out. ``schemas`` is the key of
+    the registry whose archived schemas decode values; None for none.
+
     Raises:
+        ConfigurationError, SchemaAlteredError: see `register_functions`.
         QueryError: Spark does not take it; a topic or column is unknown; the source could not be asked; or
             ``is_stopping`` said that it is to end.
     """
-    return told(lambda: _frame(spark, config, query, is_stopping))
+    if schemas is not None:
+        register_functions(spark, config, schemas)
+    more = {} if read_timeout is None else {"readTimeout": read_timeout}
+    return told(lambda: _frame(spark, config, query, more, is_stopping))
 
 
-def _frame(spark: Any, config: Configuration, query: Query, is_stopping: Callable[[], bool]) -> Any:
+def _frame(
+    spark: Any, config: Configuration, query: Query, more: Mapping[str, str], is_stopping: Callable[[], bool]
+) -> Any:
     for table in query.tables:
         _empty_view(spark, table)
     execution = analyzed(spark, query.text)
@@ -83,12 +101,13 @@ def _frame(spark: Any, config: Configuration, query: Query, is_stopping: Callabl
         for table in query.tables:
             frame = None
             if table.place in stores and use.is_only_counted:
-                frame = counted_table(spark, _request(config, table, use), use.columns, is_stopping=is_stopping)
+                request = _request(config, table, use, slots=spark.sparkContext.defaultParallelism)
+                frame = counted_table(spark, request, use.columns, is_stopping=is_stopping)
             if frame is None:
                 if not is_registered:  # for which Spark starts a Python process, to look for sources of others
                     register(spark)
                     is_registered = True
-                options = _options(config, table, use)
+                options = {**_options(config, table, use), **more}
                 frame = spark.read.format(FORMAT).options(**options).load()
             frame.createOrReplaceTempView(_quoted(table.view))
     return spark.sql(f"{query.explain} {query.text}".strip())
@@ -106,9 +125,9 @@ def _options(config: Configuration, table: Table, use: "_Use") -> dict[str, str]
     }
 
 
-def _request(config: Configuration, table: Table, use: "_Use") -> ReadOptions:
+def _request(config: Configuration, table: Table, use: "_Use", *, slots: int) -> ReadOptions:
     """Returns the same of a store as the data source reads it, its settings not read from the file again."""
-    return read_options(_options(config, table, use), place=place_named(config, "store", table.place))
+    return read_options(_options(config, table, use), place=place_named(config, "store", table.place), slots=slots)
 
 
 def analyzed(spark: Any, text: str) -> Any:

@@ -1,13 +1,10 @@
 """Rows of a query as a table, JSON lines, CSV or Parquet; as they come, in bounded memory, but for a table."""
 
-import base64
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import IO, Any
 
@@ -16,6 +13,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.errors import QueryError
 from mirrorlake.spark_source.sql import told
+from mirrorlake.spark_source.values.plain import plain
 
 TABLE_ROWS_MAX = 1000
 """What a table shows; its columns are as wide as the widest of these."""
@@ -240,33 +238,6 @@ def _write_table(frame: Any, rows: Rows, file: IO[bytes]) -> None:
         file.write(text.encode() + b"\n")
     if are_more:
         file.write(f"… more than {TABLE_ROWS_MAX} rows: --format json, csv or parquet brings all\n".encode())
-
-
-def plain(value: Any) -> Any:
-    """Returns a value as JSON has it: bytes as base64, times as ISO 8601, decimals and NaN as text, rows as objects."""
-    match value:
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case None | bool() | int() | str():
-            return value
-        case bytes() | bytearray():
-            return base64.b64encode(value).decode()
-        case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-        case dict():
-            return {_key(key): plain(each) for key, each in value.items()}
-        case _ if hasattr(value, "asDict"):
-            return {key: plain(each) for key, each in value.asDict().items()}
-        case list() | tuple():
-            return [plain(each) for each in value]
-    return str(value)
-
-
-def _key(value: Any) -> str:
-    found = plain(value)
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 def csv_field(value: Any) -> str:

@@ -1,15 +1,17 @@
 """What one Spark task does: it reads its pieces one after the other, wherever they lie."""
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from mirrorlake.errors import MirrorlakeError, RequestTimeoutError, StoreUnavailableError
 from mirrorlake.pipeline.cluster.check import unreadable_here
 from mirrorlake.pipeline.cluster.executors import ExecutorUnusableError
 from mirrorlake.pipeline.cluster.needs import Needs, needs_for
+from mirrorlake.spark_source.bounded_reading import bounded
 from mirrorlake.spark_source.columns import CONSTANT
 from mirrorlake.spark_source.request import ReadOptions
 from mirrorlake.spark_source.selection import ALL, Selection
@@ -35,12 +37,28 @@ def read_task(
     """Yields the rows of a task; none of one without pieces, as Spark makes it where nothing was planned.
 
     Executors of a session that is not ours are looked at by nobody, and ours run queries before they were: so each task
-    looks at its host itself. Where it fails, Spark tries it on another one.
+    looks at its host itself. Where it fails, Spark tries it on another one. So it does where nothing comes for the
+    time of ``options``, as a filesystem or a store does not answer.
 
     Raises:
         ExecutorUnusableError: this host lacks something, or has another folder where the archive should be.
-        MirrorlakeError: something could not be read.
+        MirrorlakeError: something could not be read, or does not come.
     """
+
+    def too_late() -> MirrorlakeError:
+        kind = RequestTimeoutError if options.is_live else StoreUnavailableError
+        return kind(
+            f"nothing came of what a task reads on {socket.gethostname()} for {options.read_seconds_max:g} s",
+            hint="see whether brokers, store or filesystem answer there; `readTimeout` (of `mirrorlake sql` "
+            "`--read-timeout`) waits longer",
+        )
+
+    yield from bounded(_rows(options, names, task, selection), options.read_seconds_max, too_late=too_late)
+
+
+def _rows(
+    options: ReadOptions, names: Sequence[str], task: InputPartition, selection: Selection
+) -> Generator[pa.RecordBatch]:
     pieces = task.value or ()
     if isinstance(task, Task) and (wrong := unreadable_here(task.needs)):
         raise ExecutorUnusableError(

@@ -18,6 +18,10 @@ Way = tuple[str, str, str]
 """A mirror, the label of one of its destinations, and a source topic."""
 
 
+BACK_SUFFIX = "-back"
+"""Behind a mirror's name: the mirror that brings its copies back (``failback``), a writer of its own."""
+
+
 def origins_of(topic: str, states: States) -> tuple[Origin, ...]:
     """Returns where the records of a topic were before, nearest first; empty where nobody has copied into it.
 
@@ -66,6 +70,9 @@ def loop_error(target: Target) -> MirrorlakeError | None:
     for origin in target.origins:
         if origin.cluster_id != to:
             continue
+        is_way_back = origin.mirror == f"{target.mirror.name}{BACK_SUFFIX}" and not origin.is_held
+        if is_way_back and origin.topic == target.destination_topic and not target.is_mapped:
+            continue  # what this mirror has copied was brought back, at its own offsets
         if is_named and (origin.topic != target.destination_topic or not origin.is_held):
             continue
         return _loop(target, origin, is_named=is_named)

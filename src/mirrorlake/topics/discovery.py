@@ -42,6 +42,13 @@ from mirrorlake.topics.destination_topics import (
 from mirrorlake.topics.destination_versions import check_destination
 from mirrorlake.topics.found_filled import with_what_is_there
 from mirrorlake.topics.handover import States, known_of, with_configured_partitions
+from mirrorlake.topics.letter_topics import (
+    clash_with_letters,
+    letters_creation,
+    letters_error,
+    letters_topic,
+    without_own_letters,
+)
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.provenance import Placement, place
 from mirrorlake.topics.sources import identified, source_of, window_of
@@ -96,6 +103,7 @@ class _MirrorDiscovery:
             missing = [name for name in selection.names if name not in source.topics]
             missing += self._unread(source, missing)
             chosen = [t for n, t in sorted(source.topics.items()) if selection.selects(n) and not t.is_internal]
+            chosen = without_own_letters(self._mirror, chosen)
             configs = await self._source.topic_configs([t.name for t in chosen])
             await self._find_window(chosen)
         except MirrorlakeError as error:
@@ -230,8 +238,9 @@ class _MirrorDiscovery:
             states = with_configured_partitions(await find_states(client), self._everyone)
             places = {topic.name: self._place(destination, topic, states, source_id) for topic in topics}
             names = [place.topic for place in places.values()]
-            there = await client.metadata(names, refresh=True)
-            known = [name for name in names if name in there.topics]
+            letters = {name for topic in topics if (name := letters_topic(self._mirror, topic.name))}
+            there = await client.metadata([*names, *sorted(letters)], refresh=True)
+            known = [name for name in {*names, *letters} if name in there.topics]
             there_configs = await read_topic_configs(client, known)
             is_mapped = destination.offsets is OffsetMode.MAP
             own = states.get(self._mirror.name)
@@ -246,6 +255,11 @@ class _MirrorDiscovery:
             self._kafka_targets(destination, places[topic.name], source_id, topic, configs, there, there_configs)
             for topic in topics
         ]
+        if letters:
+            found = [
+                [self._with_letters(target, destination, topic, letters, there, there_configs) for target in targets]
+                for topic, targets in zip(topics, found, strict=True)
+            ]
         sound = [target for targets in found for target in await judged(targets, states, client)]
         return [
             replace(mapped.added_to(target), owner=own)
@@ -305,6 +319,27 @@ class _MirrorDiscovery:
             )
             for partition in self._partitions(topic)
         ]
+
+    def _with_letters(
+        self,
+        target: Target,
+        destination: KafkaDestination,
+        topic: SourceTopic,
+        letters: Collection[str],
+        there: ClusterMetadata,
+        there_configs: TopicConfigs,
+    ) -> Target:
+        """Returns a target with what has to be done about its topic for dead letters, or what is wrong with that."""
+        if target.error is not None:
+            return target
+        name = letters_topic(self._mirror, topic.name)
+        is_same_cluster = target.source_cluster_id == target.destination_cluster_id != ""
+        error = clash_with_letters(
+            topic.name, target.destination_topic, letters, is_same_cluster=is_same_cluster
+        ) or letters_error(name, destination, there, values_of(there_configs, name))
+        if error is not None or name in there.topics:
+            return replace(target, error=error)
+        return replace(target, letters_creation=letters_creation(name, destination, topic, target.source_configs))
 
     def _count(
         self, destination: KafkaDestination, placed: Placement, topic: SourceTopic, there: ClusterMetadata

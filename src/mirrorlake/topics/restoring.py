@@ -61,7 +61,12 @@ def restore_configuration(config: Configuration, options: RestoreOptions) -> Con
     problems.raise_if_any()
     assert mirror is not None
     return replace(
-        config, mirrors=(mirror,), destination_types=("kafka",), service=replace(config.service, metrics=None)
+        config,
+        mirrors=(mirror,),
+        destination_types=("kafka",),
+        # Their ports are those of a service of the same file, which a restore may run beside.
+        service=replace(config.service, metrics=None),
+        engine=replace(config.engine, ui_port=None),
     )
 
 

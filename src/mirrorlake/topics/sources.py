@@ -16,7 +16,8 @@ def source_of(mirror: Mirror) -> SourceWork:
     """Returns where a configured mirror reads, without bounds that only its records can tell."""
     source = mirror.source
     if isinstance(source, KafkaSource):
-        return KafkaSourceWork(cluster=source.cluster.settings)
+        bounded_for = mirror.name if source.window != Window() else ""
+        return KafkaSourceWork(cluster=source.cluster.settings, mirror=bounded_for, window=source.window)
     return ArchiveSourceWork(
         store_name=source.store.name,
         store=source.store.settings,
@@ -45,8 +46,8 @@ def identified(work: SourceWork, source_id: str) -> SourceWork:
 
 
 def window_of(mirror: Mirror) -> Window:
-    """Returns which part of its source a mirror reads; of a cluster all of it."""
-    return mirror.source.window if isinstance(mirror.source, ArchiveSource) else Window()
+    """Returns which part of its source a mirror reads."""
+    return mirror.source.window
 
 
 def remarks_of(mirror: Mirror) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from mirrorlake.config.resolved import (
     Mirror,
     OffsetMode,
 )
+from mirrorlake.destinations.filtering import PartitionFilter
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapStart
 from mirrorlake.destinations.map.shard_count import SHARDS_UNWRITTEN
@@ -91,6 +92,8 @@ class Target:
     be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
     mirror with mapped offsets, empty where they are not there.
 
+    ``letters_creation`` is set where the topic for dead letters is missing and may be made.
+
     ``is_found_filled`` says whether the destination partition held something, or may have, where no state record calls
     that the copy; None where it was not looked at, as it is known or does not matter.
 
@@ -121,6 +124,7 @@ class Target:
     source_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
+    letters_creation: TopicCreation | None = None
     error: MirrorlakeError | None = None
     is_due: bool = True
     is_found_filled: bool | None = None
@@ -201,6 +205,7 @@ class Target:
         return MapStart(
             kind=start.kind,
             timestamp_ms=start.timestamp_ms,
+            max_age_seconds=start.max_age_seconds,
             offset=offset if start.kind is StartKind.OFFSETS else None,
         )
 
@@ -208,6 +213,23 @@ class Target:
     def base_topic(self) -> str:
         """The destination topic or folder as configured; another one where the source topic was recreated."""
         return self.destination.name_for(self.source.topic)
+
+    @property
+    def keeps(self) -> PartitionFilter | None:
+        """Which of the partition's records are copied; None for all."""
+        wanted = self.mirror.filter
+        return None if wanted is None else PartitionFilter(wanted=wanted, partition=self.source.partition)
+
+    @property
+    def letters_template(self) -> str:
+        """Names the topics that dead letters go to, by ``{topic}``; empty where there are none."""
+        schemas = self.mirror.schemas
+        return schemas.letters_template if schemas is not None and self.is_mapped else ""
+
+    @property
+    def letters_topic(self) -> str:
+        """Where dead letters of the source topic go; empty where there are none."""
+        return self.letters_template.replace("{topic}", self.source.topic)
 
     @property
     def source_is_compacted(self) -> bool:

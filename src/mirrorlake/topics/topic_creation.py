@@ -104,8 +104,42 @@ async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict
             await _make_topic(target, clients.client(target.destination_cluster))
         except MirrorlakeError as error:
             errors[key] = error
+    errors |= await _make_letter_topics(targets, clients)
     await _make_progress_topics(targets, clients)
     return errors
+
+
+async def _make_letter_topics(
+    targets: Sequence[Target], clients: WorkerCache
+) -> dict[tuple[str, str], MirrorlakeError]:
+    """Makes the topics for dead letters that are missing; returns the errors by those who need them."""
+    made: dict[tuple[str, str], MirrorlakeError | None] = {}
+    errors: dict[tuple[str, str], MirrorlakeError] = {}
+    for target in targets:
+        creation = target.letters_creation
+        if creation is None or target.error is not None:
+            continue
+        key = (target.kafka.cluster.name, creation.topic)
+        if key not in made:
+            made[key] = await _make_letter_topic(creation, clients.client(target.destination_cluster))
+        if (error := made[key]) is not None:
+            errors[target.kafka.cluster.name, target.destination_topic] = error
+    return errors
+
+
+async def _make_letter_topic(creation: TopicCreation, client: ClusterClient) -> MirrorlakeError | None:
+    try:
+        is_new = await client.create_topic(
+            creation.topic,
+            partitions=creation.partitions,
+            replication_factor=creation.replication_factor,
+            configs=dict(creation.configs),
+        )
+    except MirrorlakeError as error:
+        return error
+    if is_new:
+        _log.info("topic for dead letters created", topic=creation.topic, partitions=creation.partitions)
+    return None
 
 
 async def _make_topic(target: Target, client: ClusterClient) -> None:

@@ -5,13 +5,14 @@ is told from other writers' records by its producer ids.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from mirrorlake.destinations.map.offset_map import MappedRun, decode_runs
-from mirrorlake.destinations.map.progress import MapProgress, ProgressKey, decode_page, decode_page_key
+from mirrorlake.destinations.map.offset_map import MappedRun, decode_runs, first_copies
+from mirrorlake.destinations.map.progress import MapPage, PageKey, ProgressKey, decode_page, decode_page_key
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_progress
 from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.errors import OutcomeUnknownError, SourceTruncatedError
@@ -50,10 +51,14 @@ class UnnamedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnamed:
-    """How many records no map names; ``first_offset`` is the first one's at the destination, None without any."""
+    """How many records no map names; ``first_offset`` is the first one's at the destination, None without any.
+
+    ``repeated`` are those that a map names as copied once more, after a position was moved back by hand.
+    """
 
     records: int
     first_offset: int | None
+    repeated: int
 
 
 async def find_unnamed(task: UnnamedTask) -> Unnamed:
@@ -68,8 +73,9 @@ async def find_unnamed(task: UnnamedTask) -> Unnamed:
         own_ids = task.own_producer_ids | await _ids_now(client, task.topics)
         start = await client.offset_at(task.partition, EARLIEST)
         end = await client.offset_at(task.partition, LATEST)
-        named = _Named(await _runs_at(client, task.topics, task.partition))
-        records, first, empty_answers = 0, None, 0
+        first_runs, later_runs = await _runs_at(client, task.topics, task.partition)
+        named, firsts = _Named([*first_runs, *later_runs]), _Named(first_runs)
+        records, repeated, first, empty_answers = 0, 0, None, 0
         while start < end:
             try:
                 frame, answer = await client.fetch_once(task.partition, start, max_bytes=_READ_BYTES)
@@ -93,12 +99,14 @@ async def find_unnamed(task: UnnamedTask) -> Unnamed:
                     header = batch.header
                     if is_aborted or header.is_control or header.producer_id not in own_ids:
                         continue
-                    unnamed = named.without(batch, OffsetRange(start_offset=start, end_offset=end))
+                    within = OffsetRange(start_offset=start, end_offset=end)
+                    unnamed = named.without(batch, within)
                     records += len(unnamed)
+                    repeated += len(firsts.without(batch, within)) - len(unnamed)
                     if first is None and unnamed:
                         first = unnamed[0]
                 start = max(start, batches[-1][0].header.next_offset)
-    return Unnamed(records=records, first_offset=first)
+    return Unnamed(records=records, first_offset=first, repeated=repeated)
 
 
 async def _is_cleaned(client: ClusterClient, partition: TopicPartition, offset: int, stable_end: int) -> bool:
@@ -121,33 +129,53 @@ async def _ids_now(client: ClusterClient, topics: ProgressTopics) -> frozenset[i
     return frozenset(state.producer_id for state in found if isinstance(state, TransactionState))
 
 
-async def _runs_at(client: ClusterClient, topics: ProgressTopics, partition: TopicPartition) -> list[MappedRun]:
-    """Returns every run of every map of the mirror that lies in a destination partition, of earlier topics too."""
+async def _runs_at(
+    client: ClusterClient, topics: ProgressTopics, partition: TopicPartition
+) -> tuple[list[MappedRun], list[MappedRun]]:
+    """Returns every run of every map of the mirror that lies in a destination partition, of earlier topics too.
+
+    First those that name the first copy of a record, then those of the later pages, which may name others too.
+    """
     runs: list[MappedRun] = []
+    later_runs: list[MappedRun] = []
     for shard in range(topics.shards):
         progress = await read_progress(client, topics.progress_of(shard))
-        runs += _open_runs(progress, partition)
-        where = topics.pages_of(shard)
-        offsets = OffsetRange(
-            start_offset=await client.offset_at(where, EARLIEST), end_offset=await client.offset_at(where, LATEST)
-        )
-        pages: dict[bytes, bytes | None] = {}
-        async for columns in read_range(client, where, offsets, whose="destination"):
-            pages |= dict(zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True))
-        for key_bytes, value in pages.items():
-            key = decode_page_key(key_bytes)
-            if value is None or key.progress.destination_topic != partition.topic:
-                continue
+        maps: dict[tuple[ProgressKey, str], list[MappedRun]] = defaultdict(list)
+        later: dict[tuple[ProgressKey, str], dict[int, list[MappedRun]]] = defaultdict(dict)
+        for key, each in progress.items():
+            if TopicPartition(key.destination_topic, each.destination_partition) == partition:
+                maps[key, each.source_topic_id] += decode_runs(each.page.start_offset, each.page.encoded)
+        for page_key, page in await _pages_at(client, topics.pages_of(shard), partition):
+            whose = page_key.progress, page_key.source_topic_id
+            if page_key.later_at is None:
+                maps[whose] += page.runs
+            else:
+                later[whose][page_key.later_at] = page.runs
+        for whose in maps.keys() | later.keys():
+            ordered = sorted(maps[whose], key=lambda run: run.start_offset)
+            pages = [later[whose][at] for at in sorted(later[whose])]
+            runs += first_copies(ordered, pages)
+            later_runs += [run for page in pages for run in page]
+    return runs, later_runs
+
+
+async def _pages_at(
+    client: ClusterClient, where: TopicPartition, partition: TopicPartition
+) -> list[tuple[PageKey, MapPage]]:
+    """Returns the pages of a shard that speak of a destination partition."""
+    offsets = OffsetRange(
+        start_offset=await client.offset_at(where, EARLIEST), end_offset=await client.offset_at(where, LATEST)
+    )
+    pages: dict[bytes, bytes | None] = {}
+    async for columns in read_range(client, where, offsets, whose="destination"):
+        pages |= dict(zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True))
+    found = []
+    for key_bytes, value in pages.items():
+        key = decode_page_key(key_bytes)
+        if value is not None and key.progress.destination_topic == partition.topic:
             page = decode_page(key, value)
-            if page.destination_partition == partition.partition:
-                runs += decode_runs(key.start_offset, page.page.encoded)
-    return runs
-
-
-def _open_runs(progress: dict[ProgressKey, MapProgress], partition: TopicPartition) -> Iterable[MappedRun]:
-    for key, each in progress.items():
-        if TopicPartition(key.destination_topic, each.destination_partition) == partition:
-            yield from decode_runs(each.page.start_offset, each.page.encoded)
+            found += [(key, page)] if page.destination_partition == partition.partition else []
+    return found
 
 
 class _Named:

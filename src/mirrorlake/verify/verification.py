@@ -6,14 +6,16 @@ difference (``verify.cleaned``).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import DestinationAheadError, DestinationForeignError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
 from mirrorlake.kinds.copies import ArchiveSide, KafkaSide, MappedSide, SnapshotSide
+from mirrorlake.kinds.kafka import provenance_of
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.offsets import OffsetRange
@@ -23,6 +25,7 @@ from mirrorlake.pipeline.task_bounds import seconds_for
 from mirrorlake.service.status import StatusRow
 from mirrorlake.verify.cleaned import Compacted, Suspect, compare, first_unexplained, without_erased
 from mirrorlake.verify.digest import BLOCK_OFFSETS, Block, differing_blocks
+from mirrorlake.verify.lettered import LetteredRows, LettersTask, letters_task
 from mirrorlake.verify.unnamed import UnnamedTask
 from mirrorlake.verify.view_verification import compare_view, holds_view
 from mirrorlake.verify.worker import DigestResult, DigestTask, SourceSide
@@ -39,6 +42,14 @@ Side = SourceSide | KafkaSide | MappedSide | ArchiveSide
 
 RunTask = Callable[[BatchTask], list[LeaseRow]]
 """Runs one batch task and returns its rows (see `BatchJobs.run`)."""
+
+
+IdsOf = Callable[[StatusRow, Sequence[int]], SchemaIdMap | None]
+"""A row, and ids that its records have → what schema ids are at its destination; None where records keep theirs."""
+
+
+def kept(_row: StatusRow, _ids: Sequence[int]) -> None:
+    """Stands for rows whose records all keep their schema ids."""
 
 
 class Result(StrEnum):
@@ -59,6 +70,10 @@ class Verdict:
     at the copy, ``extra`` there, or ``different``. ``lag`` is what the source has beyond the compared range.
     ``records`` are the source's; ``erased`` says how many of them the copy says were erased from it, which is no
     difference. It is None where that was not counted: records were not compared, or a difference was found.
+    ``repeated`` says how many of the mirror's records in the destination partition its offset map names as copied once
+    more, after a position was moved back by hand; None where that was not counted, or offsets are not mapped.
+    ``dead_lettered`` says how many of the source's records in the range have a dead letter, which are not among
+    ``records``; None where that was not counted, or there are none of that mirror.
     """
 
     row: StatusRow
@@ -66,6 +81,8 @@ class Verdict:
     offsets: OffsetRange | None = None
     records: int | None = None
     erased: int | None = None
+    repeated: int | None = None
+    dead_lettered: int | None = None
     first_difference: int | None = None
     difference: str = ""
     error: MirrorlakeError | None = None
@@ -78,6 +95,8 @@ class Verdict:
             "end": None if self.offsets is None else self.offsets.end_offset,
             "records": self.records,
             "erased": self.erased,
+            "repeated": self.repeated,
+            "dead_lettered": self.dead_lettered,
             "lag": self.row.lag,
             "result": self.result.value,
             "first_difference": self.first_difference,
@@ -133,6 +152,8 @@ class RecordVerification:
         tasks_at_once: how many run side by side.
         progressed: called with the number of offsets just read on one side.
         largest_batch_bytes: what one record batch may decompress to.
+        ids_of: what schema ids of a row's records are at its destination, the ids that are given among them; None where
+            records keep theirs.
     """
 
     def __init__(
@@ -143,7 +164,10 @@ class RecordVerification:
         tasks_at_once: int,
         progressed: Callable[[int], None] = lambda _: None,
         largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX,
+        ids_of: IdsOf = kept,
     ) -> None:
+        self._ids_of = ids_of
+        self._letters = LetteredRows()
         with ThreadPoolExecutor(tasks_at_once, thread_name_prefix="verify-floors") as pool:
             self._rows = list(pool.map(_from_floor, rows))
         self._run_task = run_task
@@ -160,6 +184,7 @@ class RecordVerification:
         """Returns one verdict per row."""
         sides: dict[tuple[int, str], _Side] = {}
         with ThreadPoolExecutor(self._tasks_at_once, thread_name_prefix="verify") as pool:
+            self._read_letters(pool)
             running: dict[Future[DigestResult], tuple[tuple[int, str], OffsetRange]] = {}
             for index, row in enumerate(self._rows):
                 offsets = _range(row)
@@ -169,8 +194,8 @@ class RecordVerification:
                     sides[index, name] = _Side()
                     # A mapped copy that was not begun has no destination partition yet, and nothing to be read there.
                     for part in slices(offsets):
-                        task = DigestTask(side=side_of(row), offsets=part, transform=_transform(row))
-                        running[pool.submit(self._digest, task)] = (index, name), part
+                        task = DigestTask(side=side_of(row), offsets=part)
+                        running[pool.submit(self._digest, row, task)] = (index, name), part
             unnamed = {task: pool.submit(self._digest_unnamed, task) for task in self._unnamed_tasks().values()}
             for future in as_completed(running):
                 key, part = running[future]
@@ -178,7 +203,28 @@ class RecordVerification:
                 self._progressed(len(part))
             verdicts = list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
         found = {index: unnamed[task].result() for index, task in self._unnamed_tasks().items()}
-        return [_with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
+        verdicts = [_with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
+        return [self._with_letters(verdict) for verdict in verdicts]
+
+    def _read_letters(self, pool: Executor) -> None:
+        """Reads the dead letters of all rows: after the rows, so that those below their positions are there."""
+        groups: dict[LettersTask, list[StatusRow]] = {}
+        for row in self._rows:
+            if task := letters_task(row, largest_batch_bytes=self._largest_batch_bytes):
+                groups.setdefault(task, []).append(row)
+        for rows, result in zip(groups.values(), pool.map(self._ask_letters, groups), strict=True):
+            for row in rows:
+                self._letters.take(row, result.letters if result.error is None else result.error)
+
+    def _ask_letters(self, task: LettersTask) -> DigestResult:
+        offsets = sum(row.source_end or 0 for row in self._rows)
+        what, seconds_max = f"verify dead letters in {task.topic}", seconds_for(offsets=offsets)
+        return self._run(BatchTask(work=WORK, plan=plan_bytes(task), description=what, seconds_max=seconds_max))
+
+    def _with_letters(self, verdict: Verdict) -> Verdict:
+        if verdict.offsets is None or verdict.result is Result.FAILED or not self._letters.has(verdict.row):
+            return verdict
+        return replace(verdict, dead_lettered=len(self._letters.of(verdict.row, verdict.offsets)))
 
     def _unnamed_tasks(self) -> dict[int, UnnamedTask]:
         """Returns what to ask about the destination partitions of mapped rows, by row; rows may share a partition."""
@@ -239,10 +285,38 @@ class RecordVerification:
             error=row.error,
         )
 
-    def _digest(self, task: DigestTask) -> DigestResult:
+    def _digest(self, row: StatusRow, task: DigestTask) -> DigestResult:
         task = replace(task, largest_batch_bytes=self._largest_batch_bytes)
         what, seconds_max = f"verify {task.side.partition} {task.offsets}", seconds_for(offsets=len(task.offsets))
-        return self._run(BatchTask(work=WORK, plan=plan_bytes(task), description=what, seconds_max=seconds_max))
+        unknown: tuple[int, ...] = ()
+        while True:
+            try:
+                lettered = self._letters.of(row, task.offsets)
+                task = replace(task, transform=self._transform(row, unknown), lettered=lettered)
+            except MirrorlakeError as error:
+                return DigestResult(error=error)
+            plan = plan_bytes(task)
+            result = self._run(BatchTask(work=WORK, plan=plan, description=what, seconds_max=seconds_max))
+            # Each round asks about ids that none before has asked about, so there is an end.
+            unknown = unknown_ids(result.error)
+            if not unknown:
+                return result
+
+    def _transform(self, row: StatusRow, ids: Sequence[int]) -> Transform:
+        """Returns what the copy changes of records, as far as it matters to who compares them.
+
+        Raises:
+            MirrorlakeError: what schema ids mean could not be found out.
+        """
+        keeps_times = kind_of(row.target.destination).keeps_times(row.target)
+        times = Times.SOURCE if keeps_times else Times.BROKERS
+        return Transform(
+            times=times,
+            schema_ids=self._ids_of(row, ids),
+            compares_ids=True,
+            keeps=row.target.keeps,
+            provenance=provenance_of(row.target),
+        )
 
     def _run(self, task: BatchTask) -> DigestResult:
         try:
@@ -328,15 +402,8 @@ class RecordVerification:
         self, row: StatusRow, side: Side, offsets: OffsetRange, *, latest_of: frozenset[int] = frozenset()
     ) -> DigestResult:
         """Returns what one task finds in detail; raises its error."""
-        result = self._digest(
-            DigestTask(
-                side=side,
-                offsets=offsets,
-                in_detail=not latest_of,
-                latest_of=latest_of,
-                transform=_transform(row),
-            )
-        )
+        task = DigestTask(side=side, offsets=offsets, in_detail=not latest_of, latest_of=latest_of)
+        result = self._digest(row, task)
         if result.error is not None:
             raise result.error
         return result
@@ -354,6 +421,7 @@ def _unread(row: StatusRow, offsets: OffsetRange, *, source: int, copy: int) -> 
 
 def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
     """Returns the verdict on a mapped copy beside which nothing of the mirror's own may stand that no map names."""
+    verdict = replace(verdict, repeated=found.repeated if found.error is None else None)
     if verdict.error is not None or (found.error is None and not found.records):
         return verdict
     if found.error is not None:
@@ -367,8 +435,8 @@ def _with_unnamed(verdict: Verdict, found: DigestResult) -> Verdict:
             f"{found.records} records of mirror {target.mirror.name}'s own producers are at destination "
             f"{target.destination_topic} that its offset map does not name, the first at destination offset "
             f"{found.first_unnamed}: copied twice?",
-            hint="its position was moved back, or its progress lost once; readers of the topic see these records "
-            "beside those the map names",
+            hint="its progress was lost once, or its position moved back by a version that did not map second copies; "
+            "readers of the topic see these records beside those the map names",
             records=found.records,
             first_offset=found.first_unnamed,
         ),
@@ -459,12 +527,6 @@ def parts_of(blocks: Sequence[int], offsets: OffsetRange) -> Iterable[OffsetRang
             start_offset=max(offsets.start_offset, first * BLOCK_OFFSETS),
             end_offset=min(offsets.end_offset, (last + 1) * BLOCK_OFFSETS),
         )
-
-
-def _transform(row: StatusRow) -> Transform:
-    """Returns what the copy changes of records, as far as it matters to who compares them."""
-    keeps_times = kind_of(row.target.destination).keeps_times(row.target)
-    return Transform(times=Times.SOURCE if keeps_times else Times.BROKERS)
 
 
 def _source_side(row: StatusRow) -> SourceSide:

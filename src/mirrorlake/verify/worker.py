@@ -11,6 +11,7 @@ import numpy as np
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import erased_ranges, read_archived_range
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.map.dead_letters import LetterOrigin
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import read_offset_map
 from mirrorlake.destinations.source_log import SourceLog
@@ -26,6 +27,7 @@ from mirrorlake.sources.source import SourceWork
 from mirrorlake.stores.opening import open_store
 from mirrorlake.verify.cleaned import Trace, key_hash, traces_of
 from mirrorlake.verify.digest import Block, BlockDigests
+from mirrorlake.verify.lettered import NO_OFFSETS, LettersTask, Offsets, find_letters
 from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
 
 
@@ -42,8 +44,9 @@ class DigestTask:
     """What one task reads; with ``in_detail`` it returns every record's trace, so the range should be short.
 
     With ``latest_of`` it returns the highest offset of each of these keys (by hash) instead. ``offsets`` are the
-    source's, on every side. ``transform`` is what the copy changes of records. ``largest_batch_bytes`` is what one
-    record batch may decompress to.
+    source's, on every side; those of ``lettered``, ascending, are dead letters and left out on both sides.
+    ``transform`` is what the copy changes of records. ``largest_batch_bytes`` is what one record batch may decompress
+    to.
     """
 
     side: SourceSide | KafkaSide | MappedSide | ArchiveSide
@@ -51,6 +54,7 @@ class DigestTask:
     in_detail: bool = False
     latest_of: frozenset[int] = frozenset()
     transform: Transform = AS_IT_IS
+    lettered: Offsets = field(default_factory=lambda: NO_OFFSETS, compare=False)
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
 
     @property
@@ -66,7 +70,8 @@ class DigestResult:
     ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
     ``erased`` are offsets that an archive says were erased from it, only of a task in detail; of a view those of the
     records that the other side's audit objects name.
-    Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset.
+    Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset, and
+    ``repeated`` those that a map names as copied once more. Of a ``LettersTask`` ``letters`` are what it found.
     """
 
     records: int = 0
@@ -76,17 +81,21 @@ class DigestResult:
     latest: Mapping[int, int] = field(default_factory=dict)
     erased: tuple[OffsetRange, ...] = ()
     first_unnamed: int | None = None
+    repeated: int = 0
+    letters: Mapping[LetterOrigin, Offsets] = field(default_factory=dict)
     error: MirrorlakeError | None = None
 
 
 def work(plan: bytes) -> list[dict[str, object]]:
     """Runs the pickled task; returns one mapping ``{"kind": "digest", "result": DigestResult}``."""
-    task: DigestTask | UnnamedTask = pickle.loads(plan)
+    task: DigestTask | UnnamedTask | LettersTask = pickle.loads(plan)
     allow(task.largest_batch_bytes)
     try:
         if isinstance(task, UnnamedTask):
             found = asyncio.run(find_unnamed(task))
-            result = DigestResult(records=found.records, first_unnamed=found.first_offset)
+            result = DigestResult(records=found.records, first_unnamed=found.first_offset, repeated=found.repeated)
+        elif isinstance(task, LettersTask):
+            result = DigestResult(letters=asyncio.run(find_letters(task)))
         else:
             result = _digest(task)
     except MirrorlakeError as error:
@@ -159,12 +168,12 @@ async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: Offse
     whole = await read_offset_map(client, side.topics, side.shard, key)
     if whole is None:
         return False
-    part = whole.within(offsets)
-    there = await _what_is_left(client, side.partition, part.destination_range)
-    async for columns in read_range(client, side.partition, there, whose="destination"):
-        sources = part.sources_of(columns.offsets)
-        rows = np.flatnonzero(sources >= 0)
-        collector.add(columns.relocated(rows, sources[rows]))
+    for part in whole.within(offsets).stretches:
+        there = await _what_is_left(client, side.partition, part.destination_range)
+        async for columns in read_range(client, side.partition, there, whose="destination"):
+            sources = part.sources_of(columns.offsets)
+            rows = np.flatnonzero(sources >= 0)
+            collector.add(columns.relocated(rows, sources[rows]))
     return True
 
 
@@ -205,6 +214,12 @@ class Collector:
     def add(self, columns: RecordColumns) -> None:
         """Takes the next records, in offset order."""
         transform = self._task.transform
+        if self._task.latest_of:
+            # As the cleaner sees them, whatever a filter leaves out of the copy.
+            transform = replace(transform, keeps=None)
+        elif len(self._task.lettered):
+            rows = np.flatnonzero(~np.isin(columns.offsets, self._task.lettered))
+            columns = columns.relocated(rows, columns.offsets[rows])
         columns = transform.copy_side(columns) if self._task.is_of_copy else transform.source_side(columns)
         if self._task.latest_of:
             hashes = map(key_hash, columns.keys.to_pylist())

@@ -53,14 +53,14 @@ def test_an_example_reads_every_record(lake: Path, name: str) -> None:
 def test_an_example_reads_beside_a_live_writer(lake: Path, name: str) -> None:
     code = doc_examples.examples()[name]
     with written(lake, pause_seconds=0.01):
-        assert doc_examples.read_beside_a_writer(code, lake, reads=40, growths=10) == []
+        assert doc_examples.read_beside_a_writer(code, lake, reads=20, growths=5) == []
 
 
 @pytest.mark.spark
 def test_the_example_of_spark_reads_beside_a_live_writer(lake: Path) -> None:
-    with written(lake, pause_seconds=0.3):
+    with written(lake, pause_seconds=4.0):
         done = subprocess.run(
-            [sys.executable, doc_examples.__file__, "Spark", str(lake), "10", "5"],
+            [sys.executable, doc_examples.__file__, "Spark", str(lake), "6", "3"],
             capture_output=True,
             text=True,
             check=False,

@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, LessThan
 
 from golden.records_mirror_v3 import FILES
+from integration.sources.archive.test_reading import WHERE, in_tens
+from mirrorlake.archive.sidecar import sidecar_key
 from mirrorlake.errors import (
     ChainBrokenError,
     ConfigurationError,
@@ -25,6 +27,8 @@ from mirrorlake.spark_source.pushdown import selection_of
 from mirrorlake.spark_source.selection import ALL
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectMissingError
+from mirrorlake.stores.opening import open_store
+from support.archived_source import archive, settings_at
 from support.archives import FIRST_TIME_MS, mark_archive, records_between, write_archive, write_segment
 from support.spark_reads import Read, WatchedStore, offsets_in
 
@@ -302,6 +306,24 @@ def test_a_swapped_file_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ChainBrokenError, match="says of itself"):
         Read(options(tmp_path)).table()
+
+
+@pytest.mark.parametrize("columns", ["topic", "value"], ids=["a count", "records"])
+def test_a_file_that_lost_its_description_is_an_error_and_not_what_is_left_of_it(tmp_path: Path, columns: str) -> None:
+    """Its first and last line fit its name; only the next file says that there was a description."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    place = settings_at(root)
+    archive(place, WHERE, in_tens(), [20, 50, 100], form="ndjson")
+    name = f"{20:020}-{49:020}.ndjson"
+    open_store(place).delete(sidecar_key(f"orders/0/{name}"))
+    file = root / "orders/0" / name
+    lines = file.read_text().splitlines(keepends=True)
+    file.chmod(0o644)
+    file.write_text("".join([lines[0], *lines[5:]]))
+
+    with pytest.raises(ChainBrokenError, match=f"{name} has no description"):
+        Read(options(root, columns=columns)).table()
 
 
 def test_an_unknown_topic_is_an_error_that_names_one_like_it(tmp_path: Path) -> None:

@@ -89,14 +89,29 @@ def test_of_a_part_of_a_file_its_records_tell(tmp_path: Path, form: str) -> None
 
 
 @pytest.mark.parametrize("form", ["ndjson", "log"])
-def test_where_a_description_is_lost_records_tell(tmp_path: Path, form: str) -> None:
+def test_where_the_last_description_is_lost_records_tell(tmp_path: Path, form: str) -> None:
     files = write_lake(tmp_path, form)
-    (tmp_path / sidecar_key(str(files[1].relative_to(tmp_path)))).unlink()
+    (tmp_path / sidecar_key(str(files[2].relative_to(tmp_path)))).unlink()
 
     counted, whole = by_ends(options(tmp_path))
 
     assert whole is None
     assert counted == by_reading(options(tmp_path))
+
+
+@pytest.mark.parametrize("form", ["ndjson", "log"])
+@pytest.mark.parametrize("columns", ["partition", "partition,offset"])
+def test_a_description_that_the_next_file_says_there_was_is_missed_by_every_way_to_count(
+    tmp_path: Path, form: str, columns: str
+) -> None:
+    files = write_lake(tmp_path, form)
+    (tmp_path / sidecar_key(str(files[1].relative_to(tmp_path)))).unlink()
+    read = Read(options(tmp_path, columns=columns))
+
+    with pytest.raises(ChainBrokenError, match="has no description"):
+        read.rows()
+    reading = ArchiveReading(store=FilesystemStore(tmp_path), names=("partition",))
+    assert count_by_partition(reading, read.pieces) is None, "the driver leaves it to the tasks"
 
 
 @pytest.mark.parametrize("topic", ["zstd-1", "lz4", "lines"])

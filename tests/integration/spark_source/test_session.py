@@ -18,21 +18,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from conftest import NewKafka
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.errors import JavaUnusableError, QueryError
+from mirrorlake.errors import ConfigurationError, JavaUnusableError, QueryError
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.session import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.spark import register
 from mirrorlake.spark_source import sql, sql_counts
 from mirrorlake.spark_source.columns import SPARK_TYPES
+from mirrorlake.spark_source.source import with_slots
 from mirrorlake.spark_source.sql import prepare, run_query
 from mirrorlake.spark_source.sql_output import write_rows
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import S3Settings
+from support.archived_schemas import DECODED_QUERY, DECODED_ROWS, write_bills
 from support.archives import FIRST_TIME_MS, publish_segment, write_archive, write_segment
 from support.object_servers import ACCESS_KEY, SECRET_KEY, ObjectServer
+from support.records import simple_records
+from support.topics import make_topic
 
 PAGE = Path(__file__).parents[3] / "docs/spark.md"
 SECRET = "hunter2-of-the-test"
@@ -61,6 +66,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("lake")
     write_archive(root, "orders", 0, 20, 50, 100)
     write_archive(root, "orders", 1, 30)
+    write_bills(root)
     return root
 
 
@@ -106,6 +112,39 @@ def test_with_pushdown_what_a_filter_leaves_out_is_not_planned(spark: Any, lake:
     assert offsets_of(one) == expected(0, 30, 41)
     late = read().where(f"timestamp >= timestamp_millis({FIRST_TIME_MS + 95_000})")
     assert offsets_of(late) == expected(0, 95, 100)
+
+
+def test_a_read_is_divided_by_the_slots_of_the_session_it_was_registered_with(spark: Any, lake: Path) -> None:
+    def read(**more: str) -> Any:
+        return spark.read.format("mirrorlake").options(store=lake.as_uri(), topics="orders", **more).load()
+
+    try:
+        for slots, tasks in ((1, 1), (4, 4)):  # of four files
+            spark.dataSource.register(with_slots(slots))
+            assert read().rdd.getNumPartitions() == tasks
+            assert offsets_of(read()) == expected(0, 0, 100) + expected(1, 0, 30)
+            assert read(minPartitions="4").rdd.getNumPartitions() == 4
+    finally:
+        register(spark)  # of two slots
+    assert 1 < read().rdd.getNumPartitions() < 4
+
+
+def test_a_task_that_waits_too_long_for_what_it_reads_fails_and_says_where(
+    spark: Any, new_kafka: NewKafka, topic_name: str
+) -> None:
+    """A broker that is frozen between plan and read: it is asked, and does not answer."""
+    server = new_kafka()
+    make_topic(server.bootstrap_servers, topic_name, simple_records(20))
+    read = spark.read.format("mirrorlake").option("kafka.bootstrap.servers", server.bootstrap_servers)
+    frame = read.options(topics=topic_name, readTimeout="500ms").load()
+    assert frame.rdd.getNumPartitions() == 1, "it is planned"
+    server.pause()
+    try:
+        with pytest.raises(Exception, match=r"nothing came of what a task reads on .* for 0\.5 s") as caught:
+            frame.collect()
+    finally:
+        server.resume()
+    assert "whether brokers, store or filesystem answer there" in str(caught.value)
 
 
 def test_a_stream_of_a_growing_archive_is_exactly_once_over_restarts(spark: Any, tmp_path: Path) -> None:
@@ -267,6 +306,7 @@ def config(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Configuratio
         f"""
 clusters: {{east: {{bootstrap-servers: "127.0.0.1:1"}}}}
 stores: {{lake: {{type: filesystem, root: {lake}}}}}
+registries: {{kept: {{store: lake, registry: here}}, lost: {{store: lake}}, live: {{url: "http://127.0.0.1:1"}}}}
 mirrors:
 - {{name: orders, source: {{cluster: east, topics: [orders]}}, destinations: [{{type: archive, store: lake}}]}}
 """
@@ -278,6 +318,25 @@ def written(spark: Any, config: Configuration, query: str, form: str) -> bytes:
     target = io.BytesIO()
     write_rows(run_query(spark, config, prepare(config, query)), form, target)
     return target.getvalue()
+
+
+def test_values_are_decoded_by_the_archived_schemas_that_their_ids_name(spark: Any, config: Configuration) -> None:
+    def rows(query: str, schemas: str = "kept") -> list[Any]:
+        target = io.BytesIO()
+        write_rows(run_query(spark, config, prepare(config, query), schemas=schemas), "json", target)
+        return [json.loads(line) for line in target.getvalue().splitlines()]
+
+    assert rows(DECODED_QUERY) == DECODED_ROWS
+    assert rows("select decoded(value) as v from lake.bills where offset = 2") == [{"v": None}]
+    with pytest.raises(QueryError, match="no schema with id 9 of registry kept"):
+        rows("select decoded(value) from lake.bills where offset = 5")
+    for schemas, said in {
+        "lost": "holds no schemas of a registry lost",
+        "live": "is not in an archive",
+        "none": "has no registry `none`",
+    }.items():
+        with pytest.raises(ConfigurationError, match=said):
+            rows("select 1", schemas=schemas)
 
 
 def test_a_query_reads_the_columns_it_needs_and_writes_its_rows_in_every_format(

@@ -1,6 +1,7 @@
 """ACLs against a real authorizer: a rule that the brokers refuse, and what is not allowed because of it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,11 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.topics.acls.applying import add_acls
 from mirrorlake.topics.acls.plan import AclRow, Key
 from mirrorlake.topics.sync.differences import Act, Difference
+from support.acls import TopicRule, add_rules, rules_of
+from support.command import write_yaml
+from support.copies import create_topic, wait_until
 from support.records import settings_of
+from support.running_service import RunningService
 from support.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.kafka
@@ -101,3 +106,25 @@ def test_an_allow_is_not_added_where_the_brokers_refuse_the_deny_beside_it(
     assert set(failed) == {refused.key, everybody.key}
     assert "DENY READ to no principal has such a name" in str(failed[everybody.key])
     assert there == {ann.acl}
+
+
+def test_a_topic_that_a_service_makes_gets_the_rules_of_its_source(
+    secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path
+) -> None:
+    servers, topic = secured_kafka.bootstrap_servers, f"made{abs(hash(topic_name))}"
+    create_topic(servers, topic, 1)
+    add_rules(servers, [TopicRule("ALLOW", "READ", "ann", topic), TopicRule("ALLOW", "WRITE", "ann", topic)])
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{servers}"}}}}\n'
+        f'mirrors: [{{name: "{topic}", source: {{cluster: east, topics: [{topic}]}}, destinations: '
+        '[{type: kafka, cluster: east, topic: "copy.{topic}", sync: {acls: apply, interval: 1s}}]}]\n'
+        "service: {metrics: off}\nengine: {lanes: 1, lease: 1s, memory: 512MiB}\n",
+    )
+    with RunningService(config) as running:
+        wanted = {TopicRule("ALLOW", "READ", "ann", f"copy.{topic}")}
+        wait_until(lambda: rules_of(servers, f"copy.{topic}") == wanted, "the rules of the new topic")
+        running.await_states("caught-up", partitions=1)
+        add_rules(servers, [TopicRule("DENY", "READ", "ben", topic)])
+        wanted |= {TopicRule("DENY", "READ", "ben", f"copy.{topic}")}
+        wait_until(lambda: rules_of(servers, f"copy.{topic}") == wanted, "a rule that came later")

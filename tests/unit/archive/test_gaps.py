@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.archive.gaps import GAPS_LISTED_MAX, GapFinder, GapReport
+from mirrorlake.archive.gaps import GAPS_LISTED_MAX, FilteredAccount, GapFinder, GapReport
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 
 
@@ -87,3 +87,76 @@ def test_records_right_behind_the_one_before_are_not_behind_a_gap() -> None:
         finder.follow(np.array(offsets, np.int64))
     finder.finish(20, ())
     assert finder.records_behind_gaps == 3  # 9, 12 and 14
+
+
+def filtered(start: int, end: int) -> Gap:
+    return gap(start, end, GapKind.FILTERED)
+
+
+def test_what_a_filter_left_out_is_told_from_what_is_absent() -> None:
+    account = FilteredAccount()
+    account.take([filtered(0, 2), filtered(4, 5)], start_offset=0)
+    account.take([filtered(5, 6), filtered(8, 12)], start_offset=5)
+    finder = GapFinder(0)
+    finder.follow(np.array([2, 6], np.int64))
+
+    first = finder.finish(10, [], account.until(10))
+
+    assert first == GapReport(
+        offsets={GapKind.FILTERED: 6, GapKind.ABSENT: 2},
+        listed=(filtered(0, 2), gap(3, 4), filtered(4, 6), gap(7, 8), filtered(8, 10)),
+        is_complete=True,
+    )
+    assert GapFinder(10).finish(13, [], account.until(13)).listed == (filtered(10, 12), gap(12, 13))
+
+
+def test_of_a_delivery_that_begins_before_a_segment_only_the_rest_counts() -> None:
+    account = FilteredAccount()
+    account.take([filtered(0, 4), filtered(6, 9)], start_offset=3)
+    found = account.until(8)
+    assert (found.offsets, found.listed) == (3, (filtered(3, 4), filtered(6, 8)))
+    assert account.until(20).listed == (filtered(8, 9),)
+
+
+def test_a_long_list_ends_and_nothing_behind_its_end_is_called_absent() -> None:
+    account, finder = FilteredAccount(), GapFinder(0)
+    count = GAPS_LISTED_MAX + 50
+    for number in range(count):  # record, left out, absent
+        account.take([filtered(3 * number + 1, 3 * number + 2)], start_offset=3 * number)
+        finder.follow(np.array([3 * number], np.int64))
+
+    found = finder.finish(3 * count, [], account.until(3 * count))
+
+    assert found.offsets == {GapKind.FILTERED: count, GapKind.ABSENT: count}
+    assert not found.is_complete
+    assert sum(each.kind is GapKind.FILTERED for each in found.listed) == GAPS_LISTED_MAX
+    assert found.listed[-1].offsets.end_offset <= 3 * GAPS_LISTED_MAX
+
+
+def test_segments_that_become_one_add_up_what_was_left_out_whatever_they_list() -> None:
+    account = FilteredAccount()
+    account.add([gap(0, 1), filtered(1, 3)], 2)
+    account.add([filtered(3, 5)], 10)
+    account.add([filtered(20, 21)], 1)
+    found = account.until(30)
+    assert (found.offsets, found.listed, found.listed_end) == (13, (filtered(1, 5),), 5)
+
+
+@given(st.lists(st.sampled_from("rfa"), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 9))
+def test_offsets_are_counted_by_what_they_are_however_they_are_delivered_and_cut(
+    kinds: list[str], delivered: int, cut: int
+) -> None:
+    account, counts, position = FilteredAccount(), {GapKind.FILTERED: 0, GapKind.ABSENT: 0}, 0
+    finder = GapFinder(0)
+    for start in range(0, len(kinds), delivered):
+        end = min(start + delivered, len(kinds))
+        account.take([filtered(at, at + 1) for at in range(start, end) if kinds[at] == "f"], start_offset=start)
+        while position < end:
+            stop = min(end, (position // cut + 1) * cut)
+            finder.follow(np.array([at for at in range(position, stop) if kinds[at] == "r"], np.int64))
+            position = stop
+            if position % cut == 0 or position == len(kinds):
+                for kind, offsets in finder.finish(position, [], account.until(position)).offsets.items():
+                    counts[kind] += offsets
+                finder = GapFinder(position)
+    assert counts == {GapKind.FILTERED: kinds.count("f"), GapKind.ABSENT: kinds.count("a")}

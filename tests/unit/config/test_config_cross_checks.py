@@ -1,6 +1,7 @@
 import pytest
 
 from mirrorlake.config.assignments import assignments_of, find_collisions, find_loops
+from mirrorlake.config.resolved import KafkaDestination
 from unit.config.config_texts import load, messages, native
 
 
@@ -239,3 +240,12 @@ def test_mapped_mirrors_whose_own_topics_kafka_would_take_for_one_are_refused() 
     (line,) = messages(text)
     assert line.startswith("mirrors[1]: mirrors m.a and m_a map offsets on one cluster, where no two topics may differ")
     assert load(text.replace("offsets: map", "offsets: preserve", 1)), "the other has no topics of its own"
+
+
+def test_headers_that_say_where_a_record_came_from_need_mapped_offsets() -> None:
+    mapped = "{type: kafka, cluster: west, offsets: map, provenance-headers: true}"
+    (found,) = load(native(mirror("m", EAST, mapped))).mirrors[0].destinations
+    assert isinstance(found, KafkaDestination)
+    assert found.stamps_provenance
+    (line,) = messages(native(mirror("m", EAST, "{type: kafka, cluster: west, provenance-headers: true}")))
+    assert line.startswith("mirrors[0].destinations[0].provenance-headers: needs `offsets: map`: ")

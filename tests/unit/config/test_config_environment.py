@@ -23,6 +23,7 @@ def test_every_variable_is_read() -> None:
             "MIRRORLAKE_CACHE": "/cache",
             "MIRRORLAKE_METRICS": "0.0.0.0:9191",
             "MIRRORLAKE_HEARTBEAT": "2m",
+            "MIRRORLAKE_OVERLAY": "production",
             "MIRROR_V3_METRICS_PORT": "9292",
             "MIRROR_V3_HEARTBEAT_SECS": "0",
             "MIRRORLAKE_SERVICE_HOST": "10.0.0.1",
@@ -34,6 +35,7 @@ def test_every_variable_is_read() -> None:
         cache_folder=Path("/cache"),
         metrics=Override(listen=ListenAddress(host="0.0.0.0", port=9191)),
         heartbeat=Override(seconds=120.0),
+        overlay="production",
         v3_metrics_port=9292,
         v3_heartbeat_seconds=0,
     )

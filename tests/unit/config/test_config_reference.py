@@ -4,7 +4,7 @@ from docs.configuration_page import NATIVE_SECTIONS, V3_SECTIONS, reference_page
 from mirrorlake.config.section import Section
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
-ABSTRACT = {"CommonForm", "MirrorHeadForm", "V3ArchiveForm", "V3PoliciesForm"}
+ABSTRACT = {"CommonForm", "MirrorGroupHeadForm", "MirrorHeadForm", "V3ArchiveForm", "V3PoliciesForm"}
 
 
 def test_the_committed_page_is_up_to_date() -> None:

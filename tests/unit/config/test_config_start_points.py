@@ -14,6 +14,7 @@ from mirrorlake.offsets import StartKind
         ({"timestamp": 0}, Start(kind=StartKind.TIMESTAMP, timestamp_ms=0)),
         ({"timestamp": "1970-01-02T00:00:00Z"}, Start(kind=StartKind.TIMESTAMP, timestamp_ms=86_400_000)),
         ({"timestamp": "1970-01-01T02:00:00.001+02:00"}, Start(kind=StartKind.TIMESTAMP, timestamp_ms=1)),
+        ({"max-age": "7d"}, Start(kind=StartKind.MAX_AGE, max_age_seconds=604_800.0)),
         (
             {"offsets": {"orders": {"0": 5, "12": 0}}},
             Start(kind=StartKind.OFFSETS, offsets={"orders": {0: 5, 12: 0}}),
@@ -34,6 +35,10 @@ def test_a_start_is_read(value: object, start: Start) -> None:
         {"timestamp": "2026-01-31"},
         {"timestamp": "yesterday"},
         {"timestamp": -1},
+        {"max-age": 7},
+        {"max-age": "0s"},
+        {"max-age": "a week"},
+        {"max-age": "7d", "timestamp": 0},
         {"offsets": {}, "timestamp": 0},
         {"offsets": {"orders": 5}},
         {"offsets": {"orders": {}}},

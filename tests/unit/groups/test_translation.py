@@ -83,6 +83,16 @@ def test_a_place_behind_the_destinations_end_is_unknown() -> None:
     assert isinstance(translate_mapped(124, MAP, span(0, 2000)), Unknown)
 
 
+def test_a_group_at_a_record_that_was_copied_after_later_ones_is_led_to_those() -> None:
+    found = mapping((0, 30), (0, 10, 100), (10, 10, 120), (20, 10, 110))
+
+    note = "records that follow its own were copied before it"
+    assert translate_mapped(15, found, span(0, 130)) == Placed(offset=110, note=note)
+    assert translate_mapped(9, found, span(0, 130)) == Placed(offset=109)
+    assert translate_mapped(25, found, span(0, 130)) == Placed(offset=115)
+    assert translate_mapped(30, found, span(0, 130)) == Placed(offset=130)
+
+
 def test_without_a_map_the_place_is_unknown() -> None:
     assert isinstance(translate_mapped(5, None, span(0, 10)), Unknown)
 

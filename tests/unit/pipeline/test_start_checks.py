@@ -6,9 +6,27 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import ConfigurationError
+from mirrorlake.pipeline.in_process import InProcessEngine
 from mirrorlake.pipeline.session import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.pipeline.start_checks import check_page, check_settings
+from mirrorlake.service.archives.merging import keeping_jobs
+from mirrorlake.service.lifecycle.parts import session_settings_of
+from mirrorlake.verify.engine import verification_jobs
+from unit.config.config_texts import kafka, load
+
+
+def test_only_a_service_serves_sparks_page_and_commands_of_the_same_file_run_beside_it() -> None:
+    config = load(kafka() + "engine: {lanes: 3, ui: 4040}\n")
+    built: list[SessionSettings] = []
+
+    def build(settings: SessionSettings) -> InProcessEngine:
+        built.append(settings)
+        return InProcessEngine(settings)
+
+    with keeping_jobs(config, build, at_once=None), verification_jobs(config, build):
+        assert [each.ui_port for each in built] == [None, None]
+    assert session_settings_of(config, is_stopping=bool).ui_port == 4040
 
 
 @pytest.fixture(params=["127.0.0.1", "0.0.0.0"])

@@ -57,6 +57,21 @@ def test_no_more_is_due_in_one_lease_than_may_be() -> None:
     assert len(chosen(states)) == DUE_PARTITIONS_PER_LEASE_MAX
 
 
+@pytest.mark.parametrize(("phase", "expected"), [(RUNNING, ["west-0"]), (BOUNDED, []), (STOPPING, ["lake-1"])])
+def test_a_mirror_that_is_held_back_has_no_segment_cut_but_at_a_stop(phase: Phase, expected: list[str]) -> None:
+    states = [kafka_state(0), waiting(1)]
+    found = choose(
+        states,
+        lane=0,
+        lane_of={s.shard: 0 for s in states},
+        lanes=1,
+        phase=phase,
+        now_seconds=100.0,
+        held_back={states[1].mirror},
+    )
+    assert [f"{state.destination}-{state.source.partition}" for state, _ in found] == expected
+
+
 def test_a_shard_that_must_be_whole_is_begun_by_one_lane_at_a_time() -> None:
     leased, rest = mapped(0), mapped(1)
     leased.is_leased = True

@@ -94,7 +94,16 @@ def readers() -> list[Path]:
 
 
 def test_what_changes_a_state_is_known() -> None:
-    changing = {"failed", "lost_lease", "saw_batch_bytes_max", "saw_progress", "saw_source", "saw_tail", "took"}
+    changing = {
+        "failed",
+        "lost_lease",
+        "no_longer_waits",
+        "saw_batch_bytes_max",
+        "saw_progress",
+        "saw_source",
+        "saw_tail",
+        "took",
+    }
     assert changing == CHANGING
     assert {"answered", "moved", "saw_source"} <= CHANGING_CLOCK
 

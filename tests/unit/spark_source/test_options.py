@@ -97,6 +97,8 @@ def test_bounds_are_words_offsets_or_times() -> None:
         ({"startingOffsets": '{"orders": {"0": -3}}'}, "startingOffsets"),
         ({"startingTimestamp": "1"}, "of live Kafka"),
         ({"minPartitions": "0"}, "minPartitions"),
+        ({"readTimeout": "0s"}, "the option readTimeout is not a time above zero such as 10m"),
+        ({"readTimeout": "600"}, "the option readTimeout is not a time above zero such as 10m"),
         ({"snapshots": "yes"}, "snapshots"),
         ({"cluster": "east"}, "told twice"),
         ({"config": "x.yaml"}, "says nothing beside store"),

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
 )
 
 from mirrorlake.errors import QueryError
-from mirrorlake.spark_source.sql_output import check_names, csv_field, in_utc, moment_text, plain
+from mirrorlake.spark_source.sql_output import check_names, csv_field, in_utc, moment_text
+from mirrorlake.spark_source.values.plain import plain
 
 TEXTS = [None, "", "a", 'say "no"', "a,b", "two\nlines", "null", " "]
 

@@ -9,7 +9,7 @@ from mirrorlake.topics.restoring import RestoreOptions, restore_configuration, s
 from mirrorlake.window import Window
 from unit.config.config_texts import kafka, load
 
-FILE = kafka() + "service: {metrics: '127.0.0.1:9090'}\nengine: {lanes: 3}\n"
+FILE = kafka() + "service: {metrics: '127.0.0.1:9090'}\nengine: {lanes: 3, ui: 4040}\n"
 
 
 def refusals(**options: object) -> list[str]:
@@ -71,8 +71,13 @@ def test_a_restore_keeps_the_offsets_and_all_there_is_unless_told_otherwise() ->
     assert found.mirrors[0].source.window == Window()
 
 
-def test_a_restore_serves_no_metrics_beside_a_service_of_the_same_file() -> None:
+def test_a_restore_serves_no_metrics_and_no_page_of_sparks_beside_a_service_of_the_same_file() -> None:
     assert load(FILE).service.metrics is not None
+    assert load(FILE).engine.ui_port == 4040
+    assert (
+        restore_configuration(load(FILE), RestoreOptions(store="lake", topics="orders", to="west")).engine.ui_port
+        is None
+    )
     options = RestoreOptions(store="lake", topics="orders", to="west")
     assert restore_configuration(load(FILE), options).service.metrics is None
 

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.name_check import Edge
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
 
@@ -87,13 +88,21 @@ class SegmentWriter(Protocol):
         """Bytes taken so far, as ``flush.max-bytes`` counts them for this format."""
         ...
 
-    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
+    def close(
+        self,
+        *,
+        end_offset: int,
+        gaps: Sequence[Gap] = (),
+        leader_epoch: int | None = None,
+        filtered: FilteredGaps = NOTHING_FILTERED,
+    ) -> SegmentFooter:
         """Writes what is left and returns what the segment says about itself.
 
         Args:
             end_offset: where the range ends, exclusive.
-            gaps: gaps that are not ``absent``, in offset order; all others are found from the offsets.
+            gaps: gaps that are neither ``absent`` nor ``filtered``, in offset order; others are found from the offsets.
             leader_epoch: the source's latest of what was read; None where it is not known.
+            filtered: what a filter left out.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.

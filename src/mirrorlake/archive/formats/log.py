@@ -8,7 +8,7 @@ import numpy as np
 from mirrorlake.archive.envelope import FILE_ALGORITHM, SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.log_batches import LogBatch
 from mirrorlake.archive.formats.summing_file import SummingFile
-from mirrorlake.archive.gaps import GapFinder
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
 from mirrorlake.offsets import Gap
 
 WRITE_BYTES_MAX = 1 << 20
@@ -56,9 +56,16 @@ class LogSegmentWriter:
         for data in _coalesced(batches):
             self._file.write(data)
 
-    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
+    def close(
+        self,
+        *,
+        end_offset: int,
+        gaps: Sequence[Gap] = (),
+        leader_epoch: int | None = None,
+        filtered: FilteredGaps = NOTHING_FILTERED,
+    ) -> SegmentFooter:
         """Returns what the segment says about itself; see `SegmentWriter.close`."""
-        report = self._gaps.finish(end_offset, gaps)
+        report = self._gaps.finish(end_offset, gaps, filtered)
         file = self._file.sum()
         return SegmentFooter(
             envelope=self._envelope,

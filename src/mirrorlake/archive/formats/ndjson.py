@@ -15,7 +15,7 @@ from mirrorlake.archive.formats import json_kernels as kernels
 from mirrorlake.archive.formats.parquet_schema import TIMESTAMP_TYPES, as_java_shows
 from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.formats.summing_file import SummingFile
-from mirrorlake.archive.gaps import GapFinder
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
 from mirrorlake.kafka.records.addresses import column_table, kernel_input
 from mirrorlake.kafka.records.columns import (
     CREATE_TIME,
@@ -84,9 +84,16 @@ class NdjsonSegmentWriter:
                 else:
                     self._file.write(self._line_with_exact_keys(run))
 
-    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
+    def close(
+        self,
+        *,
+        end_offset: int,
+        gaps: Sequence[Gap] = (),
+        leader_epoch: int | None = None,
+        filtered: FilteredGaps = NOTHING_FILTERED,
+    ) -> SegmentFooter:
         """Returns what the segment says about itself; see `SegmentWriter.close`."""
-        report = self._gaps.finish(end_offset, gaps)
+        report = self._gaps.finish(end_offset, gaps, filtered)
         return self._account.footer(
             self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch, file=self._file.sum()
         )

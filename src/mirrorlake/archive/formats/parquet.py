@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.parquet_rows import ParquetRows
-from mirrorlake.archive.gaps import GapFinder
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import Gap
 from mirrorlake.page_compression import Compression
@@ -54,18 +54,26 @@ class ParquetSegmentWriter:
         self._gaps.follow(records.offsets)
         self._rows.write(records)
 
-    def close(self, *, end_offset: int, gaps: Sequence[Gap] = (), leader_epoch: int | None = None) -> SegmentFooter:
+    def close(
+        self,
+        *,
+        end_offset: int,
+        gaps: Sequence[Gap] = (),
+        leader_epoch: int | None = None,
+        filtered: FilteredGaps = NOTHING_FILTERED,
+    ) -> SegmentFooter:
         """Writes what is left and the footer, and returns it.
 
         Args:
             end_offset: where the range ends, exclusive.
-            gaps: gaps that are not ``absent``, in offset order; all others are found from the offsets.
+            gaps: gaps that are neither ``absent`` nor ``filtered``, in offset order; others are found from the offsets.
             leader_epoch: the source's latest of what was read; None where it is not known.
+            filtered: what a filter left out.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.
         """
-        report = self._gaps.finish(end_offset, gaps)
+        report = self._gaps.finish(end_offset, gaps, filtered)
         return self._rows.close(self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch)
 
     def abandon(self) -> None:

@@ -19,6 +19,7 @@ from mirrorlake.archive.formats.named_segment import read_named_footer
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment, record_writer
 from mirrorlake.archive.formats.summing_file import sum_of
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredAccount
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merge_plan import MERGED_BYTES_MAX
 from mirrorlake.archive.maintenance.proof import Content, content_of, prove_holds, said_by
@@ -29,7 +30,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError, PermanentError, UnsupportedError
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
-from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from mirrorlake.offsets import FOLLOWING_KINDS, Gap, GapKind, OffsetRange
 from mirrorlake.stores.object_store import StagedObject
 
 _PUT_BYTES_MAX = 5_000_000_000
@@ -114,6 +115,7 @@ class SegmentMaking:
         self._compression = compression
         self._writer = writer
         self._clock = clock
+        self._filtered = NOTHING_FILTERED
         self.offsets = OffsetRange(start_offset=inputs[0].name.from_offset, end_offset=inputs[-1].name.end_offset)
 
     def read_inputs(self) -> list[Input]:
@@ -126,6 +128,7 @@ class SegmentMaking:
             MirrorlakeError: the store could not be read.
         """
         inputs: list[Input] = []
+        filtered = FilteredAccount()
         first: Origin | None = None
         bare: list[Segment] = []
         for segment in self._segments:
@@ -151,10 +154,12 @@ class SegmentMaking:
                 )
             first = origin if first is None else first.completed_by(origin)
             content = said_by(footer, segment, key=key)
-            known = tuple(gap for gap in footer.gaps if gap.kind is not GapKind.ABSENT)
+            filtered.add(footer.gaps, footer.gap_offsets.get(GapKind.FILTERED, 0))
+            known = tuple(gap for gap in footer.gaps if gap.kind not in FOLLOWING_KINDS)
             inputs.append(Input(segment=segment, footer=replace(footer, gaps=known), content=content))
         if bare and (following := self._following()) is not None:
             self._check_no_description_is_lost(bare, self._named_footer(following))
+        self._filtered = filtered.until(self.offsets.end_offset)
         return inputs
 
     def _named_footer(self, segment: Segment) -> SegmentFooter | None:
@@ -204,6 +209,7 @@ class SegmentMaking:
                 end_offset=self.offsets.end_offset,
                 gaps=gaps,
                 leader_epoch=next((epoch for epoch in reversed(epochs) if epoch is not None), None),
+                filtered=self._filtered,
             )
         except (CorruptBatchError, ValueError) as error:
             writer.abandon()

@@ -90,9 +90,10 @@ class MergePlan:
 def plan_merge(look: FolderLook, rules: MergeRules, *, now_seconds: float, barriers: Iterable[int] = ()) -> MergePlan:
     """Returns which segments of a folder become one.
 
-    Never the newest segment. Groups are disjoint, each a whole run of neighbours. What a merger announced and did not
-    finish comes first, whatever the rules say: until it is done nothing that overlaps it can be. Only what would not
-    fit into one object is left: its segments are merged by the rules, where that is no harm to whoever announced it.
+    Never the newest segment. Groups are disjoint, each a whole run of neighbours, none larger than the largest step.
+    What a merger announced and did not finish comes first, whatever the rules say of ages and numbers: until it is done
+    nothing that overlaps it can be. Only what is larger than a step together is left: its segments are merged by the
+    rules, where that is no harm to whoever announced it.
 
     Args:
         look: the folder.
@@ -103,7 +104,8 @@ def plan_merge(look: FolderLook, rules: MergeRules, *, now_seconds: float, barri
     older = look.chain[:-1]
     if not older:
         return MergePlan(reason="there is nothing but the newest segment")
-    unfinished, held, cuts = _announced(look, now_seconds)
+    bytes_max = max(step.bytes_max for step in rules.steps)
+    unfinished, held, cuts = _announced(look, now_seconds, bytes_max=bytes_max)
     taken = {segment.name.from_offset for group in unfinished for segment in group.inputs} | held
     groups = list(unfinished)
     for step in sorted(rules.steps, key=lambda each: each.bytes_max, reverse=True):
@@ -118,7 +120,7 @@ def plan_merge(look: FolderLook, rules: MergeRules, *, now_seconds: float, barri
     return MergePlan(reason=_reason(older, rules, now_seconds=now_seconds))
 
 
-def _announced(look: FolderLook, now_seconds: float) -> tuple[list[MergeGroup], set[int], set[int]]:
+def _announced(look: FolderLook, now_seconds: float, *, bytes_max: int) -> tuple[list[MergeGroup], set[int], set[int]]:
     """Returns what is to be finished, the starts of segments that have to stay meanwhile, and where no group may cross.
 
     Whoever announced something may still publish it, however late. What holds all of it is no harm then, nor is what
@@ -134,7 +136,7 @@ def _announced(look: FolderLook, now_seconds: float) -> tuple[list[MergeGroup], 
         if parts is None or parts[-1] == look.newest or len(parts) < 2 or is_waited_for:
             # Retired in part, or into the newest segment: to be left until retention or the source has moved on.
             held |= {each.name.from_offset for each in touched}
-        elif sum(each.size_bytes for each in parts) > MERGED_BYTES_MAX:
+        elif sum(each.size_bytes for each in parts) > bytes_max:
             held |= {each.name.from_offset for each in parts if _reaches(look, each) is None}
             cuts |= {each.name.from_offset for one, each in itertools.pairwise(parts) if _differ(look, one, each)}
             cuts.add(span.start_offset)

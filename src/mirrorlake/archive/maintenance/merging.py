@@ -73,8 +73,11 @@ class GroupMerge:
             archived, inputs, token=token, now_seconds=clock.now_seconds, crash_point=crash_point
         )
 
-    def run(self, *, deletes_inputs: bool) -> Merged:
+    def run(self, *, deletes_inputs: bool, tidies_up: bool = True) -> Merged:
         """Merges; ``deletes_inputs`` unless they are to stay for a while.
+
+        Without ``tidies_up`` the caller looks at the folder once for all its merges of it, and deletes announcements
+        and descriptions that nobody needs, and outputs that came too late.
 
         Raises:
             SourceChangedError: the inputs are of two sources: merge those before the offset it names, or behind it.
@@ -104,9 +107,21 @@ class GroupMerge:
             input_bytes=sum(each.segment.size_bytes for each in inputs),
             output_bytes=written.bytes,
             records=footer.records,
-            deleted=self._tidy_up(deletes_inputs=deletes_inputs) if is_ours else 0,
+            deleted=self._deleted(deletes_inputs=deletes_inputs, tidies_up=tidies_up) if is_ours else 0,
             is_ours=is_ours,
         )
+
+    def _deleted(self, *, deletes_inputs: bool, tidies_up: bool) -> int:
+        """Deletes inputs, and returns how many.
+
+        No look is needed for these: what was published and compared holds them, and it goes itself only where a larger
+        one is proven to hold it.
+        """
+        if tidies_up:
+            return self._tidy_up(deletes_inputs=deletes_inputs)
+        for each in self._segments if deletes_inputs else ():
+            self._archived.store.delete(f"{self._archived.prefix}/{each.name}")
+        return len(self._segments) if deletes_inputs else 0
 
     def _tidy_up(self, *, deletes_inputs: bool) -> int:
         """Deletes what the output covers, proven a moment ago; and the output, where it came too late.

@@ -64,13 +64,17 @@ class FolderAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """Neighbours of a chain that become one segment; ``deletes_inputs`` unless they are to stay for a while."""
+    """Neighbours of a chain that become one segment; ``deletes_inputs`` unless they are to stay for a while.
+
+    Without ``tidies_up`` a `CleanTask` comes behind it, and others of the folder.
+    """
 
     folder: FolderAddress
     inputs: tuple[Segment, ...]
     compression: str
     writer: str
     deletes_inputs: bool
+    tidies_up: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +183,7 @@ def _merge(task: MergeTask) -> Merged:
         token=uuid.uuid4().hex,
         clock=SystemClock(),
     )
-    return merge.run(deletes_inputs=task.deletes_inputs)
+    return merge.run(deletes_inputs=task.deletes_inputs, tidies_up=task.tidies_up)
 
 
 def _clean(task: CleanTask) -> Cleaned:

@@ -39,8 +39,26 @@ def config_import(
         Path | None, typer.Option("--output", "-o", help="Where to write; stdout where not given.", metavar="FILE")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the output file.", metavar="")] = False,
+    take_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--take-offsets", help="Read at the clusters where it stood, and have the copies begin there.", metavar=""
+        ),
+    ] = False,
+    offsets_topic: Annotated[
+        str | None,
+        typer.Option(
+            "--offsets-topic",
+            help="Where Kafka Connect stores that, if the file does not say it.",
+            metavar="TOPIC",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write another program's configuration as one of mirrorlake's, with a remark for each line without an equal."""
     from mirrorlake.cli.configuration.importing import config_import as verb
 
-    raise typer.Exit(verb(program.value, file, output, force=force))
+    if offsets_topic is not None and not take_offsets:
+        raise typer.BadParameter("it is read with --take-offsets only", param_hint="--offsets-topic")
+    code = verb(program.value, file, output, force=force, take_offsets=take_offsets, offsets_topic=offsets_topic)
+    raise typer.Exit(code)

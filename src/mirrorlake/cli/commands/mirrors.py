@@ -15,6 +15,7 @@ from mirrorlake.cli.options import (
     Verbose,
     VerifyLevel,
     chosen,
+    duration,
     one_of,
     words,
 )
@@ -125,6 +126,21 @@ def sql(
         Path | None,
         typer.Option("--output", help="Write to this file, which appears when it is whole.", show_default=False),
     ] = None,
+    read_timeout: Annotated[
+        str,
+        typer.Option(
+            "--read-timeout", help="How long a task may wait for what it reads next.", parser=duration, metavar="TIME"
+        ),
+    ] = "10m",
+    schemas: Annotated[
+        str | None,
+        typer.Option(
+            "--schemas",
+            help="Key of a registry in an archive: `decoded(value)` is a value as JSON, by its archived schema.",
+            metavar="REGISTRY",
+            show_default=False,
+        ),
+    ] = None,
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -133,4 +149,5 @@ def sql(
 
     if rows is RowsFormat.PARQUET and file is None:
         raise typer.BadParameter("--format parquet needs --output FILE", param_hint="--output")
-    raise typer.Exit(verb(chosen(config), query, form=rows.value, output=file))
+    done = verb(chosen(config), query, form=rows.value, output=file, read_timeout=read_timeout, schemas=schemas)
+    raise typer.Exit(done)

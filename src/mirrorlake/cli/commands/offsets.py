@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from mirrorlake.cli.options import (
     one_of,
     words,
 )
+
+if TYPE_CHECKING:
+    from mirrorlake.service.positions.group_offsets import WantedOffsets
 
 
 class ListFormat(StrEnum):
@@ -49,6 +52,19 @@ Topics = Annotated[
 Partitions = Annotated[
     list[int] | None, typer.Option("--partition", help="Only this partition; may be repeated.", show_default=False)
 ]
+OfGroups = Annotated[
+    bool, typer.Option("--groups", help="Of the consumer groups of a cluster in place of mirrors.", metavar="")
+]
+OfCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", help="Whose groups, by its name in the file; needed where it has several.", show_default=False
+    ),
+]
+Group = Annotated[
+    list[str] | None, typer.Option("--group", help="Only this consumer group; may be repeated.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="With --groups: take groups back too.", metavar="")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 LinesFormat = Annotated[
     PositionFormat,
@@ -77,10 +93,15 @@ def offsets_list(
             metavar=words(ListFormat),
         ),
     ] = ListFormat.TABLE,
+    groups: OfGroups = False,
+    cluster: OfCluster = None,
+    group: Group = None,
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
     """Show the next source offset that each destination needs, empty where nothing was begun; reads only.
+
+    With --groups: what the consumer groups of a cluster have committed.
 
     Exit codes: 0 all were read, 1 some were not.
     """
@@ -92,6 +113,10 @@ def offsets_list(
         mirrors=mirror or (), destinations=destination or (), topics=topic or (), partitions=partition or ()
     )
     lines = None if form is ListFormat.TABLE else FileFormat(form.value)
+    if _is_of_groups(groups, cluster, group, mirror, destination):
+        from mirrorlake.cli.offsets.groups import show_groups
+
+        raise typer.Exit(show_groups(chosen(config), cluster, _offsets(group, topic, partition), lines, None))
     raise typer.Exit(show(chosen(config), wanted, lines, None))
 
 
@@ -107,12 +132,16 @@ def offsets_export(
         Path | None,
         typer.Option("--file", help="Write to this file, which appears when it is whole.", show_default=False),
     ] = None,
+    groups: OfGroups = False,
+    cluster: OfCluster = None,
+    group: Group = None,
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
     """Write the positions as `import` reads them, in the formats of Mirus's offset tool; reads only.
 
-    What could not be read has no line, and is named on stderr. Exit codes: 0 all were read, 1 some were not.
+    What could not be read has no line, and is named on stderr. With --groups: what the consumer groups of a cluster
+    have committed. Exit codes: 0 all were read, 1 some were not.
     """
     from mirrorlake.cli.offsets.listing import show
     from mirrorlake.service.positions.files import FileFormat
@@ -121,6 +150,11 @@ def offsets_export(
     wanted = Wanted(
         mirrors=mirror or (), destinations=destination or (), topics=topic or (), partitions=partition or ()
     )
+    if _is_of_groups(groups, cluster, group, mirror, destination):
+        from mirrorlake.cli.offsets.groups import show_groups
+
+        asked = _offsets(group, topic, partition)
+        raise typer.Exit(show_groups(chosen(config), cluster, asked, FileFormat(form.value), file))
     raise typer.Exit(show(chosen(config), wanted, FileFormat(form.value), file))
 
 
@@ -135,6 +169,10 @@ def offsets_import(
     topic: Topics = None,
     partition: Partitions = None,
     form: LinesFormat = PositionFormat.CSV,
+    groups: OfGroups = False,
+    cluster: OfCluster = None,
+    group: Group = None,
+    force: Force = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     _log: LogFormat = None,
@@ -143,7 +181,8 @@ def offsets_import(
     """Move positions with mapped offsets to what a file says; empty is where `start` has the copy begin.
 
     The whole file is checked first, and every fault named with its line. Shows what would be moved and asks. Refused
-    while the mirror runs. Exit codes: 0 moved, or all stand there, 1 not, 4 another process has taken over.
+    while the mirror runs. With --groups: commits for consumer groups without members, and takes none back. Exit codes:
+    0 moved, or all stand there, 1 not, 4 another process has taken over.
     """
     if str(file) == "-" and not (yes or dry_run):
         raise typer.BadParameter("stdin is the file: give --yes, or --dry-run", param_hint="--yes")
@@ -156,6 +195,12 @@ def offsets_import(
         mirrors=mirror or (), destinations=destination or (), topics=topic or (), partitions=partition or ()
     )
     manner = Manner(is_dry=dry_run, asks=not yes, as_json=form is PositionFormat.JSON)
+    if _is_of_groups(groups, cluster, group, mirror, destination, force=force):
+        from mirrorlake.cli.offsets.groups import import_groups
+
+        asked = _offsets(group, topic, partition)
+        lines = FileFormat(form.value)
+        raise typer.Exit(import_groups(chosen(config), cluster, file, lines, asked, manner, is_forced=force))
     raise typer.Exit(import_file(chosen(config), file, FileFormat(form.value), wanted, manner))
 
 
@@ -163,7 +208,9 @@ def offsets_import(
     "reset", epilog="Example: `mirrorlake offsets reset -c mirror.yaml --mirror orders --to-earliest --dry-run`"
 )
 def offsets_reset(
-    mirror: Annotated[list[str], typer.Option("--mirror", help="Of this mirror; may be repeated.")],
+    mirror: Annotated[
+        list[str] | None, typer.Option("--mirror", help="Of this mirror; may be repeated.", show_default=False)
+    ] = None,
     config: ConfigPath = None,
     destination: Destinations = None,
     topic: Topics = None,
@@ -177,6 +224,10 @@ def offsets_reset(
         str | None,
         typer.Option("--to-datetime", help="To the first record of that time or later, else the end.", metavar="TIME"),
     ] = None,
+    groups: OfGroups = False,
+    cluster: OfCluster = None,
+    group: Group = None,
+    force: Force = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Format = OutputFormat.TABLE,
@@ -185,12 +236,17 @@ def offsets_reset(
 ) -> None:
     """Forget positions with mapped offsets, so that the copy begins where `start` says, or move them all alike.
 
-    Shows what would be moved and asks. Refused while the mirror runs. Exit codes: 0 moved, or all stand there, 1 not,
-    4 another process has taken over.
+    Shows what would be moved and asks. Refused while the mirror runs. With --groups: commits for the consumer groups
+    named, of all they have committed. Exit codes: 0 moved, or all stand there, 1 not, 4 another process has taken over.
     """
+    is_of_groups = _is_of_groups(groups, cluster, group, mirror, destination, force=force)
     given = [to_earliest, to_latest, to_offset is not None, to_datetime is not None]
     if sum(given) > 1:
         raise typer.BadParameter("give one of --to-earliest, --to-latest, --to-offset and --to-datetime")
+    if is_of_groups and not (group and any(given)):
+        raise typer.BadParameter("name each --group, and give one of the goals --to-…", param_hint="--groups")
+    if not is_of_groups and not mirror:
+        raise typer.BadParameter("Missing option '--mirror', or '--groups' for those of consumer groups")
     check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.offsets.moving import Manner, reset
     from mirrorlake.service.positions.listing import Wanted
@@ -202,9 +258,39 @@ def offsets_reset(
         offset=to_offset,
         timestamp_ms=None if to_datetime is None else _moment(to_datetime),
     )
-    wanted = Wanted(mirrors=mirror, destinations=destination or (), topics=topic or (), partitions=partition or ())
+    wanted = Wanted(
+        mirrors=mirror or (), destinations=destination or (), topics=topic or (), partitions=partition or ()
+    )
     manner = Manner(is_dry=dry_run, asks=not yes, as_json=output is OutputFormat.JSON)
+    if is_of_groups:
+        from mirrorlake.cli.offsets.groups import reset_groups
+
+        asked = _offsets(group, topic, partition)
+        raise typer.Exit(reset_groups(chosen(config), cluster, goal, asked, manner, is_forced=force))
     raise typer.Exit(reset(chosen(config), goal, wanted, manner))
+
+
+def _is_of_groups(
+    groups: bool,
+    cluster: str | None,
+    group: list[str] | None,
+    mirror: list[str] | None,
+    destination: list[str] | None,
+    *,
+    force: bool = False,
+) -> bool:
+    """Returns whether groups are meant, once the options go together."""
+    if groups and (mirror or destination):
+        raise typer.BadParameter("groups are of a cluster, not of a mirror", param_hint="--groups")
+    if not groups and (cluster is not None or group or force):
+        raise typer.BadParameter("--cluster, --group and --force go with --groups", param_hint="--groups")
+    return groups
+
+
+def _offsets(groups: list[str] | None, topics: list[str] | None, partitions: list[int] | None) -> "WantedOffsets":
+    from mirrorlake.service.positions.group_offsets import WantedOffsets
+
+    return WantedOffsets(groups=groups or (), topics=topics or (), partitions=partitions or ())
 
 
 def _moment(text: str) -> int:

@@ -63,7 +63,7 @@ def plan(path: Path, options: GroupsOptions, *, as_json: bool) -> int:
         MirrorlakeError: no mirror, or no group, is meant; or a cluster could not be asked at all.
     """
     start_logs()
-    found = _planned(load(path), options)
+    found = planned(load(path), options)
     _show(found, as_json=as_json)
     return found.exit_code
 
@@ -79,18 +79,22 @@ def sync(path: Path, options: GroupsOptions, *, as_json: bool, asks: bool) -> in
     start_logs()
     config = load(path)
     if asks:
-        before = _planned(config, options)
+        before = planned(config, options)
         if not as_json:
             _show(before, as_json=False)
         if before.commits and not typer.confirm(f"commit {before.commits} offset(s)?", err=True):
             return EXIT_FAILED
-    done = _planned(config, options, places=True)
+    done = planned(config, options, places=True)
     _show(done, as_json=as_json)
     return done.exit_code
 
 
-def _planned(config: "Configuration", options: GroupsOptions, *, places: bool = False) -> SyncPlan:
-    """Returns what would be done; with ``places`` does it, and returns what became of it."""
+def planned(config: "Configuration", options: GroupsOptions, *, places: bool = False) -> SyncPlan:
+    """Returns what would be done; with ``places`` does it, and returns what became of it.
+
+    Raises:
+        MirrorlakeError: as by `plan`.
+    """
     from mirrorlake.destinations.connections import WorkerCache
     from mirrorlake.groups.restoring import GroupPlan, place_groups
     from mirrorlake.groups.syncing import plan_sync, read_source, selection_of
@@ -186,20 +190,32 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
     return ways
 
 
+def rows_json(found: SyncPlan) -> list[dict[str, str | int | None]]:
+    """Returns a row for each group, partition and destination, as both formats have it."""
+    return [_as_json(way, row) for way, each in found.ways.items() for row in each.rows]
+
+
+def said(found: SyncPlan) -> list[str]:
+    """Returns what must be said beside the rows, with the mirror's name."""
+    return [f"mirror {name}: {text}" for (name, _), each in found.ways.items() for text in _said(each)]
+
+
+def _said(each: "GroupPlan") -> list[str]:
+    return [*each.warnings, *each.failures]
+
+
 def _show(found: SyncPlan, *, as_json: bool) -> None:
-    rows = [_as_json(way, row) for way, each in found.ways.items() for row in each.rows]
+    rows = rows_json(found)
     if as_json:
-        said = [
-            f"{name}: {text}" for (name, _), each in found.ways.items() for text in [*each.warnings, *each.failures]
-        ]
-        print_json({"groups": rows, **({"warnings": said} if said else {})})
+        texts = [f"{name}: {text}" for (name, _), each in found.ways.items() for text in _said(each)]
+        print_json({"groups": rows, **({"warnings": texts} if texts else {})})
         return
     if rows:
         print_table(rows, COLUMNS)
+    for text in said(found):
+        print_warning(text)
     for (name, _), each in found.ways.items():
-        for text in [*each.warnings, *each.failures]:
-            print_warning(f"mirror {name}: {text}")
-        if not each.rows and not each.warnings and not each.failures:
+        if not each.rows and not _said(each):
             print_warning(f"mirror {name}: no selected group has an offset of what is mirrored")
 
 

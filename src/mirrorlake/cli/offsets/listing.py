@@ -45,7 +45,7 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
     if file is None:
         sys.stdout.write(text)
     else:
-        _write(file, text)
+        write_whole(file, text)
     for row in unread:
         _say_unread(row)
     return 1 if unread else 0
@@ -68,7 +68,7 @@ def _table_row(row: "StatusRow") -> Row:
     return {**shown, "error": str(row.error)} if is_unread(row) else shown
 
 
-def _write(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str) -> None:
     """Writes a file that appears, or is replaced, when it is whole."""
     made = file.with_name(f".{file.name}.part")
     try:

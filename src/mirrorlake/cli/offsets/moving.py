@@ -57,7 +57,7 @@ def reset(path: Path, goal: "Goal", wanted: "Wanted", manner: Manner) -> int:
 
 def _move(config: "Configuration", planned: "Planned", manner: Manner, *, what: str) -> int:
     if planned.faults:
-        _say(planned.faults, what)
+        say_faults(planned.faults, what)
         return 1
     moves = planned.moves
     if manner.is_dry or not moves:
@@ -90,7 +90,8 @@ def _show(moves: "Sequence[Move]", manner: Manner, *, action: str | None) -> Non
         print_note("every position stands where it is to be: nothing is moved")
 
 
-def _say(faults: "Sequence[Fault]", what: str) -> None:
+def say_faults(faults: "Sequence[Fault]", what: str) -> None:
+    """Says every fault on stderr, by its line; ``what`` is the file that has it, empty for none."""
     for fault in sorted(faults, key=lambda each: each.line):
         print(f"error: {f'{what}, ' if what and fault.line else ''}{fault}", file=sys.stderr)
     print(f"hint: {len(faults)} fault(s); nothing was changed", file=sys.stderr)

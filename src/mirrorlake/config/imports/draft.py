@@ -37,9 +37,41 @@ class ClusterDraft:
     """The setting each property came from."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Former:
+    """How the program that copied so far has stored where it stood, in a topic of Kafka Connect's.
+
+    ``offsets_topic`` is at the destination cluster, empty where the file does not say; so is ``group``, that of
+    Connect's workers. ``connector`` is the name in the topic's keys, None for any; ``cluster`` the source's alias
+    there, None where keys have none. ``next_minus_stored`` leads from what is stored to the next offset that is needed.
+    ``keeps_partitions`` says that records stay in the partition they have at the source, ``begins_latest`` that a
+    partition of which nothing is stored begins at its end.
+    """
+
+    program: str
+    offsets_topic: str
+    group: str
+    connector: str | None
+    cluster: str | None
+    next_minus_stored: int
+    keeps_partitions: bool
+    begins_latest: bool
+
+
+@dataclass(slots=True)
+class RegistryDraft:
+    """A schema registry; values are as our file has them."""
+
+    url: str
+
+
 @dataclass(slots=True)
 class MirrorDraft:
-    """A mirror from one cluster to another; ``note`` is a remark written behind ``topic``."""
+    """A mirror from one cluster to another; ``note`` is a remark written behind ``topic``.
+
+    ``topic_rules`` is the value of ``create-topics`` in our notation, empty for the default.
+    ``start_offsets`` are by topic and partition; where there are any they take the place of ``start``.
+    """
 
     name: str
     source: str
@@ -48,10 +80,14 @@ class MirrorDraft:
     exclude: list[str] = field(default_factory=list)
     is_enabled: bool = True
     start: str = ""
+    start_offsets: dict[str, dict[int, int]] = field(default_factory=dict)
+    former: Former | None = None
     topic: str = "{topic}"
     note: str = ""
     replication_factor: str = ""
     creates_topics: bool = True
+    topic_rules: str = ""
+    schemas: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -59,6 +95,7 @@ class Draft:
     """A configuration in the making; ``translated`` has line and key of the settings that became something of ours."""
 
     clusters: dict[str, ClusterDraft] = field(default_factory=dict)
+    registries: dict[str, RegistryDraft] = field(default_factory=dict)
     mirrors: list[MirrorDraft] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     translated: set[tuple[int, str]] = field(default_factory=set)

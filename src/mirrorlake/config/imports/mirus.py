@@ -9,6 +9,7 @@ from mirrorlake.config.imports.draft import (
     ClusterDraft,
     Draft,
     Entry,
+    Former,
     ImportRefusedError,
     MirrorDraft,
     expression_flaw,
@@ -58,7 +59,7 @@ _PREFIXES: Mapping[str, str] = {
     "value.converter": "keys, values and headers are copied as bytes",
     "header.converter": "keys, values and headers are copied as bytes",
     "internal.": "Connect's own topics are not used",
-    "offset.": "Connect's own topics are not used",
+    "offset": "Connect's own topics are not used; `--take-offsets` reads the positions in them",
     "config.": "Connect's own topics are not used",
     "status.": "Connect's own topics are not used",
     "rest.": "use `service.control`",
@@ -109,11 +110,26 @@ def read_mirus(text: str) -> Draft:
             place.bootstrap_servers = variable(name, "bootstrap.servers")
             reason = f"the file does not name its brokers: set {place.bootstrap_servers[2:-1]} or write them here"
             draft.remark(Entry(0, f"clusters.{name}", ""), reason)
+    mirror.former = _former({each.key: each.value.strip() for each in entries})
     draft.mirrors = [mirror]
     if not any(each.key == "enable.partition.matching" for each in entries):
         draft.remark(Entry(0, "enable.partition.matching", ""), NO_EQUAL["enable.partition.matching"])
     draft.remark_the_rest(entries)
     return draft
+
+
+def _former(values: Mapping[str, str]) -> Former:
+    """Returns where a connector's positions are stored; the worker's file names topic and group, if it was read."""
+    return Former(
+        program=PROGRAM,
+        offsets_topic=values.get("offsets.storage.topic", values.get("offset.storage.topic", "")),
+        group=values.get("group.id", ""),
+        connector=values.get("name"),
+        cluster=None,
+        next_minus_stored=0,
+        keeps_partitions=values.get("enable.partition.matching", "").lower() == "true",
+        begins_latest=values.get("consumer.auto.offset.reset", "").lower() == "latest",
+    )
 
 
 def _expression(draft: Draft, entry: Entry) -> list[str]:

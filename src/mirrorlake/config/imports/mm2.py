@@ -4,7 +4,15 @@ import re
 from collections.abc import Mapping
 
 from mirrorlake.config.imports.client_keys import take_property
-from mirrorlake.config.imports.draft import ClusterDraft, Draft, Entry, ImportRefusedError, MirrorDraft, selection
+from mirrorlake.config.imports.draft import (
+    ClusterDraft,
+    Draft,
+    Entry,
+    Former,
+    ImportRefusedError,
+    MirrorDraft,
+    selection,
+)
 from mirrorlake.config.imports.java_properties import read_properties_text
 from mirrorlake.config.imports.known_keys import KnownKeys
 
@@ -66,9 +74,10 @@ NO_EQUAL: Mapping[str, str] = {
     "config.providers": "variables are written `${NAME}`, files `{file: /path}`",
 }
 """Keys known to have no equal, with why, or what to use instead."""
+_OFFSETS_TOPIC = "Connect's own topics are not used; `--take-offsets` reads the positions in them"
 _OF_CLUSTERS = "client properties belong to a cluster: write it under `clusters`"
 _PREFIXES: Mapping[str, str] = {
-    "offset.storage.": "Connect's own topics are not used",
+    "offset.storage.": _OFFSETS_TOPIC,
     "config.storage.": "Connect's own topics are not used",
     "status.storage.": "Connect's own topics are not used",
     "config.providers.": "variables are written `${NAME}`, files `{file: /path}`",
@@ -117,7 +126,9 @@ def read_mm2(text: str) -> Draft:
     for _, alias, name, entry in sorted(of_clusters, key=lambda each: each[0]):
         take_property(draft, alias, name, entry)
     for (source, target), own in flows.items():
-        draft.mirrors.append(_mirror(draft, source, target, own, common))
+        mirror = _mirror(draft, source, target, own, common)
+        mirror.former = _former(source, target, {each.key: each.value.strip() for each in entries.values()})
+        draft.mirrors.append(mirror)
     _remark_common(draft, common, aliases)
     _remark_circles(draft)
     draft.remark_the_rest(entries.values())
@@ -165,6 +176,30 @@ def _mirror(draft: Draft, source: str, target: str, own: dict[str, Entry], commo
         if name not in TAKEN:
             _remark_of_flow(draft, name, entry)
     return mirror
+
+
+def _former(source: str, target: str, values: Mapping[str, str]) -> Former:
+    """Returns where a flow's positions are stored: at the target, in its dedicated mode (``MirrorMakerConfig``)."""
+
+    def value(*keys: str, default: str) -> str:
+        found = next((values[each] for each in keys if each in values), default)
+        return "" if "${" in found else found  # of a configuration provider that only it can ask
+
+    flow, reset = f"{source}->{target}.", "consumer.auto.offset.reset"
+    resets = (f"{flow}source.{reset}", f"{flow}{reset}", f"{source}.{reset}", f"{source}.auto.offset.reset", reset)
+    return Former(
+        program="MirrorMaker 2",
+        offsets_topic=value(
+            *(f"{flow}offsets.storage.topic", "offset.storage.topic", f"{target}.offset.storage.topic"),
+            default=f"mm2-offsets.{source}.internal",
+        ),
+        group=value(f"{target}.group.id", default=f"{source}-mm2"),
+        connector=None,
+        cluster=source,
+        next_minus_stored=1,
+        keeps_partitions=True,
+        begins_latest=any(values.get(each, "").lower() == "latest" for each in resets),
+    )
 
 
 def _name(draft: Draft, mirror: MirrorDraft, given: Mapping[str, Entry]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.imports.draft import Draft, MirrorDraft
@@ -21,18 +21,19 @@ class Written:
     problems: tuple[str, ...]
 
 
-def written(draft: Draft, *, program: str, file: str) -> Written:
+def written(draft: Draft, *, program: str, file: str, problems: Sequence[str] = ()) -> Written:
     """Returns the configuration. Client properties that are refused become remarks; the draft is changed so.
 
     Args:
         draft: what was read.
         program: whose file it was, for the first line.
         file: its name, likewise.
+        problems: what is to be mended already, one line each.
     """
     while True:
         text, places = _text(draft, program, file)
-        problems = _problems(text)
-        refused = {places[each.place.line]: each for each in problems if each.place.line in places}
+        found = _problems(text)
+        refused = {places[each.place.line]: each for each in found if each.place.line in places}
         if not refused:
             break
         for (cluster, name), problem in refused.items():
@@ -41,7 +42,7 @@ def written(draft: Draft, *, program: str, file: str) -> Written:
             entry = place.origins.pop(name)
             draft.translated.discard((entry.line, entry.key))
             draft.remark(entry, f"is refused here: {problem.message}{f' ({problem.hint})' if problem.hint else ''}")
-    said = tuple(f"{each.place.field or 'file'}: {each.message}" for each in problems)
+    said = (*problems, *(f"{each.place.field or 'file'}: {each.message}" for each in found))
     return Written(text + "".join(f"# To be mended: {_one_line(each)}\n" for each in said), said)
 
 
@@ -76,6 +77,9 @@ def _text(draft: Draft, program: str, file: str) -> tuple[str, dict[int, tuple[s
         for key, value in cluster.properties.items():
             lines.append(f"      {_quoted(key)}: {_quoted(value)}")
             places[len(lines)] = (name, key)
+    if draft.registries:
+        lines.append("registries:")
+        lines += [f"  {_quoted(name)}: {{url: {_quoted(each.url)}}}" for name, each in draft.registries.items()]
     lines.append("mirrors:" if draft.mirrors else "mirrors: []")
     for mirror in draft.mirrors:
         lines += _mirror(mirror)
@@ -88,20 +92,30 @@ def _mirror(mirror: MirrorDraft) -> Iterator[str]:
         yield "    enabled: false"
     yield "    source:"
     yield f"      cluster: {_quoted(mirror.source)}"
-    yield f"      topics: [{', '.join(map(_quoted, mirror.topics))}]"
+    # Offsets are given of topics that are named.
+    topics = [*mirror.topics, *(each for each in mirror.start_offsets if each not in mirror.topics)]
+    yield f"      topics: [{', '.join(map(_quoted, topics))}]"
     if mirror.exclude:
         yield f"      exclude: [{', '.join(map(_quoted, mirror.exclude))}]"
-    if mirror.start:
+    if mirror.start_offsets:
+        yield "      start:"
+        yield "        offsets:"
+        for topic, offsets in sorted(mirror.start_offsets.items()):
+            pairs = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
+            yield f"          {_quoted(topic)}: {{{pairs}}}"
+    elif mirror.start:
         yield f"      start: {mirror.start}"
     yield "    destinations:"
     yield "      - type: kafka"
     yield f"        cluster: {_quoted(mirror.destination)}"
     yield f"        topic: {_quoted(mirror.topic)}{f'  # {mirror.note}' if mirror.note else ''}"
     yield "        offsets: map  # as there: other offsets than at the source; an exact map is kept"
-    if not mirror.creates_topics:
-        yield "        create-topics: false"
+    if mirror.topic_rules or not mirror.creates_topics:
+        yield f"        create-topics: {mirror.topic_rules or 'false'}"
     if mirror.replication_factor:
         yield f"        replication-factor: {_plain(mirror.replication_factor)}"
+    if mirror.schemas:
+        yield f"    schemas: {{{', '.join(f'{key}: {_quoted(value)}' for key, value in mirror.schemas.items())}}}"
 
 
 def _plain(number: str) -> str:

@@ -54,6 +54,12 @@ def kafka_destination(
     """
     if form.gap_fill is not None and form.offsets is OffsetMode.MAP:
         document.note((*path, "gap-fill"), "has no meaning with `offsets: map`", "leave it out")
+    if form.provenance_headers and form.offsets is OffsetMode.PRESERVE:
+        document.note(
+            (*path, "provenance-headers"),
+            "needs `offsets: map`: with equal offsets they are the source's, and so are a record's bytes",
+            "leave it out, or set `offsets: map`",
+        )
     _check_acls(form, (*path, "sync"), document, source)
     rules = form.create_topics
     if cluster is None:
@@ -79,8 +85,10 @@ def kafka_destination(
             acl_operations=tuple(form.sync.acl_operations),
             acl_groups=form.sync.acl_groups,
             acl_removals=form.sync.acl_removals,
+            interval_seconds=form.sync.interval,
         ),
         groups=_groups(form.groups, (*path, "groups"), document, source),
+        stamps_provenance=form.provenance_headers,
         place=document.place(path),
     )
 

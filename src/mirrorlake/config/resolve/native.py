@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from mirrorlake.config.checking import check, check_one_of, entries, read_or_note
+from mirrorlake.config.checking import check, check_one_of, read_or_note
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
@@ -29,6 +29,7 @@ from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
 from mirrorlake.config.resolve.destination import archive_destination, kafka_destination
 from mirrorlake.config.resolve.parts import Parts
+from mirrorlake.config.resolve.sharing import mirror_entries
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveSource,
@@ -37,10 +38,14 @@ from mirrorlake.config.resolved import (
     Destination,
     KafkaSource,
     Mirror,
+    Registry,
+    RegistryInArchive,
     Source,
+    Start,
     Store,
     TopicSelection,
 )
+from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
 from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
@@ -73,23 +78,26 @@ class _Native:
         self._note = document.note
         self._clusters: Known[Cluster] = {}
         self._stores: Known[Store] = {}
+        self._registries: Known[Registry | RegistryInArchive] = {}
 
     def resolve(self) -> Parts:
         tree = self._document.tree
         assert isinstance(tree, dict)
         self._clusters = self._named("clusters", tree.get("clusters", {}), self._cluster)
         self._stores = self._named("stores", tree.get("stores", {}), self._store)
+        self._registries = self._named("registries", tree.get("registries", {}), self._registry)
         parts = Parts()
         parts.clusters = [cluster for cluster in self._clusters.values() if cluster]
         parts.stores = [store for store in self._stores.values() if store]
+        parts.registries = [registry for registry in self._registries.values() if registry]
         count = 0
-        for path, mirror_tree in entries(tree, "mirrors", self._document):
+        for path, mirror_tree in mirror_entries(self._document):
             count += 1
             if isinstance(mirror_tree, dict) and isinstance(mirror_tree.get("name"), str):
                 parts.names.append((str(mirror_tree["name"]), (*path, "name")))
             if mirror := self._mirror(mirror_tree, path):
                 parts.mirrors.append(mirror)
-        if isinstance(tree.get("mirrors"), list) and not count:
+        if not count and (isinstance(tree.get("mirrors"), list) or isinstance(tree.get("groups"), list)):
             self._note(("mirrors",), "no mirrors configured", "name at least one")
         parts.destination_types = [d.type_name for m in parts.mirrors for d in m.destinations]
         return parts
@@ -115,6 +123,9 @@ class _Native:
             name=name, bootstrap_servers=form.bootstrap_servers, security=security, **read.tuning()
         )
         return Cluster(settings=settings, place=self._document.place(path))
+
+    def _registry(self, name: str, tree: Tree, path: FieldPath) -> Registry | RegistryInArchive | None:
+        return registry_of(name, tree, path, self._document, self._stores)
 
     def _store(self, name: str, tree: Tree, path: FieldPath) -> Store | None:
         form = check_one_of(STORE_FORMS, tree, path, self._document)
@@ -161,7 +172,7 @@ class _Native:
 
     def _mirror(self, tree: Tree, path: FieldPath) -> Mirror | None:
         self._look_up_all(tree, path)
-        apart = ("source", "destinations")
+        apart = ("source", "destinations", "schemas")
         head_tree = {k: v for k, v in tree.items() if k not in apart} if isinstance(tree, dict) else tree
         head = check(MirrorHeadForm, head_tree, path, self._document, shown_as=MirrorForm)
         source = self._source(tree, path, head)
@@ -171,6 +182,9 @@ class _Native:
             for destination_path, form in forms
             if (destination := self._destination(form, destination_path, head, source))
         ]
+        schemas = schemas_of(
+            tree, path, self._document, self._registries, destinations, filled=lambda t: _filled(t, head, source)
+        )
         if head is None or source is None or not destinations:
             return None
         self._check_skipping(source, destinations, (*path, "on-missing-segment"))
@@ -181,7 +195,11 @@ class _Native:
             on_truncation=head.on_truncation,
             on_recreate=head.on_recreate,
             on_lost_tail=head.on_lost_tail,
+            schemas=schemas,
+            filter=head.filter.where if head.filter else None,
             is_enabled=head.enabled,
+            read_bytes_per_second=head.limit.bytes_per_second if head.limit else None,
+            stale_after_seconds=head.stale_after,
             place=self._document.place(path),
         )
 
@@ -245,7 +263,10 @@ class _Native:
         topics, cluster = self._topics(form.topics, form.exclude, path), self._clusters.get(form.cluster)
         if cluster is None or topics is None:
             return None
-        return KafkaSource(cluster=cluster, topics=topics, partitions=form.partitions, start=form.start)
+        window = Window(until_ms=form.until, until_offsets=form.until_offsets)
+        for key, flaw in end_flaws(form.start, window).items():
+            self._note((*path, key), flaw)
+        return KafkaSource(cluster=cluster, topics=topics, partitions=form.partitions, start=form.start, window=window)
 
     def _archive_source(
         self, form: ArchiveSourceForm, path: FieldPath, skip_after_seconds: float | None
@@ -285,9 +306,7 @@ class _Native:
         head: MirrorHeadForm | None,
         source: Source | None,
     ) -> Destination | None:
-        template = form.topic if isinstance(form, KafkaDestinationForm) else form.name
-        template = template.replace("{mirror}", head.name if head else "")
-        template = template.replace("{cluster}", source.name if source else "")
+        template = _filled(form.topic if isinstance(form, KafkaDestinationForm) else form.name, head, source)
         if isinstance(form, KafkaDestinationForm):
             cluster = self._clusters.get(form.cluster)
             return kafka_destination(form, path, self._document, cluster=cluster, template=template, source=source)
@@ -300,6 +319,11 @@ class _Native:
             self._note(path, f"there is no {kind} `{name}`", hint)
 
 
+def _filled(template: str, head: MirrorHeadForm | None, source: Source | None) -> str:
+    """Returns a template with mirror and source filled in; either is None where it could not be read."""
+    return template.replace("{mirror}", head.name if head else "").replace("{cluster}", source.name if source else "")
+
+
 def window_flaws(window: Window) -> dict[str, str]:
     """Returns by field why a window holds nothing of a partition, whatever the archive holds; none where it may."""
     flaws: dict[str, str] = {}
@@ -310,6 +334,15 @@ def window_flaws(window: Window) -> dict[str, str]:
             if offset < (first := window.from_offset(topic, partition)):
                 flaws["until-offsets"] = f"ends {topic}-{partition} at {offset}, before it begins at {first}"
     return flaws
+
+
+def end_flaws(start: Start, window: Window) -> dict[str, str]:
+    """Returns by field why nothing lies between where partitions of a cluster begin and end; none where it may."""
+    flaws: dict[str, str] = {}
+    if start.timestamp_ms is not None and window.until_ms is not None and window.until_ms < start.timestamp_ms:
+        flaws["until"] = "is before the timestamp of `start`, so nothing lies between"
+    begun = Window(from_offsets=start.offsets, until_offsets=window.until_offsets)
+    return flaws | window_flaws(begun)
 
 
 def _labelled(destinations: list[Destination]) -> tuple[Destination, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from mirrorlake.config.problems import FieldPath
-from mirrorlake.config.resolved import Cluster, Mirror, Store
+from mirrorlake.config.resolved import Cluster, Mirror, Registry, RegistryInArchive, Store
 
 
 @dataclass(slots=True)
@@ -16,6 +16,7 @@ class Parts:
 
     clusters: list[Cluster] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
+    registries: list[Registry | RegistryInArchive] = field(default_factory=list)
     mirrors: list[Mirror] = field(default_factory=list)
     names: list[tuple[str, FieldPath]] = field(default_factory=list)
     destination_types: list[str] = field(default_factory=list)

@@ -6,7 +6,7 @@ from mirrorlake.config.topics.policy import READING, AclOperation, SyncMode
 
 
 class TopicSyncForm(Section):
-    """What `mirrorlake topics apply` does about differences, and which settings a copy has.
+    """What `mirrorlake topics apply`, and `run` with `interval`, do about differences; and which settings a copy has.
 
     `apply`: does away with it. `report`: shows it. `off`: does not look. Settings are never deleted, and partitions
     never taken away.
@@ -31,6 +31,11 @@ class TopicSyncForm(Section):
         SyncMode.OFF,
         "ACLs of a source topic that its copy lacks. Each copy gets, under its own name, the rules that hold for its "
         "source, by whatever pattern: DENY as it is, ALLOW as far as `acl-operations` says.",
+    )
+    interval: fields.GroupsTime | None = option(
+        None,
+        "How often `run` looks, and does what `topics apply` would do here but for making topics; also where new "
+        "topics have come. Left out, only `topics apply` does it.",
     )
     acl_operations: list[AclOperation] = option(
         list(READING),

@@ -85,6 +85,7 @@ class TopicSync:
         acl_operations: what of ALLOW rules is carried.
         acl_groups: whether rules of groups are, too.
         acl_removals: whether rules are removed that the source no longer has.
+        interval_seconds: how often a service looks and does what there is to be done; None where it does not.
     """
 
     configs: SyncMode = SyncMode.REPORT
@@ -96,6 +97,7 @@ class TopicSync:
     acl_operations: tuple[AclOperation, ...] = READING
     acl_groups: bool = False
     acl_removals: bool = False
+    interval_seconds: float | None = None
 
     def copies(self, setting: str, *, usually: bool) -> bool:
         """Tells whether a setting is the source's to decide.

@@ -9,6 +9,7 @@ whole file, up to ``WHOLE_FILE_BYTES_MAX``. Files of mirror-v3 are not compared:
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
@@ -25,7 +26,16 @@ WHOLE_FILE_BYTES_MAX = 16 << 20
 
 PARQUET = "parquet"
 
-InThread = Callable[[Callable[[], Tail | None]], Awaitable[Tail | None]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The newest records of an archive, and whether a filter left some of the source's out of their segment."""
+
+    tail: Tail
+    is_filtered: bool
+
+
+InThread = Callable[[Callable[[], Held | None]], Awaitable[Held | None]]
 
 
 class ArchivedTailCheck:
@@ -74,17 +84,24 @@ class ArchivedTailCheck:
         if held is None:
             return
         expected = await self._source_log.read_tail(offsets)
-        difference = first_difference(expected, held, source_is_compacted=self._source_is_compacted)
+        difference = first_difference(
+            expected,
+            held.tail,
+            source_is_compacted=self._source_is_compacted,
+            # What a filter left out, this one or the one before it, is for `verify`.
+            destination_is_compacted=held.is_filtered,
+        )
         if difference is not None:
             raise self._diverged(tail, difference)
 
-    def _read(self, tail: Segment, offsets: OffsetRange) -> Tail | None:
+    def _read(self, tail: Segment, offsets: OffsetRange) -> Held | None:
         with open_segment(self._archived.store, f"{self._archived.prefix}/{tail.name}") as segment:
             if segment.footer is None:
                 return None
             records = RecordColumns.concat(list(segment.records(within=offsets)))
             missing = [gap.offsets for gap in segment.footer.gaps if gap.kind is GapKind.MISSING]
-            return Tail(records=records, unseen=tuple(missing))
+            held = Tail(records=records, unseen=tuple(missing))
+            return Held(tail=held, is_filtered=GapKind.FILTERED in segment.footer.gap_offsets)
 
     def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
         source = self._source_log.partition

@@ -8,6 +8,7 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentWriter
 from mirrorlake.archive.formats.same_range import confirm_same_range
+from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
@@ -58,6 +59,7 @@ class OpenSegment:
         self._store = archived.store
         self._prefix = archived.prefix
         self._gaps: list[Gap] = []
+        self._filtered = NOTHING_FILTERED
         origin = Origin(
             cluster_id=cluster_id, topic=source.topic, topic_id=topic_id or None, partition=source.partition
         )
@@ -84,6 +86,10 @@ class OpenSegment:
         self.leader_epoch: int | None = None
         self.behind: Segment | None = None
 
+    def filtered(self, gaps: FilteredGaps) -> None:
+        """Records what a filter left out."""
+        self._filtered = gaps
+
     def add_gap(self, gap: Gap) -> None:
         """Records offsets that are missing for another reason than that no consumer could read them."""
         self._gaps.append(gap)
@@ -101,7 +107,10 @@ class OpenSegment:
             StoreUnavailableError, StoreUnusableError: the staged file's; discard the segment.
         """
         self._footer = self._writer.close(
-            end_offset=end_offset, gaps=sorted(self._gaps), leader_epoch=self.leader_epoch
+            end_offset=end_offset,
+            gaps=sorted(self._gaps),
+            leader_epoch=self.leader_epoch,
+            filtered=self._filtered,
         )
 
     def publish(self, *, end_offset: int, trigger: str) -> PublishedSegment:

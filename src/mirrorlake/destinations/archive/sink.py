@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.gaps import FilteredAccount
 from mirrorlake.archive.names import parse_segment_name
 from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
@@ -29,11 +30,15 @@ from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
+from mirrorlake.destinations.filtering import PartitionFilter
 from mirrorlake.destinations.interface import Delivery, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
+from mirrorlake.destinations.schema_batches import check_ids
 from mirrorlake.destinations.store_threads import StoreThreads
+from mirrorlake.destinations.transform import Transform
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_within
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -50,6 +55,10 @@ class ArchiveSettings:
     ``snapshots_kept`` is how many stay, the newest among them; None for all.
 
     ``source_is_compacted`` says that the source topic may lose records to its cleaner.
+
+    ``keeps`` is what of the source's records is archived, None for all.
+
+    ``schema_ids`` says where records have schema ids whose schemas are archived first; None where schemas are not.
 
     ``mirror_v3_end`` is where the part of the archive ends that mirror-v3 wrote, where nobody has gone on since.
     """
@@ -68,6 +77,8 @@ class ArchiveSettings:
     snapshots_kept: int | None = None
     source_is_compacted: bool = False
     mirror_v3_end: int | None = None
+    keeps: PartitionFilter | None = None
+    schema_ids: SchemaIdMap | None = None
 
     @property
     def origin(self) -> Origin:
@@ -78,6 +89,10 @@ class ArchiveSettings:
             topic_id=self.topic_id or None,
             partition=self.source.partition,
         )
+
+    def known_ids(self, orders: Orders) -> SchemaIdMap | None:
+        """Returns the schema ids whose schemas are archived by now; None where schemas are not archived."""
+        return None if self.schema_ids is None else orders.schema_ids or self.schema_ids
 
     def knows(self, chain: Chain, known_tail: Segment | None) -> bool:
         """Tells whether the newest segment of a chain, if there is one, was looked at before the lease.
@@ -142,6 +157,8 @@ class ArchiveSink(CuttingSink):
         self._start_offset = 0
         self._truncated_end = 0
         self._known_gaps: list[Gap] = []
+        self._transform = Transform(keeps=settings.keeps)
+        self._filtered = FilteredAccount()
         self._behind: Segment | None = None
 
     async def open(self) -> None:
@@ -165,6 +182,7 @@ class ArchiveSink(CuttingSink):
         self._claimed_end = None
         self._truncated_end = 0
         self._known_gaps = []
+        self._filtered = FilteredAccount()
         self._behind = chain.tail
         self._drop()
         if claim is not None:
@@ -223,7 +241,17 @@ class ArchiveSink(CuttingSink):
     # --- in the thread ------------------------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> None:
-        self._known_gaps += delivery.gaps
+        chosen = self._transform.selected(delivery)
+        if chosen.delivery.covered.end_offset > self._next_offset or chosen.error is None:
+            self._fill_with(chosen.delivery)
+        if chosen.error is not None and not self._is_done:
+            raise chosen.error
+
+    def _fill_with(self, delivery: Delivery) -> None:
+        check_ids(delivery.batches, self._settings.known_ids(self._orders))
+        self._known_gaps += [gap for gap in delivery.gaps if gap.kind is not GapKind.FILTERED]
+        filtered = [gap for gap in delivery.gaps if gap.kind is GapKind.FILTERED]
+        self._filtered.take(filtered, start_offset=self._next_offset)
         data = with_records(delivery.batches)
         ends = self._encoding.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         try:
@@ -342,6 +370,7 @@ class ArchiveSink(CuttingSink):
         for gap in gaps_within(self._known_gaps, written):
             segment.add_gap(gap)
         self._known_gaps = [gap for gap in self._known_gaps if gap.offsets.end_offset > cut.end_offset]
+        segment.filtered(self._filtered.until(cut.end_offset))
         segment.finish(end_offset=cut.end_offset)
         self._note_published()
         self._check_wanted()

@@ -2,8 +2,11 @@
 
 As ``tail_check`` does for equal offsets, so that a source that was put back from a backup, or cut in a way that leader
 epochs do not show, is not copied on behind records it has lost. The newest run of the offset map says which records
-those are. Times are not compared: their topic may have a clock of its own.
+those are. Times are not compared: their topic may have a clock of its own. Neither is a filter asked: every record of a
+run was copied, by whichever filter.
 """
+
+from dataclasses import replace
 
 from mirrorlake.destinations.map.offset_map import MappedRun, OffsetMap, decode_runs
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
@@ -14,8 +17,6 @@ from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
-
-_TIMES_ASIDE = Transform(times=Times.BROKERS)
 
 
 def newest_run(progress: MapProgress) -> MappedRun | None:
@@ -42,12 +43,21 @@ class MappedTailCheck:
         source_log: the source partition.
         destination_client: of the destination cluster.
         source_is_compacted: the source topic may lose records to the cleaner.
+        transform: what the copy changes of records.
     """
 
-    def __init__(self, source_log: SourceLog, destination_client: ClusterClient, *, source_is_compacted: bool) -> None:
+    def __init__(
+        self,
+        source_log: SourceLog,
+        destination_client: ClusterClient,
+        *,
+        source_is_compacted: bool,
+        transform: Transform,
+    ) -> None:
         self._source_log = source_log
         self._destination_client = destination_client
         self._source_is_compacted = source_is_compacted
+        self._transform = replace(transform, times=Times.BROKERS, keeps=None)
 
     async def check(self, key: ProgressKey, progress: MapProgress) -> None:
         """Compares the newest records of a copy with the source's; returns where they are equal. Reads only.
@@ -80,7 +90,7 @@ class MappedTailCheck:
             Tail(records=held.relocated(rows, sources[rows])),
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=True,  # what is missing there is for `verify`, and for the look at its end
-            transform=_TIMES_ASIDE,
+            transform=self._transform,
         )
         if difference is not None:
             raise self._diverged(key, where, progress, difference)

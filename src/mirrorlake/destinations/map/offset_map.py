@@ -2,15 +2,17 @@
 
 A map is a sequence of runs: so many consecutive source offsets lie at so many consecutive destination offsets. Between
 runs the source had no record (compacted away, a marker, aborted), or somebody else's record or marker lies between
-ours at the destination. Source and destination offsets both grow from run to run.
+ours at the destination. Source and destination offsets both grow from run to run, but where a position was moved
+forward by hand, and back again: what had been skipped then lies behind later records, as *later pages* say.
 
 Runs are written as pages of at most ``RUNS_PER_PAGE_MAX``; a page that is full never changes again. The bytes of a page
 are, for each run, three unsigned LEB128 numbers: source offsets passed over since the run before (since the page's
 start for the first), length of the run, destination offsets passed over since the run before (since 0 for the first).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -179,12 +181,66 @@ def runs_from(runs: Iterable[MappedRun], start_offset: int) -> list[MappedRun]:
     return kept
 
 
+def later_pages(runs: Sequence[MappedRun]) -> list[FullPage]:
+    """Returns pages of runs that lie before the end of a map: what was skipped there, or is copied once more."""
+    pages = []
+    for at in range(0, len(runs), RUNS_PER_PAGE_MAX):
+        part = runs[at : at + RUNS_PER_PAGE_MAX]
+        page = _grown(OpenPage.at(part[0].start_offset), part)
+        offsets = OffsetRange(start_offset=page.start_offset, end_offset=page.last_end)
+        pages.append(FullPage(offsets=offsets, encoded=page.encoded))
+    return pages
+
+
+def runs_before(runs: Iterable[MappedRun], end_offset: int) -> list[MappedRun]:
+    """Returns what the runs say of source offsets before ``end_offset``."""
+    return [
+        replace(run, length=min(run.length, end_offset - run.start_offset))
+        for run in runs
+        if run.start_offset < end_offset
+    ]
+
+
+def first_copies(runs: Sequence[MappedRun], later: Iterable[Iterable[MappedRun]]) -> list[MappedRun]:
+    """Returns runs that name one place of each record: the first one it was copied to; ascending by source offset.
+
+    Args:
+        runs: ascending.
+        later: the runs of later pages, in the order in which they were written.
+    """
+    named = list(runs)
+    for page in later:
+        added = [part for run in page for part in _unnamed_parts(run, named)]
+        if added:
+            named = sorted([*named, *added], key=lambda each: each.start_offset)
+    return named
+
+
+def _unnamed_parts(run: MappedRun, named: Sequence[MappedRun]) -> Iterator[MappedRun]:
+    """Yields the parts of a run that lie in none of the named ones, which are ascending and apart."""
+    at = run.start_offset
+    first = bisect_right(named, at, key=lambda each: each.end_offset)
+    for other in named[first:]:
+        if other.start_offset >= run.end_offset:
+            break
+        if other.start_offset > at:
+            yield _part(run, at, other.start_offset)
+        at = max(at, other.end_offset)
+    if at < run.end_offset:
+        yield _part(run, at, run.end_offset)
+
+
+def _part(run: MappedRun, start: int, end: int) -> MappedRun:
+    there = run.destination_offset + start - run.start_offset
+    return MappedRun(start_offset=start, length=end - start, destination_offset=there)
+
+
 class OffsetMap:
     """Translates offsets of one source partition, exactly.
 
     Args:
         covered: the source offsets the map speaks about.
-        runs: ascending, within ``covered``.
+        runs: ascending by source offset, apart, within ``covered``.
     """
 
     def __init__(self, covered: OffsetRange, runs: Sequence[MappedRun]) -> None:
@@ -193,6 +249,9 @@ class OffsetMap:
         self._starts = np.array([run.start_offset for run in runs], np.int64)
         self._destination_starts = np.array([run.destination_offset for run in runs], np.int64)
         self._lengths = np.array([run.length for run in runs], np.int64)
+        self._by_destination = np.argsort(self._destination_starts)
+        # The lowest place of each run's first record and of those of all runs behind it.
+        self._lowest = np.minimum.accumulate(self._destination_starts[::-1])[::-1]
 
     def within(self, offsets: OffsetRange) -> "OffsetMap":
         """Returns the part of the map that speaks about ``offsets``."""
@@ -209,10 +268,36 @@ class OffsetMap:
 
     @property
     def destination_range(self) -> OffsetRange:
-        """Destination offsets from the first mapped record to after the last; empty where there is none."""
+        """Destination offsets from the first mapped record there to after the last; empty where there is none."""
         if not self.runs:
             return OffsetRange(start_offset=0, end_offset=0)
-        return OffsetRange(start_offset=self.runs[0].destination_offset, end_offset=self.runs[-1].destination_end)
+        last = self.runs[int(self._by_destination[-1])]
+        return OffsetRange(start_offset=int(self._lowest[0]), end_offset=last.destination_end)
+
+    @property
+    def stretches(self) -> "list[OffsetMap]":
+        """The map in parts, ascending by source offset, in each of which destination offsets grow too: mostly one."""
+        parts: list[list[MappedRun]] = []
+        for run in self.runs:
+            if not parts or run.destination_offset < parts[-1][-1].destination_end:
+                parts.append([])
+            parts[-1].append(run)
+        return [
+            OffsetMap(OffsetRange(start_offset=part[0].start_offset, end_offset=part[-1].end_offset), part)
+            for part in parts
+        ]
+
+    def place_from(self, offset: int) -> int | None:
+        """Returns the lowest destination offset of all records from a source offset on; None where there is none.
+
+        That is the place of the first of them, but where it was copied after some that follow it.
+        """
+        row = int(np.searchsorted(self._starts + self._lengths, offset, "right"))
+        if row == len(self.runs):
+            return None
+        passed = max(0, offset - int(self._starts[row]))
+        first = int(self._destination_starts[row]) + passed
+        return min(first, int(self._lowest[row + 1])) if row + 1 < len(self.runs) else first
 
     def destination_of(self, offset: int) -> int | None:
         """Returns where the record of a source offset lies; None where the map knows of none."""
@@ -225,7 +310,8 @@ class OffsetMap:
         """Returns the source offset of each destination offset; -1 for those that are not ours."""
         if not self.runs:
             return np.full(len(offsets), -1, np.int64)
-        rows = np.maximum(np.searchsorted(self._destination_starts, offsets, "right") - 1, 0)
+        ordered = self._destination_starts[self._by_destination]
+        rows = self._by_destination[np.maximum(np.searchsorted(ordered, offsets, "right") - 1, 0)]
         within = offsets - self._destination_starts[rows]
         is_ours = (within >= 0) & (within < self._lengths[rows])
         return np.where(is_ours, self._starts[rows] + within, -1)

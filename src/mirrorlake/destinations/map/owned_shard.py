@@ -4,7 +4,7 @@ Order of effects of one transaction, each step waited for (``transactions.sessio
 
 1. AddPartitionsToTxn: destination partitions that have something to append, and the shard's progress;
 2. the batches, several in flight; each answer says where the records lie;
-3. the progress records, and pages of offset maps that became full;
+3. dead letters below the position, the progress records, and pages of offset maps that became full;
 4. EndTxn(commit);
 5. the leaders are asked whether the transaction is closed everywhere; what never will be by itself is closed.
 """
@@ -20,8 +20,11 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.map.commit_pace import CommitPace
+from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.map.letter_topics import LetterTopic, LetterTopics
 from mirrorlake.destinations.map.lost_tail import Trim, progress_at
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
+from mirrorlake.destinations.map.progress_store import read_progress
 from mirrorlake.destinations.map.progress_writer import ProgressWriter
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.tail_look import TailLook
@@ -29,6 +32,7 @@ from mirrorlake.destinations.map.transaction_outcome import was_data_committed
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant, PartitionAppender
 from mirrorlake.destinations.transactions.session import Standing, TransactionSession
 from mirrorlake.errors import (
+    LostProgressError,
     MirrorlakeError,
     OutcomeUnknownError,
     PositionMovedError,
@@ -36,6 +40,7 @@ from mirrorlake.errors import (
     TransientError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
@@ -80,6 +85,7 @@ class OwnedShard:
         self._appenders: dict[TopicPartition, PartitionAppender] = {}
         self._opening: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen_whole = dict(seen_whole)
+        self._letters = LetterTopics(client, session, writer, crash_point=crash_point)
         self._members: list[Participant] = []
         self._turn = asyncio.Lock()
         self._pace = CommitPace(clock)
@@ -130,6 +136,11 @@ class OwnedShard:
                 crash_point=self._crash_point,
             )
 
+    async def open_letters(self, topic: str) -> LetterTopic:
+        """Makes a topic ready for dead letters; see `LetterTopics.open`."""
+        await self._letters.open(topic, self.known, self._turn)
+        return self._letters.topic(topic)
+
     async def _see_whole(self, look: TailLook, topic_id: str, standing: Standing, *, copies_lost_again: bool) -> None:
         """Compares a destination partition with the progress of every source that has records there."""
         where = look.partition
@@ -142,8 +153,34 @@ class OwnedShard:
             trims = [await look.trim(key, there[key], self._writer.pages_partition, lost[key]) for key in lost]
             await self._go_back(trims)
         elif is_new_leader and standing.has_written:
-            await look.check_behind(there, self._writer.progress_partition)
+            try:
+                await look.check_behind(there, self._writer.progress_partition)
+            except LostProgressError as error:
+                raise await self._why_behind(error) from error
         self._seen_whole[where.topic, where.partition] = standing.leader_epoch
+
+    async def _why_behind(self, lost: LostProgressError) -> MirrorlakeError:
+        """Returns what records of ours behind the progress mean: it is lost, or somebody owns the shard by now.
+
+        The progress was read when the shard was taken over. Whoever has taken it over since, such as a lease on a host
+        that is cut off from its driver alone, may have committed data and progress that are not known here.
+        """
+        found = await self._session.found()
+        if isinstance(found, TransactionState):
+            holder = found.producer_id, found.producer_epoch
+            if holder == (self.identity.producer_id, self.identity.producer_epoch):
+                return lost
+            is_other = True
+        else:
+            # Brokers before Kafka 3.0 cannot say who holds an id, but the progress can be read again.
+            at = self._writer.progress_partition
+            end_offset = (await self._session.look([at]))[at].end_offset
+            is_other = await read_progress(self._client, at, end_offset=end_offset) != self.known
+        if not is_other:
+            return lost
+        return PositionMovedError(
+            f"another process has taken {self.transactional_id} over and committed meanwhile", hint="it is read again"
+        )
 
     async def _go_back(self, trims: Sequence[Trim]) -> None:
         """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
@@ -368,8 +405,15 @@ class OwnedShard:
         """Writes progress, commits, tells the members, and looks that the transaction is closed everywhere."""
         participants = [each for each in self.participants if each.is_new or each.covered_end != each.committed_end]
         written = [(participant, *participant.written()) for participant in participants]
+        letters = [
+            (participant, found)
+            for participant, progress, _ in written
+            if (found := participant.letters_below(progress.position))
+        ]
         pages = [page for _, _, full in written for page in full]
         part_of_it = [self._writer.progress_partition, *(at for at, each in self._appenders.items() if each.is_added)]
+        for participant, found in letters:
+            part_of_it.append(await self._write_letters(participant, found))
         if pages:
             await self._add([self._writer.pages_partition])
             part_of_it.append(self._writer.pages_partition)
@@ -394,6 +438,13 @@ class OwnedShard:
                 participant.clean.set()
                 if participant.has_left:
                     self.participants.discard(participant)
+
+    async def _write_letters(self, participant: Participant, letters: Sequence[Letters]) -> TopicPartition:
+        try:
+            return await self._letters.write(participant.letters_topic, participant.key.source, letters)
+        except MirrorlakeError as error:
+            self.fail(error, culprit=participant)
+            raise
 
     async def _see_closed(self, partitions: Collection[TopicPartition]) -> None:
         """Makes sure that the committed transaction is closed, before the next could share its fate."""

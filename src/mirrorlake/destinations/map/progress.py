@@ -1,7 +1,7 @@
 """What a mirror with ``offsets: map`` writes about itself, in the transaction of its data: keys and values. Pure.
 
 All numbers are big-endian. A *text* is an unsigned 16-bit length and as many bytes of UTF-8. The runs are those of
-``offset_map``. First byte of a key: ``P``, ``M`` or ``S``; second byte: version 1.
+``offset_map``. First byte of a key: ``P``, ``M``, ``L`` or ``S``; second byte: version 1.
 
 Number of shards, partition 0 of ``mirrorlake.progress.<mirror>``, its first record, written once and outside of any
 transaction; mirrors from before it was written have 16:
@@ -24,7 +24,13 @@ Full page of the offset map, topic ``mirrorlake.offset-map.<mirror>``, written o
            offset where it begins
     value  int8 version 1, int64 source offset where it ends (exclusive), int32 destination partition, its runs
 
-Map of a source partition: its full pages by where they begin, then the open page of its progress.
+Later page, same topic, written once: runs that lie before the end of the map, as a position was moved back by hand:
+
+    key    "L", 1, as of a full page, then int64 destination offset of its first record
+    value  as of a full page
+
+Map of a source partition: its full pages by where they begin, then the open page of its progress; of
+source offsets that none of them names, what the later pages say, by their destination offsets.
 """
 
 import struct
@@ -33,7 +39,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirrorlake.destinations.map.offset_map import FullPage, OpenPage, open_page
+from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.kafka.records.codec import RecordColumns
 from mirrorlake.kafka.records.columns import bytes_column, no_headers
@@ -41,7 +47,7 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 
 FORMAT = 1
 
-_PROGRESS_KEY, _PAGE_KEY = b"P", b"M"
+_PROGRESS_KEY, _PAGE_KEY, _LATER_KEY = b"P", b"M", b"L"
 SHARDS_KEY = b"S" + bytes((FORMAT,))
 
 KeyAndValue = tuple[bytes, bytes | None]
@@ -65,11 +71,15 @@ class ProgressKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageKey:
-    """Which page: of whose map, of which of the source's topics of that name, beginning where."""
+    """Which page: of whose map, of which of the source's topics of that name, beginning where.
+
+    ``later_at`` is the destination offset of the first record of a later page, None of any other.
+    """
 
     progress: ProgressKey
     source_topic_id: str
     start_offset: int
+    later_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +122,11 @@ class MapPage:
     page: FullPage
     destination_partition: int
 
+    @property
+    def runs(self) -> list[MappedRun]:
+        """What it says."""
+        return list(decode_runs(self.page.offsets.start_offset, self.page.encoded))
+
 
 def encode_progress_key(key: ProgressKey) -> bytes:
     """Returns the key of a progress record."""
@@ -120,7 +135,8 @@ def encode_progress_key(key: ProgressKey) -> bytes:
 
 def encode_page_key(key: PageKey) -> bytes:
     """Returns the key of a page."""
-    return _PAGE_KEY + _tail_of_key(key.progress) + _text(key.source_topic_id) + _OFFSET.pack(key.start_offset)
+    kind, later = (_PAGE_KEY, b"") if key.later_at is None else (_LATER_KEY, _OFFSET.pack(key.later_at))
+    return kind + _tail_of_key(key.progress) + _text(key.source_topic_id) + _OFFSET.pack(key.start_offset) + later
 
 
 def decode_progress_key(data: bytes) -> ProgressKey:
@@ -142,11 +158,13 @@ def decode_page_key(data: bytes) -> PageKey:
         DestinationForeignError: it is no key of a page this version understands.
     """
     reader = _Reader(data)
-    progress = _key_from(reader, _PAGE_KEY)
+    is_later = data[:1] == _LATER_KEY
+    progress = _key_from(reader, _LATER_KEY if is_later else _PAGE_KEY)
     topic_id = reader.text()
     (start_offset,) = reader.fields(_OFFSET)
+    later_at = reader.fields(_OFFSET)[0] if is_later else None
     reader.end()
-    return PageKey(progress=progress, source_topic_id=topic_id, start_offset=start_offset)
+    return PageKey(progress=progress, source_topic_id=topic_id, start_offset=start_offset, later_at=later_at)
 
 
 def encode_progress(progress: MapProgress) -> bytes:

@@ -7,7 +7,7 @@ another (a ``read_committed`` reader stops at the first open transaction). Progr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirrorlake.destinations.map.offset_map import OffsetMap, decode_runs
+from mirrorlake.destinations.map.offset_map import OffsetMap, decode_runs, first_copies
 from mirrorlake.destinations.map.progress import (
     SHARDS_KEY,
     MapPage,
@@ -209,19 +209,27 @@ async def read_offset_map(
     progress = (await read_progress(client, topics.progress_of(shard))).get(key)
     if progress is None:
         return None
-    runs = [
-        run
-        for _, page in await read_pages(client, topics.pages_of(shard), key, progress)
-        for run in decode_runs(page.page.offsets.start_offset, page.page.encoded)
-    ]
+    found = await read_pages(client, topics.pages_of(shard), key, progress)
+    runs = [run for _, page in found.full for run in page.runs]
     runs += decode_runs(progress.page.start_offset, progress.page.encoded)
-    return OffsetMap(progress.mapped, runs)
+    return OffsetMap(progress.mapped, first_copies(runs, (page.runs for _, page in found.later)))
+
+
+Pages = list[tuple[PageKey, MapPage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPages:
+    """The pages of one offset map: the full ones, ascending, and the later ones in the order they were written."""
+
+    full: Pages
+    later: Pages
 
 
 async def read_pages(
     client: ClusterClient, partition: TopicPartition, key: ProgressKey, progress: MapProgress
-) -> list[tuple[PageKey, MapPage]]:
-    """Returns the full pages of a source partition's offset map, ascending; they end where the open page begins.
+) -> MapPages:
+    """Returns the pages of a source partition's offset map; the full ones end where the open page begins.
 
     Args:
         client: of the destination cluster.
@@ -234,23 +242,29 @@ async def read_pages(
         MirrorlakeError: see ``read_progress``.
     """
     pages: dict[int, tuple[PageKey, MapPage]] = {}
+    later: dict[int, tuple[PageKey, MapPage]] = {}
     async for columns in read_range(client, partition, await _range_of(client, partition, None), whose=_WHOSE):
         for page_key_bytes, value in zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True):
             page_key = decode_page_key(page_key_bytes)
             # A source that is being upgraded to Kafka 2.8 names its topics' ids only now and then.
             is_same_topic = page_key.source_topic_id in ("", progress.source_topic_id) or not progress.source_topic_id
-            if page_key.progress != key or not is_same_topic or page_key.start_offset >= progress.page.start_offset:
+            if page_key.progress != key or not is_same_topic:
                 continue
-            if value is None:
+            if page_key.later_at is not None:
+                # One written after the progress was read names what a later look will say.
+                if value is not None and page_key.later_at < progress.destination_end:
+                    later[page_key.later_at] = page_key, decode_page(page_key, value)
+            elif page_key.start_offset >= progress.page.start_offset:
+                continue
+            elif value is None:
                 pages.pop(page_key.start_offset, None)
             else:
                 pages[page_key.start_offset] = page_key, decode_page(page_key, value)
-    return _without_hole([pages[start] for start in sorted(pages)], key, progress)
+    full = _without_hole([pages[start] for start in sorted(pages)], key, progress)
+    return MapPages(full=full, later=[later[at] for at in sorted(later)])
 
 
-def _without_hole(
-    pages: list[tuple[PageKey, MapPage]], key: ProgressKey, progress: MapProgress
-) -> list[tuple[PageKey, MapPage]]:
+def _without_hole(pages: Pages, key: ProgressKey, progress: MapProgress) -> Pages:
     at = progress.start_offset
     for page_key, page in pages:
         if page_key.start_offset != at:

@@ -1,8 +1,9 @@
-"""Writes a shard's own records, progress and pages of offset maps, into its open transaction."""
+"""Writes a shard's own records, progress and pages of offset maps, and dead letters into its open transaction."""
 
 from collections.abc import Collection, Iterable, Mapping
 
 from mirrorlake.clock import Clock
+from mirrorlake.destinations.map.dead_letters import Letters
 from mirrorlake.destinations.map.progress import (
     KeyAndValue,
     MapPage,
@@ -18,7 +19,7 @@ from mirrorlake.destinations.map.progress import (
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.kafka.records.batches import Codec, next_sequence
-from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 
@@ -81,6 +82,19 @@ class ProgressWriter:
         records += [(encode_page_key(key), None) for key in forgotten]
         await self._write(self.pages_partition, records)
 
+    def opens_letters(self, sequences: Mapping[TopicPartition, int]) -> None:
+        """Takes partitions for dead letters, with the next sequence that each expects."""
+        self._sequences |= sequences
+
+    async def write_letters(self, partition: TopicPartition, letters: Letters, *, batch_bytes_max: int) -> None:
+        """Appends dead letters to a partition that was opened for them and added to the transaction.
+
+        Raises:
+            MirrorlakeError: as ``write_progress``.
+        """
+        for columns in letters.parts(batch_bytes_max):
+            await self._append(partition, columns, codec=letters.codec, step=Step.SEND_LETTERS)
+
     async def _write(self, partition: TopicPartition, records: Iterable[KeyAndValue]) -> None:
         """Appends records, in as many batches as needed, one after the other."""
         part: list[KeyAndValue] = []
@@ -88,23 +102,27 @@ class ProgressWriter:
         for key, value in records:
             record_bytes = len(key) + len(value or b"")
             if part and size + record_bytes > PROGRESS_BATCH_BYTES_MAX:
-                await self._append(partition, part)
+                await self._append_own(partition, part)
                 part, size = [], 0
             part.append((key, value))
             size += record_bytes
         if part:
-            await self._append(partition, part)
+            await self._append_own(partition, part)
 
-    async def _append(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
+    async def _append_own(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
+        columns = columns_of(records, int(self._clock.now_seconds() * 1000))
+        await self._append(partition, columns, codec=Codec.NONE, step=Step.SEND_PROGRESS)
+
+    async def _append(self, partition: TopicPartition, columns: RecordColumns, *, codec: Codec, step: Step) -> None:
         identity, sequence = self._session.identity, self._sequences[partition]
         batch = encode_batch(
-            columns_of(records, int(self._clock.now_seconds() * 1000)),
-            codec=Codec.NONE,
+            columns,
+            codec=codec,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=sequence,
             is_transactional=True,
         )
-        self._crash_point(Step.SEND_PROGRESS)
-        self._sequences[partition] = next_sequence(sequence, len(records))
+        self._crash_point(step)
+        self._sequences[partition] = next_sequence(sequence, len(columns))
         await self._session.produce(partition, batch, what=f"append to {partition}")

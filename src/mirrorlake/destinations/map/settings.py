@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mirrorlake.destinations.filtering import PartitionFilter
+from mirrorlake.destinations.map.dead_letters import LetterOrigin
 from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.transform import Transform, transform_of
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import StartKind, TopicPartition
 
 
@@ -16,6 +20,7 @@ class Step(StrEnum):
     ADD_PARTITIONS = "add partitions"
     SEND_BATCH = "send batch in transaction"
     TAKE_ANSWER = "take answer in transaction"
+    SEND_LETTERS = "send dead letters"
     SEND_PROGRESS = "send progress"
     COMMIT = "commit"
     TAKE_COMMIT = "take commit"
@@ -27,11 +32,12 @@ class MapStart:
     """Where a partition begins that has no progress yet.
 
     ``timestamp_ms`` is set for ``TIMESTAMP`` only, ``offset`` for ``OFFSETS`` only; None there stands for the log
-    start.
+    start. ``max_age_seconds`` is set for ``MAX_AGE`` only.
     """
 
     kind: StartKind = StartKind.EARLIEST
     timestamp_ms: int | None = None
+    max_age_seconds: float | None = None
     offset: int | None = None
 
 
@@ -52,6 +58,11 @@ class MapSettings:
     copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
     ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
     compress anew may grow above what they take.
+    ``schema_ids`` says where records have schema ids that change, and holds no pair: a lease is told those. None where
+    they keep theirs.
+    ``keeps`` is what of the source's records is copied, None for all. ``stamps_provenance`` gives each headers that say
+    where it came from.
+    ``letters_template`` names the topics that dead letters go to, by ``{topic}``; empty where there are none.
     """
 
     source: TopicPartition
@@ -70,17 +81,53 @@ class MapSettings:
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     keeps_compression: bool = False
+    schema_ids: SchemaIdMap | None = None
     source_is_compacted: bool = False
+    keeps: PartitionFilter | None = None
+    letters_template: str = ""
+    stamps_provenance: bool = False
+
+    @property
+    def letters_topic(self) -> str:
+        """Where dead letters go; empty where there are none."""
+        return letters_topic(self.letters_template, self.source.topic)
+
+    @property
+    def letters_origin(self) -> LetterOrigin:
+        """What dead letters say of where they come from, but for their offset."""
+        return LetterOrigin(
+            cluster_id=self.source_cluster_id,
+            topic=self.source.topic,
+            topic_id=self.source_topic_id,
+            partition=self.source.partition,
+            offset=0,
+            mirror=self.topics.mirror,
+            destination_topic=self.destination.topic,
+        )
 
     @property
     def transform(self) -> Transform:
         """What the copy changes of records."""
-        return transform_of(keeps_log_append_time=self.keeps_log_append_time, stamps_times=self.stamps_times)
+        return transform_of(
+            keeps_log_append_time=self.keeps_log_append_time,
+            stamps_times=self.stamps_times,
+            schema_ids=self.schema_ids,
+            keeps=self.keeps,
+            provenance=Provenance(
+                cluster_id=self.source_cluster_id, topic=self.source.topic, partition=self.source.partition
+            ),
+            stamps_provenance=self.stamps_provenance,
+        )
 
     @property
     def keeps_source_time(self) -> bool | None:
         """What the answers to appends must tell of the topic's clock, see `record_clock.is_expected`."""
         return None if self.stamps_times else self.keeps_log_append_time
+
+
+def letters_topic(template: str, source_topic: str) -> str:
+    """Returns where dead letters of a source topic go by a template; empty where there is none."""
+    return template.replace("{topic}", source_topic)
 
 
 def map_transactional_id(mirror: str, shard: int) -> str:

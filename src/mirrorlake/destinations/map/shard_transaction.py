@@ -42,6 +42,7 @@ class ShardTransaction:
         channel_to: gives the produce channel to a broker of the destination cluster.
         clock: dates progress, measures ages.
         send_until_seconds: reading of ``clock.elapsed_seconds`` after which nothing is sent any more.
+        letters_template: names the topics that dead letters go to, empty where there are none.
         crash_point: called before every step; for tests.
     """
 
@@ -55,6 +56,7 @@ class ShardTransaction:
         channel_to: Callable[[int], Awaitable[AppendChannel]],
         clock: Clock,
         send_until_seconds: float,
+        letters_template: str = "",
         crash_point: CrashPoint,
     ) -> None:
         self._client = client
@@ -64,11 +66,19 @@ class ShardTransaction:
         self._progress_partition = topics.progress_of(shard)
         self._pages_partition = topics.pages_of(shard)
         self._topics = topics
+        self._letters_template = letters_template
         self._channel_to = channel_to
         self._send_until = send_until_seconds
+        now = clock.elapsed_seconds()
+        self._letters_until = now + (send_until_seconds - now) / 2
         self._owned: OwnedShard | None = None
         self._taking: asyncio.Task[OwnedShard] | None = None
         self._running: list[asyncio.Task[None]] = []
+
+    @property
+    def has_time_for_letters(self) -> bool:
+        """True in the first half of a lease: what batches with dead letters bring is still to be written then."""
+        return self._clock.elapsed_seconds() < self._letters_until
 
     async def progress_of(self, key: ProgressKey, hand_off: ProducerHandOff | None) -> MapProgress | None:
         """Returns the newest progress of a source partition; takes the shard over where nobody has in this lease.
@@ -114,7 +124,11 @@ class ShardTransaction:
             own_producer_ids=own_producer_ids,
             copies_lost_again=copies_lost_again,
         )
-        return owned.admit(make_participant(owned.known.get(key)))
+        # Before anything of this partition is copied: how an open transaction ended is told by its position of now.
+        letters = await owned.open_letters(wanted.letters_topic) if wanted.letters_topic else None
+        participant = make_participant(owned.known.get(key))
+        participant.letter_bytes_max = letters.batch_bytes_max if letters is not None else 0
+        return owned.admit(participant)
 
     async def rewrite(
         self,
@@ -262,7 +276,9 @@ class ShardTransaction:
         progress = self._progress_partition
         open_from = standing[progress].open_from
         if open_from is not None:
-            committed = await was_progress_committed(self._client, session, progress, open_from)
+            committed = await was_progress_committed(
+                self._client, session, progress, open_from, letters_template=self._letters_template
+            )
             await session.close([progress], committed=committed)
         self._crash_point(Step.READ_PROGRESS)
         # The end is the leader's, uncommitted and all: below the last stable offset alone, progress may be missing.

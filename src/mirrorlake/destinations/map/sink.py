@@ -5,11 +5,15 @@ map at once. The destination may have other writers, markers and several sources
 tail to compare: the position is what the newest committed progress says.
 """
 
+from bisect import insort
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
-from mirrorlake.destinations.interface import Delivery, PinnedFrame
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
+from mirrorlake.destinations.map.dead_letters import Letters, parted
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
@@ -24,17 +28,21 @@ from mirrorlake.errors import (
     LostProgressError,
     MirrorlakeError,
     OutcomeUnknownError,
+    SchemaUnreadableError,
     TopicMissingError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.records.batches import Path
-from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_of
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_near, gaps_of, gaps_within
 
 QUEUE_BYTES_MAX = 4 << 20
 """What one partition may hold back before the reader leaves it out."""
 
 QUEUE_APPENDS_MAX = 512
 """The same in batches: a queue of small ones must be sent within the half second a lease has at its end."""
+
+LETTER_BYTES_MAX = 512 << 10
+"""The same in dead letters, which are written one batch after another: about what is one."""
 
 
 class MapSink(EndlessSink):
@@ -67,7 +75,7 @@ class MapSink(EndlessSink):
         self._settings = settings
         self._orders = orders
         self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
-        self._route = route_to(self._limit, packs=True, transform=settings.transform)
+        self._route = route_to(self._limit, packs=True, transform=orders.with_ids(settings.transform))
         self._shard = shard
         self._client = client
         self._find_start = find_start
@@ -77,16 +85,20 @@ class MapSink(EndlessSink):
         self._leader_epoch = -1
         self._queued_bytes = 0
         self._queued = 0
+        self._letter_bytes = 0
+        self._letters_end = 0
+        self._is_over = False
 
     @property
     def has_room(self) -> bool:
-        """False while the queue holds its maximum of bytes or batches."""
-        return self._queued_bytes < QUEUE_BYTES_MAX and self._queued < QUEUE_APPENDS_MAX
+        """False while the queue holds its maximum of bytes or batches, or dead letters their maximum."""
+        has_room = self._queued_bytes < QUEUE_BYTES_MAX and self._queued < QUEUE_APPENDS_MAX
+        return has_room and self._letter_bytes < LETTER_BYTES_MAX
 
     @property
     def is_done(self) -> bool:
-        """Never by itself: a live destination takes whatever comes until the lease ends."""
-        return False
+        """Where the lease has no time for more dead letters; else a live destination takes whatever comes."""
+        return self._is_over
 
     async def open(self) -> None:
         """Joins the shard's transactions and reads the position from the progress.
@@ -145,7 +157,7 @@ class MapSink(EndlessSink):
 
     def _set_limit(self, limit: SizeLimit) -> None:
         self._limit = self.progress.size_limit = limit
-        self._route = route_to(limit, packs=True, transform=self._settings.transform)
+        self._route = route_to(limit, packs=True, transform=self._orders.with_ids(self._settings.transform))
 
     @property
     def _where(self) -> TopicPartition:
@@ -160,21 +172,61 @@ class MapSink(EndlessSink):
         """
         if self.failure is not None:
             raise self.failure
+        if self._is_over:
+            return
         if self._participant is not None:
             self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
-        for output in self._route.outputs(
-            delivery.batches,
-            position=self._next_offset,
-            covered_end=delivery.covered.end_offset,
-            now_ms=int(self._clock.now_seconds() * 1000),
-            coalesced_bytes=self._coalesced_bytes(delivery),
-        ):
-            if output.leader_epoch >= 0:
-                self._leader_epoch = output.leader_epoch
-            if isinstance(output, OutputBatch):
-                self._take(output, delivery.frame)
-            else:
-                self._take_gap(output, delivery.gaps)
+        chosen = self._settings.transform.selected(delivery)
+        gaps = [*chosen.delivery.gaps]
+        delivery = replace(chosen.delivery, gaps=gaps)
+        ids = self._route.transform.schema_ids
+        takes_letters = ids is not None and bool(ids.letters)
+        try:
+            for output in self._route.outputs(
+                delivery.batches,
+                position=self._next_offset,
+                covered_end=delivery.covered.end_offset,
+                now_ms=int(self._clock.now_seconds() * 1000),
+                coalesced_bytes=self._coalesced_bytes(delivery),
+                unreadable=partial(self._without_letters, gaps) if takes_letters else None,
+            ):
+                if output.leader_epoch >= 0:
+                    self._leader_epoch = output.leader_epoch
+                if isinstance(output, OutputBatch):
+                    self._take(output, delivery)
+                else:
+                    self._take_gap(output, delivery.gaps)
+        except SchemaUnreadableError:
+            if not self._is_over:
+                raise
+        if chosen.error is not None and not self._is_over:
+            raise chosen.error
+
+    def _without_letters(self, gaps: list[Gap], item: ClassifiedBatch, error: SchemaUnreadableError) -> ClassifiedBatch:
+        """Takes the dead letters of a batch, and adds where they were to ``gaps``; returns what is left of it.
+
+        Raises:
+            SchemaUnreadableError: it has none that becomes a dead letter; or the lease has no time for more, and is
+                over for this partition: a delivery may be nothing but such batches, and each takes a millisecond.
+            RecordTooLargeError: a letter is larger than its topic takes.
+        """
+        if self._letters_end and not self._shard.has_time_for_letters:
+            self._is_over = True
+            raise error
+        ids, participant = self._route.transform.schema_ids, self._participant
+        found = parted(item, ids, self._settings.letters_origin) if ids is not None else None
+        if found is None or participant is None:
+            raise error
+        # Not those before the position, which are there; nor those of a batch that was met before and reached further.
+        letters = found.letters.behind(max(self._next_offset, self._letters_end))
+        if letters.reasons:
+            letters.check_sizes(participant.letter_bytes_max, topic=self._settings.letters_topic)
+            participant.letters.append(letters)
+            self._letters_end = int(letters.records.offsets[-1]) + 1
+            self._letter_bytes += letters.size_bytes
+        for gap in found.gaps:
+            insort(gaps, gap)
+        return found.item
 
     def _coalesced_bytes(self, delivery: Delivery) -> int:
         """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
@@ -227,11 +279,11 @@ class MapSink(EndlessSink):
 
     # --- taking -------------------------------------------------------------------------------------------
 
-    def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
+    def _take(self, output: OutputBatch, delivery: Delivery) -> None:
         assert self._participant is not None
         frame: PinnedFrame | None = None
         if output.is_in_frame:
-            frame = of_delivery
+            frame = delivery.frame
             frame.pin()
         batch, end_offset, max_timestamp_ms = output.batch, output.end_offset, output.max_timestamp_ms
         records = batch.header.record_count
@@ -251,7 +303,7 @@ class MapSink(EndlessSink):
             runs=output.runs,
             leader_epoch=self._leader_epoch,
         )
-        self._note_absent(end_offset - self._next_offset - records)
+        self._note_missing(end_offset, records, delivery.gaps)
         self._next_offset = end_offset
         self._queued_bytes += size_bytes
         self._queued += 1
@@ -268,15 +320,23 @@ class MapSink(EndlessSink):
         """Moves on over offsets without a record."""
         if end_offset <= self._next_offset or self._participant is None:
             return
-        for gap in gaps_of(OffsetRange(start_offset=self._next_offset, end_offset=end_offset), known):
+        offsets = OffsetRange(start_offset=self._next_offset, end_offset=end_offset)
+        for gap in gaps_of(offsets, gaps_near(known, offsets)):
             self.progress.add_gap(gap)
         self._next_offset = end_offset
         self._participant.leader_epoch = self._leader_epoch
         self._shard.advance(self._participant, end_offset)
 
-    def _note_absent(self, offsets: int) -> None:
-        if offsets:
-            self.progress.gap_offsets[GapKind.ABSENT.value] += offsets
+    def _note_missing(self, end_offset: int, records: int, known: Sequence[Gap]) -> None:
+        """Counts the offsets without a record below the end of a batch; what is not known to be another is absent."""
+        missing = end_offset - self._next_offset - records
+        if missing and known:
+            offsets = OffsetRange(start_offset=self._next_offset, end_offset=end_offset)
+            for gap in gaps_within(gaps_near(known, offsets), offsets):
+                self.progress.add_gap(gap)
+                missing -= len(gap.offsets)
+        if missing:
+            self.progress.gap_offsets[GapKind.ABSENT.value] += missing
 
     # --- the shard's side ---------------------------------------------------------------------------------
 
@@ -288,16 +348,23 @@ class MapSink(EndlessSink):
         if self.has_room and not had_room:
             self._changed()
 
-    def committed(self, position: int, appends: list[MapAppend]) -> None:
+    def committed(self, position: int, appends: list[MapAppend], letters: Sequence[Letters]) -> None:
         """Counts what a transaction has made safe."""
         self.progress.position = position
+        for each in letters:
+            self.progress.dead_letters += each.counts
+        if letters:
+            had_room = self.has_room
+            self._letter_bytes -= sum(each.size_bytes for each in letters)
+            if self.has_room and not had_room:
+                self._changed()
         now = self._clock.now_seconds()
         for append in appends:
             self.progress.records += append.records
             self.progress.raw_bytes += append.size_bytes
             self.progress.batches[append.reason] += 1
             if not self._settings.stamps_times:  # their age at the source is not among what was sent
-                self.progress.saw_latency(now - append.max_timestamp_ms / 1000)
+                self.progress.saw_latency(append.max_timestamp_ms, now)
 
     def shard_failed(self, error: MirrorlakeError) -> None:
         """Ends the sink, as the open transaction was aborted."""
@@ -306,6 +373,7 @@ class MapSink(EndlessSink):
             if (limit := self._limit.after(error, self._where)) is not self._limit:
                 self._set_limit(limit)
             self._participant = None
+            self._letter_bytes = self._letters_end = 0
             self._changed()
 
     # --- the participant ----------------------------------------------------------------------------------
@@ -337,6 +405,7 @@ class MapSink(EndlessSink):
             keeps_source_time=settings.keeps_source_time,
             is_new=progress is None,
             former=former,
+            letters_topic=settings.letters_topic,
         )
 
     def _check_not_older(self, progress: MapProgress | None) -> None:

@@ -85,13 +85,16 @@ class TailLook:
             MirrorlakeError: the partition or the offset map could not be read.
         """
         pages = await read_pages(self._client, pages_partition, key, progress)
-        runs = runs_of(progress, pages)
+        runs = runs_of(progress, pages.full)
         if not runs or runs[-1].destination_end < progress.destination_end:
-            raise lost  # the newest records are copied once more after a move, and the map does not name them
+            raise lost  # the newest records were copied after a move back, and may be copied once more
         cut = await self._find_cut(runs)
         if cut is None:
             raise lost
-        return trimmed(key, progress, pages, cut)
+        trim = trimmed(key, progress, pages.full, cut)
+        if any(run.destination_end > trim.progress.destination_end for _, page in pages.later for run in page.runs):
+            raise lost  # some of those may be lost too, and which was not looked for
+        return trim
 
     async def check_behind(self, there: Mapping[ProgressKey, MapProgress], progress_partition: TopicPartition) -> None:
         """Checks that nothing of ours stands behind the last record the progress knows of.

@@ -6,6 +6,7 @@ Data, progress and pages are one transaction. Where its marker was left out of o
 
 from collections.abc import Mapping
 
+from mirrorlake.destinations.map.dead_letters import origin_of
 from mirrorlake.destinations.map.progress import (
     KeyAndValue,
     MapProgress,
@@ -15,13 +16,15 @@ from mirrorlake.destinations.map.progress import (
     decode_progress,
     decode_progress_key,
 )
+from mirrorlake.destinations.map.settings import letters_topic
 from mirrorlake.destinations.transactions.session import TransactionSession
-from mirrorlake.destinations.transactions.written_records import read_marker_behind, read_written_by
+from mirrorlake.destinations.transactions.written_records import read_columns_of, read_marker_behind, read_written_by
 from mirrorlake.errors import SourceTruncatedError
-from mirrorlake.kafka.control.cluster import LATEST, ClusterClient
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.records.aborted import AbortedTransactions, ControlType
 from mirrorlake.kafka.records.batches import walk
+from mirrorlake.kafka.schema_ids.unreadable import headers_of
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
@@ -29,9 +32,16 @@ _READ_BYTES = 1 << 20
 
 
 async def was_progress_committed(
-    client: ClusterClient, session: TransactionSession, progress: TopicPartition, open_from: int
+    client: ClusterClient,
+    session: TransactionSession,
+    progress: TopicPartition,
+    open_from: int,
+    *,
+    letters_template: str = "",
 ) -> bool:
     """Tells how a transaction ended whose marker never came to its progress, by its data, where markers came.
+
+    Or by its dead letters, which the template says where to look for: it may have had no data at all.
 
     Where nothing of it can be found decided, nobody has seen it committed, and nobody will: False is right.
 
@@ -45,6 +55,36 @@ async def was_progress_committed(
             where = TopicPartition(decode_progress_key(key).destination_topic, written.destination_partition)
             if await _is_committed(client, session, where, written.destination_offset):
                 return True
+        name = letters_topic(letters_template, decode_progress_key(key).source.topic)
+        if name and await _has_letters(client, session, name, decode_progress_key(key), written):
+            return True
+    return False
+
+
+async def _has_letters(
+    client: ClusterClient, session: TransactionSession, name: str, key: ProgressKey, written: MapProgress
+) -> bool:
+    """Tells whether dead letters of a range of progress are committed. Reads all of ours: it is hardly ever asked.
+
+    Raises:
+        MirrorlakeError: a partition could not be read.
+    """
+    there = (await client.metadata([name], refresh=True)).topics.get(name)
+    for number in sorted(there.partitions) if there is not None else ():
+        where = TopicPartition(name, number)
+        start = await client.offset_at(where, EARLIEST)
+        end = (await session.look([where]))[where].end_offset
+        offsets = OffsetRange(start_offset=start, end_offset=max(start, end))
+        async for columns in read_columns_of(client, where, session.identity.producer_id, offsets):
+            for offset, headers in zip(columns.offsets.tolist(), headers_of(columns), strict=True):
+                origin = origin_of(headers)
+                if (
+                    origin is not None
+                    and ProgressKey(destination_topic=origin.destination_topic, source=origin.source) == key
+                    and written.offsets.start_offset <= origin.offset < written.offsets.end_offset
+                    and await _is_committed(client, session, where, offset)
+                ):
+                    return True
     return False
 
 
@@ -88,6 +128,34 @@ def was_data_committed(known: Mapping[ProgressKey, MapProgress], destination: To
         and each.destination_end > open_from
         for key, each in known.items()
     )
+
+
+async def were_letters_committed(
+    client: ClusterClient,
+    session: TransactionSession,
+    known: Mapping[ProgressKey, MapProgress],
+    partition: TopicPartition,
+    open_from: int,
+) -> bool:
+    """Tells whether committed progress has passed the dead letters that are open from ``open_from`` on.
+
+    No position has moved since: they are of the last transaction, and whoever copies their source partitions closes
+    them first.
+
+    Raises:
+        BrokerNotReadyError: not all of them are replicated yet.
+        MirrorlakeError: the partition could not be read.
+    """
+    end = (await session.look([partition]))[partition].end_offset
+    offsets = OffsetRange(start_offset=open_from, end_offset=max(open_from, end))
+    async for columns in read_columns_of(client, partition, session.identity.producer_id, offsets):
+        for origin in filter(None, map(origin_of, headers_of(columns))):
+            progress = known.get(ProgressKey(destination_topic=origin.destination_topic, source=origin.source))
+            if progress is None or progress.source_topic_id not in ("", origin.topic_id):
+                continue  # of a topic that was made anew: the progress is still that of the one before
+            if progress.position > origin.offset:
+                return True
+    return False
 
 
 async def _written_from(

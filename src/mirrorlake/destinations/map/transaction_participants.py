@@ -6,13 +6,24 @@ every request, so the appender is the destination partition's, not the source's.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
-from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, add_runs, coalesced_runs, runs_from
+from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.map.offset_map import (
+    FullPage,
+    MappedRun,
+    OpenPage,
+    add_runs,
+    coalesced_runs,
+    decode_runs,
+    later_pages,
+    runs_before,
+    runs_from,
+)
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
@@ -34,8 +45,8 @@ class Member(Protocol):
         """The bytes of an append are not needed any more, whatever became of it."""
         ...
 
-    def committed(self, position: int, appends: "list[MapAppend]") -> None:
-        """Everything below ``position`` is safe at the destination; ``appends`` are what the transaction brought."""
+    def committed(self, position: int, appends: "list[MapAppend]", letters: Sequence[Letters]) -> None:
+        """Everything below ``position`` is safe at the destination; the others are what came with it."""
         ...
 
     def shard_failed(self, error: MirrorlakeError) -> None:
@@ -62,7 +73,8 @@ class Participant:
     records lie. ``is_new`` until the start of a partition without progress is written. ``is_behind`` while the source
     was last seen to hold more than was handed over. ``keeps_source_time`` as `record_clock.is_expected` takes it.
     ``former`` is the progress of the source topic before, where this one was recreated: its records stay where they
-    are.
+    are. ``letters`` are dead letters not yet safe, by source offset: a commit writes those below its position, and the
+    others wait. They go to ``letters_topic``, empty where there are none, in batches of ``letter_bytes_max`` at most.
     """
 
     key: ProgressKey
@@ -85,6 +97,9 @@ class Participant:
     pending: deque[MapAppend] = field(default_factory=deque)
     accepted: list[MapAppend] = field(default_factory=list)
     runs: list[MappedRun] = field(default_factory=list)
+    letters: list[Letters] = field(default_factory=list)
+    letters_topic: str = ""
+    letter_bytes_max: int = 0
     waits: int = 0
     clean: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -100,11 +115,18 @@ class Participant:
         """The position a commit reaches now: before the first append that was not sent, or all that was taken."""
         return self.pending[0].start_offset if self.pending else self.taken_end
 
+    def letters_below(self, offset: int) -> list[Letters]:
+        """Returns the dead letters below a source offset, in order."""
+        found = (each.below(offset) for each in self.letters)
+        return [each for each in found if each.reasons]
+
     def written(self) -> tuple[MapProgress, list[tuple[PageKey, MapPage]]]:
         """Returns what a commit has to write for this participant: its progress, and the pages that became full."""
         runs = coalesced_runs(self.runs)
-        # A position that was moved back has records copied once more. The map keeps naming the first copies: a group
-        # that continues there meets the second ones later, so it misses none (decision 0217).
+        # A position that was moved back has records copied once more, or for the first time where they were skipped.
+        # The map keeps naming the first copies: a group that continues there meets the second ones later, so it misses
+        # none (decision 0217). Which of these are first ones is found by who reads the map (decision 0234).
+        later = later_pages(runs_before(runs, self.page.last_end))
         full, page = add_runs(self.page, runs_from(runs, self.page.last_end))
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
         known = self.progress or self.former
@@ -121,18 +143,18 @@ class Participant:
             page=page,
             start_offset=self.progress.start_offset if self.progress else self.page.start_offset,
         )
-        pages = [
-            (
-                PageKey(
-                    progress=self.key,
-                    source_topic_id=self.source_topic_id,
-                    start_offset=each.offsets.start_offset,
-                ),
-                MapPage(page=each, destination_partition=self.destination.partition),
-            )
-            for each in full
-        ]
-        return progress, [*self._left_behind(), *pages]
+        pages = [self._page(each) for each in full]
+        return progress, [*self._left_behind(), *(self._page(each, is_later=True) for each in later), *pages]
+
+    def _page(self, page: FullPage, *, is_later: bool = False) -> tuple[PageKey, MapPage]:
+        first = next(decode_runs(page.offsets.start_offset, page.encoded))
+        key = PageKey(
+            progress=self.key,
+            source_topic_id=self.source_topic_id,
+            start_offset=page.offsets.start_offset,
+            later_at=first.destination_offset if is_later else None,
+        )
+        return key, MapPage(page=page, destination_partition=self.destination.partition)
 
     def _left_behind(self) -> list[tuple[PageKey, MapPage]]:
         """Returns the open page of the topic before as a page: the first progress of this one takes its place."""
@@ -154,9 +176,11 @@ class Participant:
     def took_commit(self, progress: MapProgress) -> None:
         """Notes that ``progress`` is committed, and tells the member."""
         appends, self.accepted, self.runs = self.accepted, [], []
+        letters = self.letters_below(progress.position)
+        self.letters = [left for each in self.letters if (left := each.behind(progress.position)).reasons]
         self.progress, self.page, self.is_new = progress, progress.page, False
         self.committed_end = progress.position
-        self.member.committed(progress.position, appends)
+        self.member.committed(progress.position, appends, letters)
 
 
 class TransactionContext(Protocol):

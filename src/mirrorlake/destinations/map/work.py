@@ -23,6 +23,11 @@ class MapWork(KafkaWork):
 
     settings: MapSettings
 
+    @property
+    def max_age_seconds(self) -> float | None:
+        """How old a record may be for a partition to begin with it, where `start` says an age."""
+        return self.settings.start.max_age_seconds
+
     def make_sink(self, context: SinkContext) -> MapSink:
         """Returns the sink; partitions of a shard share its transactions."""
         settings, connections = self.settings, context.connections
@@ -34,9 +39,12 @@ class MapWork(KafkaWork):
                 ("shard", self.cluster.name, settings.transactional_id), lambda: self._shard(context)
             ),
             client=client,
-            find_start=lambda: find_start(context.source_log, settings.start),
+            find_start=lambda: find_start(context.source_log, settings.start, now_seconds=context.clock.now_seconds()),
             check_tail=MappedTailCheck(
-                context.source_log, client, source_is_compacted=settings.source_is_compacted
+                context.source_log,
+                client,
+                source_is_compacted=settings.source_is_compacted,
+                transform=settings.transform,
             ).check,
             clock=context.clock,
             changed=context.changed,
@@ -52,5 +60,6 @@ class MapWork(KafkaWork):
             channel_to=lambda broker: connections.channel(self.cluster, broker),
             clock=context.clock,
             send_until_seconds=connections.send_until_seconds,
+            letters_template=self.settings.letters_template,
             crash_point=connections.crash_point,
         )

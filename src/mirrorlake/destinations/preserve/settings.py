@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirrorlake.destinations.transform import Transform, transform_of
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
 
 
@@ -34,6 +35,8 @@ class PreserveSettings:
     must be equal: the destination's brokers give every record their own, or, with ``stamps_times``, the copy does.
     ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
     compress anew may grow above what they take.
+    ``schema_ids`` says where records have schema ids that change, and holds no pair: a lease is told those. None where
+    they keep theirs.
     """
 
     source: TopicPartition
@@ -48,11 +51,16 @@ class PreserveSettings:
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     keeps_compression: bool = False
+    schema_ids: SchemaIdMap | None = None
 
     @property
     def transform(self) -> Transform:
         """What the copy changes of records."""
-        return transform_of(keeps_log_append_time=self.keeps_log_append_time, stamps_times=self.stamps_times)
+        return transform_of(
+            keeps_log_append_time=self.keeps_log_append_time,
+            stamps_times=self.stamps_times,
+            schema_ids=self.schema_ids,
+        )
 
     @property
     def keeps_source_time(self) -> bool | None:

@@ -110,7 +110,7 @@ class PreserveSink(EndlessSink):
         self._fill_from = fill_from_seconds
         self._crash_point = crash_point
         self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
-        self._route = route_to(self._limit, packs=False, transform=settings.transform)
+        self._route = route_to(self._limit, packs=False, transform=orders.with_ids(settings.transform))
         self._needs_tail_check = orders.needs_tail_check
         self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
@@ -181,7 +181,7 @@ class PreserveSink(EndlessSink):
 
     def _set_limit(self, limit: SizeLimit) -> None:
         self._limit = self.progress.size_limit = limit
-        self._route = route_to(limit, packs=False, transform=self._settings.transform)
+        self._route = route_to(limit, packs=False, transform=self._orders.with_ids(self._settings.transform))
 
     def _has_moved(self, claim: PartitionClaim) -> bool:
         """Returns whether the log ends elsewhere than where this process' last lease left it.
@@ -493,7 +493,7 @@ class PreserveSink(EndlessSink):
         self.progress.raw_bytes += append.size_bytes
         self.progress.batches[append.reason] += 1
         if not self._settings.stamps_times:  # their age at the source is not among what was sent
-            self.progress.saw_latency(self._clock.now_seconds() - append.max_timestamp_ms / 1000)
+            self.progress.saw_latency(append.max_timestamp_ms, self._clock.now_seconds())
         if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
             self._changed()
 

@@ -36,6 +36,7 @@ from mirrorlake.destinations.archive.triggers import Trigger
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
+from mirrorlake.destinations.schema_batches import check_ids
 from mirrorlake.destinations.snapshots.view import Base, OpenSnapshot
 from mirrorlake.errors import PositionMovedError
 from mirrorlake.kafka.records.columns import RecordColumns
@@ -206,6 +207,7 @@ class SnapshotSink(CuttingSink):
         self._check_leader(delivery)
         if self._needs_every_offset:
             self._check_dense(delivery)
+        check_ids(delivery.batches, self._settings.known_ids(self._orders))
         data = with_records(delivery.batches)
         parts = decoded(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
         for number, (columns, end) in enumerate(parts):

@@ -1,7 +1,7 @@
 """What a producer id wrote, committed or not: how a transaction is read that readers of committed data do not see."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import aclosing
 
 from mirrorlake.errors import BrokerNotReadyError
@@ -10,7 +10,7 @@ from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.control.known_offsets import fetch_known
 from mirrorlake.kafka.records.aborted import ControlType, control_type
 from mirrorlake.kafka.records.batches import Batch, walk
-from mirrorlake.kafka.records.codec import decode_batches
+from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
 from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
@@ -31,11 +31,23 @@ async def read_written_by(
         MirrorlakeError: the partition could not be read.
     """
     records: list[tuple[bytes, bytes | None]] = []
-    async for batches in _answers(client, partition, offsets):
-        found = [each for each in batches if each.header.producer_id == producer_id and not each.header.is_control]
-        columns = decode_batches(found, start_offset=offsets.start_offset, end_offset=offsets.end_offset)
+    async for columns in read_columns_of(client, partition, producer_id, offsets):
         records += zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True)
     return records
+
+
+async def read_columns_of(
+    client: ClusterClient, partition: TopicPartition, producer_id: int, offsets: OffsetRange
+) -> AsyncIterator[RecordColumns]:
+    """Yields every record that a producer id wrote in a range, committed or not, in order, in parts.
+
+    Raises:
+        BrokerNotReadyError: not all of the range is replicated yet.
+        MirrorlakeError: the partition could not be read.
+    """
+    async for batches in _answers(client, partition, offsets):
+        found = [each for each in batches if each.header.producer_id == producer_id and not each.header.is_control]
+        yield decode_batches(found, start_offset=offsets.start_offset, end_offset=offsets.end_offset)
 
 
 async def read_marker_behind(

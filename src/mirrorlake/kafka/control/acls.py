@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kafka.control.brokers import Brokers
 from mirrorlake.kafka.control.control_requests import ControlRequest, Refused
+from mirrorlake.kafka.control.rights import cluster_rights_request
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.protocol_classes import (
@@ -214,6 +215,17 @@ class Acls:
         if isinstance(answer, Refused):
             raise self._error(answer, "DescribeAcls")
         return answer
+
+    async def may_change(self) -> bool | None:
+        """Returns whether this user may create and delete ACLs, which takes ``ALTER`` on the cluster; None: not told.
+
+        Brokers older than Kafka 2.8 do not tell, and none tells whoever may not describe the cluster.
+        """
+        try:
+            rights = await self._brokers.ask_any(cluster_rights_request())
+        except UnsupportedError:
+            return None
+        return None if rights is None else "ALTER" in rights
 
     async def create(self, acls: Sequence[Acl]) -> dict[Acl, MirrorlakeError | None]:
         """Creates ACLs; None for each that is there now. Brokers follow their controller a moment later."""

@@ -48,9 +48,10 @@ from mirrorlake.kafka.control.leaders import (
     ask_leaders,
     ask_local_starts,
     ask_log_ends,
+    ask_newest_times,
     ask_one_kind,
 )
-from mirrorlake.kafka.control.topic_rights import Rights, topic_rights_request
+from mirrorlake.kafka.control.rights import Rights, topic_rights_request
 from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.error_codes import (
@@ -292,7 +293,8 @@ class ClusterClient:
                 the high watermark.
 
         Returns:
-            Offsets; -1 where no record is that late. `LATEST` is exclusive of the last record.
+            Offsets; -1 where the leader finds no record that late, which is no proof that there is none: see
+            `range_reader.first_at`. `LATEST` is exclusive of the last record.
         """
 
         def request(epochs: Epochs) -> ControlRequest[dict[TopicPartition, int | Refused]]:
@@ -321,6 +323,16 @@ class ClusterClient:
         has no such tier.
         """
         return await ask_local_starts(self._brokers, partitions)
+
+    async def newest_times(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | MirrorlakeError | None]:
+        """Returns the largest time in each leader's log in Unix milliseconds, -1 without records, None: not told.
+
+        Of all that its segments have held: a record that was deleted from the head of one counts too. Brokers older
+        than Kafka 3.0 do not tell.
+        """
+        return await ask_newest_times(self._brokers, partitions)
 
     async def append_states(
         self, partitions: Iterable[TopicPartition]

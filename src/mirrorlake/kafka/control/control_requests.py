@@ -200,7 +200,23 @@ def list_offsets_request(
     epochs: Mapping[TopicPartition, int], *, timestamp: int, isolation_level: int
 ) -> ControlRequest[dict[TopicPartition, int | Refused]]:
     """Asks leaders for the offset of a timestamp, given the epoch each leads in; -1 where there is none."""
+    return _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "offset"))
 
+
+def list_times_request(
+    epochs: Mapping[TopicPartition, int], *, timestamp: int, isolation_level: int
+) -> ControlRequest[dict[TopicPartition, int | Refused]]:
+    """Asks leaders for the time of the record that `list_offsets_request` finds; -1 where there is none."""
+    return _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "timestamp"))
+
+
+def _list_offsets(
+    epochs: Mapping[TopicPartition, int],
+    timestamp: int,
+    isolation_level: int,
+    *,
+    read: Callable[[Any], dict[TopicPartition, int | Refused]],
+) -> ControlRequest[dict[TopicPartition, int | Refused]]:
     def message(version: int) -> Any:
         topic = ListOffsetsRequest.ListOffsetsTopic
         return ListOffsetsRequest(
@@ -222,9 +238,6 @@ def list_offsets_request(
             ],
             version=version,
         )
-
-    def read(answer: Any) -> dict[TopicPartition, int | Refused]:
-        return _numbers_in(answer, "offset")
 
     return ControlRequest(api=Api.LIST_OFFSETS, message=message, answer=ListOffsetsResponse, read=read)
 

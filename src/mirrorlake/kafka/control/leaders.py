@@ -14,6 +14,7 @@ from mirrorlake.kafka.control.control_requests import (
     Refused,
     epoch_ends_request,
     list_offsets_request,
+    list_times_request,
     log_ends_request,
     producers_request,
 )
@@ -28,6 +29,9 @@ T = TypeVar("T")
 _EARLIEST, _EARLIEST_LOCAL = -2, -4
 """Timestamps that ListOffsets takes for the log's start, and for the start of what the broker has on its disk."""
 _EARLIEST_LOCAL_SINCE = 8
+
+_NEWEST_TIME, _NEWEST_TIME_SINCE = -3, 7
+"""What ListOffsets takes for the largest time of a log (KIP-734), from Kafka 3.0 on."""
 
 Epochs = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, T | Refused]
@@ -166,6 +170,22 @@ async def ask_local_starts(
         timestamp = _EARLIEST_LOCAL if knows else _EARLIEST
         request = list_offsets_request(epochs, timestamp=timestamp, isolation_level=READ_UNCOMMITTED)
         return await request.ask(connection, timeout_seconds=brokers.settings.request_timeout_seconds)
+
+    return await ask_leaders(brokers, partitions, ask, what="ListOffsets")
+
+
+async def ask_newest_times(
+    brokers: Brokers, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | MirrorlakeError | None]:
+    """See `ClusterClient.newest_times`."""
+
+    async def ask(broker_id: int, epochs: Epochs) -> Answers[int | None]:
+        connection = await brokers.connection(broker_id, CONTROL)
+        if connection.version(Api.LIST_OFFSETS) < _NEWEST_TIME_SINCE:
+            return dict.fromkeys(epochs)
+        request = list_times_request(epochs, timestamp=_NEWEST_TIME, isolation_level=READ_UNCOMMITTED)
+        answers = await request.ask(connection, timeout_seconds=brokers.settings.request_timeout_seconds)
+        return {**answers}
 
     return await ask_leaders(brokers, partitions, ask, what="ListOffsets")
 

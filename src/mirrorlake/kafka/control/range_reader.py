@@ -1,18 +1,23 @@
-"""Reads a range of a Kafka partition as records, as a ``read_committed`` consumer would see them."""
+"""Reads a range of a Kafka partition as records, as a ``read_committed`` consumer would see them; and finds times."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+
+import numpy as np
 
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
-from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState
 from mirrorlake.kafka.control.holes import TailHole, why_no_hole
 from mirrorlake.kafka.records.batches import AbortedTransactions, Path, classify, walk
 from mirrorlake.kafka.records.codec import RecordColumns, decode_parts
 from mirrorlake.kafka.wire.error_codes import BROKER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE
-from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
+from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.offsets import OffsetRange, TopicPartition
+
+NO_OFFSET = -1
+"""What a leader says where it finds no record at or after the time asked for."""
 
 FETCH_BYTES = 8 << 20
 PART_BYTES_MAX = 16 << 20
@@ -147,3 +152,56 @@ async def _what_holds(client: ClusterClient, partition: TopicPartition, position
         f": no transaction is open, and the leader's log ends at {state.log_end.end_offset}",
         "its replicas may be behind: see the partition's in-sync replicas",
     )
+
+
+async def first_at(
+    client: ClusterClient, partitions: Iterable[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int | MirrorlakeError | None]:
+    """Returns for each partition the first offset of a time or later below its last stable offset; None without one.
+
+    A leader looks into the first segment that has ever held a record that late, and answers -1 where that record was
+    deleted from the segment's head, whatever later segments hold (``UnifiedLog.fetchOffsetByTimestamp`` of Kafka
+    4.3.0). So its -1 is believed where the whole log has no such time, or has it past the last stable offset alone;
+    else the log is read. Brokers older than Kafka 3.0 do not tell the largest time: theirs is believed.
+
+    Args:
+        client: of the cluster.
+        partitions: about which.
+        timestamp_ms: Unix milliseconds; none of ListOffsets' other words.
+    """
+    found: dict[TopicPartition, int | MirrorlakeError | None] = {
+        **await client.list_offsets(partitions, timestamp=timestamp_ms)
+    }
+    unfound = [partition for partition, offset in found.items() if offset == NO_OFFSET]
+    found |= dict.fromkeys(unfound)
+    if not unfound:
+        return found
+    undecided, newest = await asyncio.gather(
+        client.list_offsets(unfound, timestamp=timestamp_ms, isolation_level=READ_UNCOMMITTED),
+        client.newest_times(unfound),
+    )
+    for partition in unfound:
+        time = newest[partition]
+        if isinstance(time, MirrorlakeError):
+            found[partition] = time
+        elif time is not None and time >= timestamp_ms and undecided[partition] == NO_OFFSET:
+            found[partition] = await _first_read(client, partition, timestamp_ms)
+    return found
+
+
+async def _first_read(
+    client: ClusterClient, partition: TopicPartition, timestamp_ms: int
+) -> int | MirrorlakeError | None:
+    """Returns the first offset whose record is of a time or later, by reading the log; or why that cannot be told."""
+    try:
+        offsets = OffsetRange(
+            start_offset=await client.offset_at(partition, EARLIEST),
+            end_offset=await client.offset_at(partition, LATEST),
+        )
+        async for columns in read_range(client, partition, offsets):
+            rows = np.flatnonzero(columns.timestamps >= timestamp_ms)
+            if len(rows):
+                return int(columns.offsets[rows[0]])
+    except MirrorlakeError as error:
+        return error
+    return None

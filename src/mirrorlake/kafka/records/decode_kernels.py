@@ -102,6 +102,20 @@ def skip_headers(position: int, count: int, end: int) -> tuple[int, int, int, in
 
 
 @inlined
+def read_one_header(position: int, end: int) -> tuple[int, int, int, int, int]:
+    """Returns address and length of a header's key, those of its value, and the position after it, or ``_BEYOND``."""
+    key_length, position = _read_varint(position, end)
+    key = position
+    position = _skip(position, key_length, end)
+    value_length, position = _read_varint(position, end)
+    value = position
+    position = _skip(position, value_length, end)
+    if position > end or key_length < 0:
+        return 0, 0, 0, 0, _BEYOND
+    return key, key_length, value, value_length, position
+
+
+@inlined
 def read_record(position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int, int]:
     """Reads a record up to its headers.
 

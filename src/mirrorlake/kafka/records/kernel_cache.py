@@ -13,7 +13,7 @@ from mirrorlake.cache_folder import user_cache_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 
-_KERNEL_FOLDERS = ("kafka", "archive/formats")
+KERNEL_FOLDERS = ("kafka/records", "kafka/schema_ids", "archive/formats")
 """Where modules of kernels lie, in the package; their names end in ``kernels.py``."""
 
 
@@ -42,7 +42,7 @@ def _digest() -> str:
     digest = hashlib.sha256()
     # Through importlib, for executors that import the package from an archive.
     package = resources.files(__package__.partition(".")[0])
-    for folder in _KERNEL_FOLDERS:
+    for folder in KERNEL_FOLDERS:
         for source in sorted(package.joinpath(folder).iterdir(), key=lambda each: each.name):
             if source.name.endswith("kernels.py"):
                 digest.update(source.read_bytes())

@@ -38,7 +38,7 @@ from mirrorlake.kafka.records.rewrite_kernels import (
     find_records,
     write_rows,
 )
-from mirrorlake.kafka.records.scratch import allowed, decompressed, decompressed_row
+from mirrorlake.kafka.records.scratch import decompressed_row, records_of
 
 COALESCED_DECOMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 """What coalesced batches may come to together by default: many times what small batches do."""
@@ -162,17 +162,7 @@ def open_batch(
             base offset.
     """
     header = batch.header
-    if header.codec == Codec.NONE:
-        payload = np.frombuffer(batch.payload, np.uint8)
-    else:
-        payload = decompressed(
-            header.codec,
-            batch.payload,
-            base_offset=header.base_offset,
-            bytes_max=allowed() if decompressed_bytes_max is None else decompressed_bytes_max,
-        )
-    if header.record_count * RECORD_BYTES_MIN > len(payload):
-        raise corrupt(header.base_offset, f"{header.record_count} records do not fit {len(payload)} bytes")
+    payload = records_of(batch, bytes_max=decompressed_bytes_max)
     table = np.array(
         [
             (

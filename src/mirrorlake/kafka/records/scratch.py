@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from mirrorlake.errors import BatchTooLargeError
-from mirrorlake.kafka.records.batch_header import Codec, corrupt
+from mirrorlake.kafka.records.batch_header import RECORD_BYTES_MIN, Batch, Codec, corrupt
 from mirrorlake.kafka.records.compression import Bytes, MalformedDataError, OutputFullError, decompress_into
 from mirrorlake.kafka.records.kernels import UInt8s
 
@@ -61,6 +61,32 @@ def too_large(base_offset: int, *, compressed_bytes: int, bytes_max: int) -> Bat
         compressed_bytes=compressed_bytes,
         bytes_max=bytes_max,
     )
+
+
+def records_of(batch: Batch, *, bytes_max: int | None) -> UInt8s:
+    """Returns a v2 batch's records as bytes: the batch's own memory where they are not compressed.
+
+    Args:
+        batch: its checksum was verified.
+        bytes_max: the most compressed ones may come to, inclusive; None for what the process allows.
+
+    Raises:
+        CorruptBatchError: the data is not the codec's, is cut, or is too short for so many records.
+        BatchTooLargeError: it comes to more.
+    """
+    header = batch.header
+    if header.codec == Codec.NONE:
+        payload = np.frombuffer(batch.payload, np.uint8)
+    else:
+        payload = decompressed(
+            header.codec,
+            batch.payload,
+            base_offset=header.base_offset,
+            bytes_max=allowed() if bytes_max is None else bytes_max,
+        )
+    if header.record_count * RECORD_BYTES_MIN > len(payload):
+        raise corrupt(header.base_offset, f"{header.record_count} records do not fit {len(payload)} bytes")
+    return payload
 
 
 def decompressed(codec: Codec, data: Bytes, *, base_offset: int, bytes_max: int) -> UInt8s:

@@ -40,6 +40,7 @@ class Api(IntEnum):
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     INCREMENTAL_ALTER_CONFIGS = 44
+    DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
 
@@ -79,6 +80,7 @@ VERSION_CAPS: Final[Mapping[int, int]] = MappingProxyType(
         Api.SASL_AUTHENTICATE: 1,
         Api.CREATE_PARTITIONS: 3,
         Api.INCREMENTAL_ALTER_CONFIGS: 1,
+        Api.DESCRIBE_CLUSTER: 0,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }
@@ -112,6 +114,7 @@ VERSION_FLOORS: Final[Mapping[int, int]] = MappingProxyType(
         Api.SASL_AUTHENTICATE: 1,  # the session's lifetime
         Api.CREATE_PARTITIONS: 1,
         Api.INCREMENTAL_ALTER_CONFIGS: 0,  # Kafka 2.3 (KIP-339)
+        Api.DESCRIBE_CLUSTER: 0,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }
@@ -123,6 +126,7 @@ OLDEST_KAFKA: Final = "2.4"
 
 SINCE: Final[Mapping[int, str]] = MappingProxyType(
     {
+        Api.DESCRIBE_CLUSTER: "2.8 (KIP-700)",
         Api.DESCRIBE_PRODUCERS: "2.8 (KIP-664)",
         Api.DESCRIBE_TRANSACTIONS: "3.0 (KIP-664)",
     }
@@ -168,6 +172,7 @@ FLEXIBLE_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Api.SASL_AUTHENTICATE: 2,
         Api.CREATE_PARTITIONS: 2,
         Api.INCREMENTAL_ALTER_CONFIGS: 1,
+        Api.DESCRIBE_CLUSTER: 0,
         Api.DESCRIBE_PRODUCERS: 0,
         Api.DESCRIBE_TRANSACTIONS: 0,
     }

@@ -248,9 +248,31 @@ class MergeRun:
                 else:
                     rows.append(_done_row(partition, group, result))
                     self._progressed(group.size_bytes if group else partition.due_bytes)
+            rows += self._tidied([each for each in waiting if _are_tidied_together(each)])
             waiting = [plan_place(each, clock=self._clock) for each in again.values()]
             rows += [row for row in planned_rows(waiting) if row.result == "failed"]
             waiting = [each for each in waiting if each.plan.groups and each.failure is None]
+        return rows
+
+    def _tidied(self, partitions: Sequence[PlannedPartition]) -> list[MergeRow]:
+        """Deletes what the merges of some partitions have left, by one look at each; returns rows where there was any.
+
+        Inputs are gone with their merges: these are outputs that came too late, announcements and descriptions.
+        """
+        asked: dict[int, PlannedPartition] = {}
+
+        def tasks() -> Iterator[BatchTask]:
+            for partition in partitions:
+                task = _clean_task(partition, what="tidy up", size_bytes=0)
+                asked[id(task)] = partition
+                yield task
+
+        rows = []
+        for result in self._jobs.results(tasks(), at_once=self._at_once):
+            found = result_of(result.outcome)
+            is_news = found.error is not None and not isinstance(found.error, PositionMovedError)
+            if is_news or (isinstance(found.done, Cleaned) and (found.done.files or found.done.flaws)):
+                rows.append(_done_row(asked[id(result.task)], None, found))
         return rows
 
     def _results(
@@ -275,11 +297,7 @@ def _tasks_of(partition: PlannedPartition) -> Iterator[tuple[BatchTask, MergeGro
     keep_seconds = partition.settings.keep_inputs_seconds
     where = partition.place.where
     if partition.is_to_clean:
-        plan = plan_bytes(CleanTask(folder=partition.folder, keep_seconds=keep_seconds))
-        # To prove that it is held reads it, and what holds it.
-        seconds_max = seconds_for(size_bytes=2 * partition.due_bytes + MERGED_BYTES_MAX)
-        what = f"delete what is covered in {where}"
-        yield BatchTask(work=WORK, plan=plan, description=what, seconds_max=seconds_max), None
+        yield _clean_task(partition, what="delete what is covered", size_bytes=partition.due_bytes), None
     for group in partition.plan.groups:
         plan = plan_bytes(
             MergeTask(
@@ -288,10 +306,25 @@ def _tasks_of(partition: PlannedPartition) -> Iterator[tuple[BatchTask, MergeGro
                 compression=partition.place.destination.kept_compression.value,
                 writer=writer_name(),
                 deletes_inputs=keep_seconds == 0,
+                tidies_up=not _are_tidied_together(partition),
             )
         )
         seconds_max, what = seconds_for(size_bytes=group.size_bytes), f"merge {where} {group.offsets}"
         yield BatchTask(work=WORK, plan=plan, description=what, seconds_max=seconds_max), group
+
+
+def _are_tidied_together(partition: PlannedPartition) -> bool:
+    """Tells whether one look behind all merges of a partition takes the place of one behind each of them."""
+    return len(partition.plan.groups) > 1
+
+
+def _clean_task(partition: PlannedPartition, *, what: str, size_bytes: int) -> BatchTask:
+    assert partition.folder is not None
+    assert partition.settings is not None
+    plan = plan_bytes(CleanTask(folder=partition.folder, keep_seconds=partition.settings.keep_inputs_seconds))
+    # To prove that it is held reads it, and what holds it.
+    seconds_max = seconds_for(size_bytes=2 * size_bytes + MERGED_BYTES_MAX)
+    return BatchTask(work=WORK, plan=plan, description=f"{what} in {partition.place.where}", seconds_max=seconds_max)
 
 
 def result_of(outcome: list[LeaseRow] | MirrorlakeError) -> TaskResult:

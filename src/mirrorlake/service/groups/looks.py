@@ -19,7 +19,6 @@ from mirrorlake.config.resolved import GroupSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.repeated import RepeatedInThread
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -138,24 +137,3 @@ class GroupLooks(ABC, Generic[F]):
         if said and not failures:
             _log.info(f"consumer groups are {self._done} again", name=way.mirror, destination=way.destination)
         self._said[way] = frozenset(failures)
-
-
-class GroupWatch(RepeatedInThread):
-    """Looks at groups as often as their destinations say, in a thread. Use as a context manager.
-
-    Args:
-        looks: of the run.
-    """
-
-    def __init__(self, looks: GroupLooks[F]) -> None:
-        super().__init__(looks.name, seconds=LOOK_SECONDS)
-        self._looks = looks
-
-    def __exit__(self, *_: object) -> None:
-        """Ends; a round that is under way is left alone, as leases wait for the end of this block."""
-        self._is_over.set()
-        self._is_woken.set()
-
-    def _round(self) -> None:
-        if self._looks.is_asked_for:
-            self._looks.look()

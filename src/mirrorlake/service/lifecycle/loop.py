@@ -10,14 +10,16 @@ from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
 from mirrorlake.pipeline.signals import StopSignal
+from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
-from mirrorlake.service.groups.looks import GroupWatch
+from mirrorlake.service.groups.looks import LOOK_SECONDS
+from mirrorlake.service.lifecycle.detached import DetachedLooks
 from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
 from mirrorlake.service.lifecycle.keeping import keeper_of
 from mirrorlake.service.lifecycle.partition_starts import PartitionStarts
-from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts
+from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts, limits_of
 from mirrorlake.service.observer import find_missing, observe, observe_once
 from mirrorlake.service.sight.health import Part, Phase
 from mirrorlake.service.snapshot_keeper import SnapshotKeeper
@@ -27,6 +29,9 @@ _log = structlog.get_logger("mirrorlake")
 
 TURN_SECONDS = 0.5
 """Between two turns of the loop; whoever has news for it wakes it."""
+
+SCHEMAS_SECONDS = 0.2
+"""How often it is asked whether registries are due: a lease that waits for an id waits so long for nothing, at most."""
 
 LAST_LOOK_SECONDS_MAX = 5.0
 """A source that does not answer for so long is flushed as far as it was seen before."""
@@ -76,10 +81,16 @@ class ServiceLoop:
         self._session = session
         self._control = control
         self._stop = stop
+        self._limits = limits_of(parts.config)
         look_seconds = parts.config.engine.tail_check_seconds
         self._drift_watch = DriftWatch(parts.table, parts.markers, seconds=look_seconds)
         self._snapshot_keeper = SnapshotKeeper(parts.table, seconds=look_seconds, clock=parts.clock)
-        self._group_watches = GroupWatch(parts.groups), GroupWatch(parts.group_sync)
+        self._looking: list[RepeatedInThread] = [
+            DetachedLooks(each.name, each.look, seconds=LOOK_SECONDS)
+            for each in (parts.groups, parts.group_sync, parts.topics)
+        ]
+        if parts.schemas is not None:
+            self._looking.append(DetachedLooks("schema-sync", parts.schemas.look, seconds=SCHEMAS_SECONDS))
         self._pool = engine_lanes(
             session,
             lanes=parts.config.engine.lanes,
@@ -103,6 +114,10 @@ class ServiceLoop:
         """Applies settings of the current configuration that are not read at every turn."""
         for watch in (self._drift_watch, self._snapshot_keeper):
             watch.every(self._parts.config.engine.tail_check_seconds)
+        before, self._limits = self._limits, limits_of(self._parts.config)
+        # Leases that run were told the limits of before; the next ones are told those of now.
+        changed = {mirror for mirror, _ in before.items() ^ self._limits.items()}
+        self._supervisor.recall([state for state in self._parts.table.states if state.mirror in changed])
         self._parts.wake.set()
 
     # --- the thread of the run ----------------------------------------------------------------------------
@@ -118,11 +133,15 @@ class ServiceLoop:
             self._control.start(observing),
             self._control.start(parts.owners.watch(supervisor.superseded, self._discovery.refuse)),
         ]
+        if parts.schemas is not None:
+            parts.schemas.look_first()
         self._pool.start()
         try:
             with contextlib.ExitStack() as watches:
-                for watch in (self._drift_watch, self._snapshot_keeper, self._keeper, *self._group_watches):
+                for watch in (self._drift_watch, self._snapshot_keeper, self._keeper):
                     watches.enter_context(watch)
+                for looking in self._looking:
+                    watches.enter_context(looking)
                 self._wait_for_end()
             parts.pulse.entered(Phase.STOPPING)
             ended = self._end_leases()
@@ -169,6 +188,7 @@ class ServiceLoop:
                 parts.events.heartbeat(parts.table.states)
                 next_beat = now + heartbeat
             self._discovery.turn()
+            parts.staleness.look(parts.table.states)
             self._tell_progress()
             parts.wake.wait(TURN_SECONDS)
             parts.wake.clear()
@@ -231,6 +251,8 @@ class ServiceLoop:
         if ended and not self._engine_died and self._supervisor.is_quiet:
             with contextlib.suppress(TimeoutError):
                 self._control.call(parts.owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
+        if parts.schemas is not None:
+            parts.schemas.close()
         parts.markers.update()
         if self._supervisor.end_error is None and not self._engine_died:
             parts.groups.look_once_more()

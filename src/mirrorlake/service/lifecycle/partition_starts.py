@@ -57,6 +57,9 @@ class PartitionStarts:
         pairs = list(zip(ready, states, strict=True))
         # Before their first lease: while a mirror is not known, groups of another one may be led past its records.
         parts.group_sync.follow(pairs, waiting=self._waiting)
+        parts.topics.follow(pairs)
+        if parts.schemas is not None:
+            parts.schemas.follow(pairs)
         refused = [
             (state, not_made[topic_at(target)])
             for target, state in pairs

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.config.resolved import Configuration, Form
@@ -25,11 +26,16 @@ from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.health import Pulse
 from mirrorlake.service.sight.keeping_board import KeepingBoard
 from mirrorlake.service.sight.metrics import Metrics
+from mirrorlake.service.sight.staleness import StalenessAlarm
 from mirrorlake.service.state_table import StateTable
 from mirrorlake.service.states import writer_name
-from mirrorlake.service.supervisor import Supervisor
+from mirrorlake.service.supervisor import NO_SCHEMA_IDS, Supervisor
+from mirrorlake.service.topics.syncing import TopicLooks
 from mirrorlake.sources.source import SourceWork
 from mirrorlake.topics.sources import modules_of, source_of
+
+if TYPE_CHECKING:
+    from mirrorlake.service.subjects.syncing import SchemaSync
 
 PAUSES_VARIABLE = "MIRRORLAKE_PAUSES"
 """What was paused when this process started itself again, because its engine had died."""
@@ -65,6 +71,7 @@ class Parts:
     """Everything of a run but its engine and its threads; each part is safe to use from any thread.
 
     ``wake`` is set when the loop should look again at once. ``current`` is the configuration as it is now.
+    ``schemas`` is None where no mirror takes schemas along.
     """
 
     current: CurrentConfiguration
@@ -77,6 +84,9 @@ class Parts:
     markers: ArchiveMarkers
     groups: GroupArchive
     group_sync: GroupSync
+    schemas: "SchemaSync | None"
+    topics: TopicLooks
+    staleness: StalenessAlarm
     metrics: Metrics
     pulse: Pulse
     events: Events
@@ -105,8 +115,10 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
     markers = ArchiveMarkers(writer=writer, clock=clock)
     events = Events(metrics, clock, first_destinations, is_v3=is_v3)
     owners = Owners(clients, owner=writer, clock=clock, hold_seconds=_send_seconds_max(config))
+    table = StateTable(once=options.once, clock=clock, events=events, changed=wake.set, pauses=_pauses_before())
+    current = CurrentConfiguration(config)
     return Parts(
-        current=CurrentConfiguration(config),
+        current=current,
         options=options,
         clock=clock,
         clients=clients,
@@ -116,17 +128,38 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
         markers=markers,
         groups=GroupArchive(markers, metrics, writer=writer, clock=clock),
         group_sync=GroupSync(metrics, owns=owners.owns, clock=clock),
+        schemas=_schema_sync(config, metrics, owners, markers, writer, clock, table),
+        staleness=StalenessAlarm(metrics.registry, clock=clock, limits=lambda: stale_limits_of(current.configuration)),
+        topics=TopicLooks(metrics.topics, config=lambda: current.configuration, owns=owners.owns, clock=clock),
         metrics=metrics,
         pulse=Pulse(clock, stop_seconds=config.engine.stop_seconds),
         events=events,
-        table=StateTable(
-            once=options.once,
-            clock=clock,
-            events=events,
-            changed=wake.set,
-            pauses=_pauses_before(),
-        ),
+        table=table,
         keeping=keeping,
+    )
+
+
+def _schema_sync(
+    config: Configuration,
+    metrics: Metrics,
+    owners: Owners,
+    markers: ArchiveMarkers,
+    writer: str,
+    clock: Clock,
+    table: StateTable,
+) -> "SchemaSync | None":
+    if not any(mirror.schemas for mirror in config.enabled_mirrors):
+        return None
+    # A run without registries does without the memory of their client's library.
+    from mirrorlake.service.subjects.syncing import SchemaSync
+
+    return SchemaSync(
+        metrics.schemas,
+        owns=owners.owns,
+        markers=markers,
+        writer=writer,
+        clock=clock,
+        answered=table.ids_known,
     )
 
 
@@ -160,7 +193,19 @@ def supervisor_of(parts: Parts, lease_files: LeaseFiles) -> Supervisor:
         holding=parts.owners.holding,
         lease_files=lease_files,
         changed=parts.wake.set,
+        limits=lambda: limits_of(parts.config),
+        schemas=parts.schemas or NO_SCHEMA_IDS,
     )
+
+
+def limits_of(config: Configuration) -> dict[str, int]:
+    """Returns the bytes per second that mirrors with a limit may read, by mirror."""
+    return {m.name: m.read_bytes_per_second for m in config.enabled_mirrors if m.read_bytes_per_second is not None}
+
+
+def stale_limits_of(config: Configuration) -> dict[str, float]:
+    """Returns the seconds after which copies are stale, by mirror, of mirrors that say so."""
+    return {m.name: m.stale_after_seconds for m in config.enabled_mirrors if m.stale_after_seconds is not None}
 
 
 def session_settings_of(config: Configuration, *, is_stopping: Callable[[], bool]) -> SessionSettings:
@@ -177,6 +222,7 @@ def session_settings_of(config: Configuration, *, is_stopping: Callable[[], bool
         config,
         preload=(*PRELOAD, *of_kinds, *modules_of(config.enabled_mirrors), *keeping),
         batch_slots=config.engine.batch_slots,
+        serves_page=True,
         is_stopping=is_stopping,
     )
 

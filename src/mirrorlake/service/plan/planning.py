@@ -162,8 +162,9 @@ def plan_row(row: StatusRow, found: Look) -> PlanRow:
         return PlanRow(status=row, action=action, start=row.position, end=row.source_end, error=error)
     start, end = row.position, row.source_end
     if start is None or end is None or start >= end:
-        return PlanRow(status=row, action=Action.NOTHING, start=start, end=end)
+        return PlanRow(status=row, action=Action.NOTHING, start=start, end=end, note=", ".join(_end_notes(row)))
     notes = [*_topic_notes(row.target), *kind_of(row.target.destination).notes(row, is_new=found.is_new)]
+    notes += _end_notes(row)
     return PlanRow(status=row, action=_action(row.target), start=start, end=end, note=", ".join(notes))
 
 
@@ -189,6 +190,19 @@ def _topic_notes(target: Target) -> list[str]:
     if target.growth is not None and target.is_to_be_made:
         notes.append(f"from {target.growth.partitions_before} to {target.growth.partitions} partitions")
     return notes
+
+
+def _end_notes(row: StatusRow) -> list[str]:
+    """Says where a partition of a cluster ends for a mirror that has an end, or that it is not known yet."""
+    if not row.target.source_work.is_bounded:
+        return []
+    if row.has_ended:
+        return [f"has ended, at offset {row.limit}"]
+    if row.limit is not None:
+        return [f"ends at offset {row.limit}"]
+    if window_of(row.target.mirror).until_ms is None:
+        return []
+    return ["no end yet: no record is later than `until`"]
 
 
 def _refusal(row: StatusRow, *, is_new: bool) -> MirrorlakeError | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
-from mirrorlake.kafka.control.topic_rights import Rights
+from mirrorlake.kafka.control.rights import Rights
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.service.status import StatusRow
 

@@ -2,7 +2,8 @@
 
 CSV without a heading: ``name,topic,partition,offset``. JSON lines: one object a line, with ``connectorId``, ``topic``,
 ``partition`` and ``offset``. An empty offset, or null, says that there is none. The name is the mirror's, and with
-several destinations ``mirror/destination``.
+several destinations ``mirror/destination``. Of a consumer group it is the group's, and JSON lines may have
+``metadata``, the text that was committed with the offset; CSV has no place for it.
 
 Source: ``OffsetSerDe`` of salesforce/mirus, `src/main/java/com/salesforce/mirus/offsets/`.
 """
@@ -12,14 +13,16 @@ import io
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 OFFSET_MAX = (1 << 63) - 1
 PARTITION_MAX = (1 << 31) - 1
 
 CSV_FIELDS = 4
 JSON_FIELDS = ("connectorId", "topic", "partition", "offset")
+METADATA = "metadata"
 
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 
@@ -33,13 +36,17 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionLine:
-    """One line of a file: the next source offset that is needed, None where there is none. ``line`` counts from 1."""
+    """One line of a file: the next source offset that is needed, None where there is none. ``line`` counts from 1.
+
+    ``metadata`` is of a consumer group's commit, empty for none.
+    """
 
     name: str
     topic: str
     partition: int
     offset: int | None
     line: int = 0
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +74,8 @@ def write_lines(lines: Iterable[PositionLine], form: FileFormat) -> str:
         return text.getvalue()
     return "".join(
         json.dumps(
-            dict(zip(JSON_FIELDS, (each.name, each.topic, each.partition, each.offset), strict=True)),
+            dict(zip(JSON_FIELDS, (each.name, each.topic, each.partition, each.offset), strict=True))
+            | ({METADATA: each.metadata} if each.metadata else {}),
             ensure_ascii=False,
             separators=(",", ":"),
         )
@@ -76,11 +84,17 @@ def write_lines(lines: Iterable[PositionLine], form: FileFormat) -> str:
     )
 
 
-def read_lines(content: bytes, form: FileFormat) -> tuple[list[PositionLine], list[Fault]]:
-    """Returns the lines of a file, and every fault of its form. Blank lines are passed over."""
+def read_lines(content: bytes, form: FileFormat, *, of_groups: bool = False) -> tuple[list[PositionLine], list[Fault]]:
+    """Returns the lines of a file, and every fault of its form. Blank lines are passed over.
+
+    Args:
+        content: of the file.
+        form: of the file.
+        of_groups: its names are those of consumer groups, so JSON lines may have metadata.
+    """
     lines: list[PositionLine] = []
     faults: list[Fault] = []
-    read = _read_csv if form is FileFormat.CSV else _read_json
+    read = _read_csv if form is FileFormat.CSV else partial(_read_json, of_groups=of_groups)
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not raw.strip():
             continue
@@ -110,7 +124,7 @@ def _number(what: str, text: str) -> int:
     return int(text) if len(text) <= len(str(OFFSET_MAX)) + 1 else OFFSET_MAX + 1
 
 
-def _read_json(text: str, number: int) -> PositionLine:
+def _read_json(text: str, number: int, *, of_groups: bool) -> PositionLine:
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)
     except json.JSONDecodeError as error:
@@ -122,7 +136,9 @@ def _read_json(text: str, number: int) -> PositionLine:
     if not isinstance(pairs, _Pairs):
         raise LineError("expected an object")
     found = dict(pairs)
-    if sorted(key for key, _ in pairs) != sorted(JSON_FIELDS):
+    metadata = found.get(METADATA, "")
+    expected = [*JSON_FIELDS, METADATA] if of_groups and METADATA in found else JSON_FIELDS
+    if sorted(key for key, _ in pairs) != sorted(expected):
         raise LineError(f"expected {', '.join(JSON_FIELDS)}, each once, found {', '.join(map(str, found)) or 'none'}")
     name, topic, partition, offset = (found[field] for field in JSON_FIELDS)
     if not isinstance(name, str) or not isinstance(topic, str):
@@ -131,7 +147,9 @@ def _read_json(text: str, number: int) -> PositionLine:
         raise LineError(f"partition {json.dumps(partition)} is no whole number")
     if offset is not None and type(offset) is not int:
         raise LineError(f"offset {json.dumps(offset)} is no whole number, and not null")
-    return _line(name, topic, partition, offset, number)
+    if not isinstance(metadata, str):
+        raise LineError("metadata is no text")
+    return replace(_line(name, topic, partition, offset, number), metadata=metadata)
 
 
 class _Pairs(list[tuple[str, object]]):

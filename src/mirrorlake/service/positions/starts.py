@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.start import find_start
 from mirrorlake.errors import MirrorlakeError, RangeUnknownError
@@ -37,7 +38,11 @@ async def find_starts(wishes: Sequence[Wish], clients: WorkerCache) -> dict[int,
         if wish.offset is not None or is_unread(wish.row) or kind_of(target.destination).immovable(target) is not None:
             continue
         try:
-            found[id(wish.row)] = await find_start(target.source_work.log(target.source, clients), target.map_start)
+            found[id(wish.row)] = await find_start(
+                target.source_work.log(target.source, clients),
+                target.map_start,
+                now_seconds=SystemClock().now_seconds(),
+            )
         except MirrorlakeError as error:
             found[id(wish.row)] = f"where `start` has it begin is not known: {error}"
     return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import structlog
 
 from mirrorlake.clock import Clock
+from mirrorlake.config.units import format_duration
 from mirrorlake.errors import MirrorlakeError, RemoteTierError
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.told_progress import ToldProgress
@@ -59,6 +60,11 @@ class Events:
         else:
             _log.info("starting mirror", **facts, start_offset=state.position)
 
+    def position_found(self, state: PartitionState) -> None:
+        """The first lease of a partition has read its position, or where it begins by the age of records."""
+        max_age = format_duration(state.work.max_age_seconds or 0.0)
+        _log.info("position found", **_facts(state), start_offset=state.first_position, max_age=max_age)
+
     def retired(self, state: PartitionState) -> None:
         """A partition is no longer what it was and begins anew: its topic was recreated, or is there now."""
         self._metrics.retired(state)
@@ -104,6 +110,8 @@ class Events:
             )
         if row is not None and (lost := row.gap_offsets.get("truncated")):
             _log.warning("source has deleted records, continuing at its log start", **facts, offsets=lost)
+        if row is not None and row.dead_letters:
+            self._lettered(state, row)
         if self._was_waiting(state):
             return
         if state.error is None or decision is None:
@@ -114,6 +122,19 @@ class Events:
         elif decision is Decision.PARK:
             own = {"position": state.position, "lane": lane}
         self._tell(_trouble_of(state, state.error, is_final=decision is Decision.PARK, own=own))
+
+    def _lettered(self, state: PartitionState, row: LeaseRow) -> None:
+        """Says how many records became dead letters in a lease, and why."""
+        for name, count in sorted(row.dead_letters.items()):
+            side, _, reason = name.partition(":")
+            _log.warning(
+                "records name no schema and are dead letters",
+                **_facts(state),
+                side=side,
+                reason=reason,
+                count=count,
+                position=row.position,
+            )
 
     def source_lost_its_end(self, state: PartitionState, log_end: int) -> None:
         """The source's log ends below what a bounded run, or a stop, was to copy."""
@@ -185,6 +206,15 @@ class Events:
         for caught_up in self._catch_ups.looked(states, self._clock.elapsed_seconds()):
             _log.info("caught up", **caught_up.facts())
 
+    def partition_ended(self, state: PartitionState) -> None:
+        """A destination has all of a partition that its mirror is to copy: the line says where that is, for others."""
+        limit = state.bounds.limit if state.bounds is not None else None
+        _log.info("partition has ended", **_facts(state), end_offset=limit, position=state.position)
+
+    def mirror_ended(self, mirror: str, states: Sequence[PartitionState]) -> None:
+        """Nothing is left for a mirror to copy, whatever its source gains."""
+        _log.info("mirror has ended", mirror=mirror, partitions=len(states))
+
     def lease_took(self, lane: int, seconds: float) -> None:
         """A lease ended after ``seconds``."""
         self._metrics.lease_took(lane, seconds)
@@ -211,6 +241,7 @@ class Events:
             lag=sum(known) if known else "unknown",
             **({"lag_unknown": len(lags) - len(known)} if 0 < len(known) < len(lags) else {}),
             parked=sum(state.is_parked for state in states),
+            **({"ended": ended} if (ended := sum(state.has_ended for state in states)) else {}),
             **({"paused": paused} if (paused := sum(state.is_paused for state in states)) else {}),
             records=sum(state.copied_records for state in states),
         )

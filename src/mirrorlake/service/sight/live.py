@@ -6,7 +6,7 @@ believed of an answer that is not a mirrorlake's own.
 
 import http.client
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,13 +35,15 @@ class LivePartition:
     """One partition at one destination, as the running service has it; None for what it does not know.
 
     ``reason`` and ``error`` are empty where nothing stands against it; ``reason`` is one of ``PARK_NAMES``, or of
-    ``WAIT_NAMES`` where the partition is not parked.
+    ``WAIT_NAMES`` where the partition is not parked. ``stale`` says for how long the copy has been behind where that is
+    longer than its mirror allows, else it is empty.
     """
 
     state: StateName
     lag_seconds: float | None = None
     reason: str = ""
     error: str = ""
+    stale: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +105,29 @@ class LiveService:
 
 
 def partitions_json(
-    states: Sequence[PartitionState], *, now_seconds: float, keeping: Sequence[Mapping[str, object]] = ()
+    states: Sequence[PartitionState],
+    *,
+    now_seconds: float,
+    keeping: Sequence[Mapping[str, object]] = (),
+    stale: Callable[[PartitionState], str] = lambda _: "",
 ) -> dict[str, object]:
-    """Returns what the listener tells of a service's partitions, and of the schedules of its archives."""
+    """Returns what the listener tells of a service's partitions, and of the schedules of its archives.
+
+    Args:
+        states: of all partitions.
+        now_seconds: reading of the clock that the states were noted by.
+        keeping: the schedules.
+        stale: returns what is said of a copy that is stale; empty for the others.
+    """
     return {
         "service": SERVICE,
         "version": __version__,
-        "partitions": [_partition_json(state, now_seconds) for state in states],
+        "partitions": [_partition_json(state, now_seconds, stale(state)) for state in states],
         "keeping": list(keeping),
     }
 
 
-def _partition_json(state: PartitionState, now: float) -> dict[str, object]:
+def _partition_json(state: PartitionState, now: float, stale: str) -> dict[str, object]:
     row: dict[str, object] = {
         "name": state.mirror,
         "topic": state.source.topic,
@@ -129,6 +142,8 @@ def _partition_json(state: PartitionState, now: float) -> dict[str, object]:
         if reason := park_name(state.error) if state.is_parked else wait_name(state.error):
             row["reason"] = reason
         row["error"] = str(state.error)
+    if stale:
+        row["stale"] = stale
     return row
 
 
@@ -177,6 +192,7 @@ def read_partitions(answer: Any) -> dict[Key, LivePartition]:
             lag_seconds=row["lag_seconds"],
             reason=row.get("reason", ""),
             error=row.get("error", ""),
+            stale=row.get("stale", ""),
         )
         for row in answer["partitions"]
     }

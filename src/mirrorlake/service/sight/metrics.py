@@ -27,14 +27,17 @@ from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.sight.state_series import COPY, STREAM, StateSeries, copy_of, stream_of
+from mirrorlake.service.sight.topic_series import TopicSeries
 from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
 
 class LatencyHistogram(Collector):
     """``mirrorlake_latency_seconds``: how old a batch's newest record was when it became durable.
 
-    Tasks count for themselves and bring sums; the library's own histogram takes single observations only.
+    Tasks count for themselves and bring sums; the library's own histogram takes single observations only. By topic and
+    not by partition: twenty series a partition would be more than all others together.
     """
 
     def __init__(self) -> None:
@@ -42,24 +45,29 @@ class LatencyHistogram(Collector):
         self._sums: dict[tuple[str, ...], float] = {}
         self._lock = threading.Lock()
 
-    def add(self, copy: tuple[str, ...], row: LeaseRow) -> None:
-        """Adds what one lease counted."""
+    def add(self, row: LeaseRow) -> None:
+        """Adds what one lease counted; one that counted nothing, as those of archives, makes no series."""
+        if not row.latencies:
+            return
+        labels = (row.mirror, row.source.topic, row.destination)
         with self._lock:
-            self._counts.setdefault(copy, Counts()).update(row.latencies)
-            self._sums[copy] = self._sums.get(copy, 0.0) + row.latency_seconds_sum
+            self._counts.setdefault(labels, Counts()).update(row.latencies)
+            self._sums[labels] = self._sums.get(labels, 0.0) + row.latency_seconds_sum
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """Yields the series, one per mirror, partition and destination."""
+        """Yields the series, one per mirror, topic and destination."""
         family = HistogramMetricFamily(
-            "mirrorlake_latency_seconds", "Age of the newest record of a batch when it became durable", labels=COPY
+            "mirrorlake_latency_seconds",
+            "Age of the newest record of a batch when it became durable",
+            labels=("mirror", "topic", "destination"),
         )
         with self._lock:
-            for copy, counts in self._counts.items():
+            for labels, counts in self._counts.items():
                 buckets, total = [], 0
                 for bound in LATENCY_BOUNDS_SECONDS:
                     total += counts[bound]
                     buckets.append(("+Inf" if isinf(bound) else str(bound), float(total)))
-                family.add_metric(copy, buckets, sum_value=self._sums[copy])
+                family.add_metric(labels, buckets, sum_value=self._sums[labels])
         yield family
 
 
@@ -84,6 +92,8 @@ class Metrics:
         # What nobody scrapes costs nothing: without that form its counters stand on a registry of their own.
         self._v3_series(self.registry if has_v3 else CollectorRegistry())
         self._own_series()
+        self.schemas = SchemaSeries(self.registry)
+        self.topics = TopicSeries(self.registry)
 
     def _v3_series(self, r: CollectorRegistry) -> None:
         self._v3_records = Counter(
@@ -120,6 +130,12 @@ class Metrics:
             "mirrorlake_batches", "Record batches by the path they took and why", (*COPY, "path", "reason"), registry=r
         )
         self._gaps = Counter("mirrorlake_gap_offsets", "Offsets without a record, by kind", (*COPY, "kind"), registry=r)
+        self._letters = Counter(
+            "mirrorlake_dead_letters",
+            "Records that name no schema and are in a topic for dead letters, by side and reason",
+            (*COPY, "side", "reason"),
+            registry=r,
+        )
         self._flushes = Counter(
             "mirrorlake_flushes", "Published segments, by what cut them", (*COPY, "trigger"), registry=r
         )
@@ -209,12 +225,15 @@ class Metrics:
                 self._told.pop(copy_of(state), None)
             return
         self._count(state, row.records, row.raw_bytes, is_first=is_first)
-        self._latencies.add(copy, row)
+        self._latencies.add(row)
         for name, count in row.batches.items():
             path, _, reason = name.partition(":")
             self._batches.labels(*copy, path, reason).inc(count)
         for kind, count in row.gap_offsets.items():
             self._gaps.labels(*copy, kind).inc(count)
+        for name, count in row.dead_letters.items():
+            side, _, reason = name.partition(":")
+            self._letters.labels(*copy, side, reason).inc(count)
         if row.error is not None:
             self._errors.labels(*copy, type(row.error).__name__).inc()
         for flush in row.flushes:

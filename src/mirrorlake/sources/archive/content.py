@@ -21,8 +21,8 @@ from mirrorlake.kafka.records.batch_header import PREFIX, PREFIX_BYTES
 from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, classify, verify_crc, walk
 from mirrorlake.kafka.records.codec import Codec, RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
-from mirrorlake.sources.archive.batching import RECORD_BYTES, batches_of
 from mirrorlake.sources.archive.known_segments import LogStop
+from mirrorlake.sources.batching import RECORD_BYTES, batches_of
 
 PIECE_BYTES = 4 << 20
 """Record bytes of a piece, to within one batch: half of what a partition's sink may hold back."""

@@ -12,11 +12,12 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.record_order import within_range
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.looks import LOOKS_MAX, moved
+from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.origin import Origin
-from mirrorlake.archive.source_continuity import SourceContinuity
+from mirrorlake.archive.source_continuity import SourceContinuity, check_by_next, name_behind
 from mirrorlake.errors import ChainBrokenError, SourceTruncatedError
 from mirrorlake.kafka.records.columns import RecordColumns
-from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from mirrorlake.offsets import FOLLOWING_KINDS, Gap, OffsetRange
 from mirrorlake.sources.archive.folder import SourceFolder
 from mirrorlake.sources.archive.opened_segment import OpenSegment
 from mirrorlake.stores.object_store import ObjectMissingError
@@ -33,7 +34,7 @@ class PlannedReading:
     Attributes:
         origin: whose records these are, as the segments say; None where none says it.
         topics: the topics that records of segments which say nothing name.
-        gaps: of the range, those that are not ``absent``, in offset order.
+        gaps: of the range, those that are neither ``absent`` nor ``filtered``, in offset order.
         leader_epoch: the source's latest that a segment knows; None where none does.
     """
 
@@ -61,8 +62,8 @@ class PlannedReading:
         segments: Sequence[Segment] = self._segments
         for _ in range(LOOKS_MAX):
             try:
-                for segment in segments:
-                    yield from self._records_of(segment)
+                for segment, behind in zip(segments, [*segments[1:], None], strict=True):
+                    yield from self._records_of(segment, behind)
             except ObjectMissingError:
                 segments = self._left()
             else:
@@ -84,11 +85,13 @@ class PlannedReading:
             raise not_there(self._folder.prefix, view.chain.end, left.end_offset)
         return list(view.chain.overlapping(left))
 
-    def _records_of(self, segment: Segment) -> Iterator[RecordColumns]:
+    def _records_of(self, segment: Segment, behind: Segment | None) -> Iterator[RecordColumns]:
         key = f"{self._folder.prefix}/{segment.name}"
         opened = OpenSegment(self._folder.store, key, segment, is_snapshot=False, known=self._folder.known)
         try:
             self._follow(key, opened.footer)
+            if opened.footer is None and (following := self._name_behind(segment, behind)) is not None:
+                check_by_next(self._folder.store, key, f"{self._folder.prefix}/{following}")
             opened.check_batches()
             for columns in opened.records(segment.name.offsets):
                 wanted = OffsetRange(start_offset=self._position, end_offset=self._offsets.end_offset)
@@ -99,6 +102,12 @@ class PlannedReading:
         finally:
             opened.close()
         self._account(segment, opened.footer)
+
+    def _name_behind(self, segment: Segment, behind: Segment | None) -> SegmentName | None:
+        """Returns what follows a segment, also the last one that was planned; None where nothing does yet."""
+        if behind is not None:
+            return behind.name
+        return name_behind(self._folder.store, self._folder.prefix, segment.name.end_offset)
 
     def _follow(self, key: str, footer: SegmentFooter | None) -> None:
         for flaw in self._continuity.follow(key, footer):
@@ -115,7 +124,7 @@ class PlannedReading:
             self.leader_epoch = footer.leader_epoch if footer.leader_epoch is not None else self.leader_epoch
             for gap in footer.gaps:
                 low, high = max(gap.offsets.start_offset, self._accounted), min(gap.offsets.end_offset, end)
-                if gap.kind is not GapKind.ABSENT and low < high:
+                if gap.kind not in FOLLOWING_KINDS and low < high:
                     self.gaps.append(Gap(offsets=OffsetRange(start_offset=low, end_offset=high), kind=gap.kind))
         self._accounted = max(self._accounted, end)
         self._position = max(self._position, self._accounted)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.looks import LOOKS_MAX, moved
-from mirrorlake.archive.source_continuity import SourceContinuity
+from mirrorlake.archive.source_continuity import SourceContinuity, check_by_next
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import Delivery
 from mirrorlake.destinations.source_bounds import explain_out_of_range
@@ -69,6 +69,7 @@ class ArchiveReader(EndableReader):
         self.over = asyncio.Event()
         self.source_start: int | None = None
         self.source_end: int | None = None
+        self.ended_at: int | None = None
         self.refusal: MirrorlakeError | None = None
         self.is_live = is_live
         self.task: asyncio.Task[None] | None = None
@@ -333,6 +334,7 @@ class ArchiveReader(EndableReader):
     def _opening(self, found: Found, segment: Segment, offsets: OffsetRange) -> OpenContent:
         key = f"{found.folder.prefix}/{segment.name}"
         is_snapshot = found.view.snapshot is not None
+        behind = None if is_snapshot else found.view.chain.at(segment.name.end_offset)
         work = self._work
 
         def opened(is_given_up: Callable[[], bool]) -> tuple[Content, SegmentFooter | None]:
@@ -345,6 +347,8 @@ class ArchiveReader(EndableReader):
                 is_given_up=is_given_up,
             )
             try:
+                if each.footer is None and behind is not None:
+                    check_by_next(found.folder.store, key, f"{found.folder.prefix}/{behind.name}")
                 return each.content(offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max), each.footer
             except BaseException:
                 each.close()

@@ -9,14 +9,13 @@ from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import ConfigValue, LogEnd
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.control.known_offsets import fetch_known
+from mirrorlake.kafka.control.range_reader import first_at
 from mirrorlake.kafka.control.topic_configs import read_topic_configs
 from mirrorlake.kafka.records.batches import BatchHeader, walk
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import BatchFacts, Bounds, SourceTopic, SourceTopics
-
-NO_OFFSET = -1
-"""What a broker says where no record is at or after the time asked for."""
+from mirrorlake.sources.kafka.window_ends import WindowEnds
 
 
 class KafkaSourceClient:
@@ -24,10 +23,12 @@ class KafkaSourceClient:
 
     Args:
         client: of the cluster.
+        ends: where partitions end for whoever asks; None where they do not.
     """
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, ends: WindowEnds | None = None) -> None:
         self._client = client
+        self._ends = ends
 
     async def topics(self, names: Sequence[str] | None) -> SourceTopics:
         """Returns the topics of these names, all topics for None.
@@ -59,7 +60,7 @@ class KafkaSourceClient:
         return await find_states(self._client)
 
     async def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds | MirrorlakeError]:
-        """Returns log start and last stable offset of each partition."""
+        """Returns log start and last stable offset of each partition, and where it ends by a window."""
         starts, ends = await asyncio.gather(
             self._client.list_offsets(partitions, timestamp=EARLIEST, isolation_level=READ_COMMITTED),
             self._client.list_offsets(partitions, timestamp=LATEST, isolation_level=READ_COMMITTED),
@@ -73,7 +74,8 @@ class KafkaSourceClient:
                 found[partition] = end
             else:
                 found[partition] = Bounds(start=start, end=end)
-        return found
+        # Only then: what no record was later than is not later below the ends that were read before.
+        return found if self._ends is None else await self._ends.added_to(found)
 
     async def written_ends(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Returns the leaders' own ends."""
@@ -84,8 +86,7 @@ class KafkaSourceClient:
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> Mapping[TopicPartition, int | MirrorlakeError | None]:
         """Returns the offset of the first record of that time or later, None where there is none."""
-        found = await self._client.list_offsets(partitions, timestamp=timestamp_ms, isolation_level=READ_COMMITTED)
-        return {partition: None if offset == NO_OFFSET else offset for partition, offset in found.items()}
+        return await first_at(self._client, partitions, timestamp_ms)
 
     async def batch_at(self, partition: TopicPartition, offset: int) -> BatchFacts | None:
         """Returns what the header of a batch says."""

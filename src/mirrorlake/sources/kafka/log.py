@@ -3,11 +3,15 @@
 from collections.abc import AsyncIterator
 
 from mirrorlake.destinations.tail import Tail, read_tail
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.kafka.control.range_reader import read_range
+from mirrorlake.kafka.control.range_reader import first_at, read_range
 from mirrorlake.kafka.records.codec import RecordColumns
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.sources.client import seen_from
+from mirrorlake.sources.kafka.client import KafkaSourceClient
+from mirrorlake.sources.kafka.window_ends import WindowEnds
 
 
 class KafkaSourceLog:
@@ -16,11 +20,13 @@ class KafkaSourceLog:
     Args:
         partition: which one.
         client: of the source cluster.
+        ends: where the partition ends for whoever asks; None where it does not.
     """
 
-    def __init__(self, partition: TopicPartition, client: ClusterClient) -> None:
+    def __init__(self, partition: TopicPartition, client: ClusterClient, ends: WindowEnds | None = None) -> None:
         self._partition = partition
         self._client = client
+        self._ends = ends
 
     @property
     def partition(self) -> TopicPartition:
@@ -32,8 +38,13 @@ class KafkaSourceLog:
         return await self._client.offset_at(self._partition, EARLIEST)
 
     async def end(self) -> int:
-        """Returns the last stable offset."""
-        return await self._client.offset_at(self._partition, LATEST)
+        """Returns the last stable offset, or where the partition ends by a window."""
+        if self._ends is None:
+            return await self._client.offset_at(self._partition, LATEST)
+        found = (await KafkaSourceClient(self._client, self._ends).bounds([self._partition]))[self._partition]
+        if isinstance(found, MirrorlakeError):
+            raise found
+        return seen_from(found, None)[1]
 
     async def written_end(self) -> int | None:
         """Returns the leader's own end.
@@ -45,8 +56,10 @@ class KafkaSourceLog:
 
     async def offset_at(self, timestamp_ms: int) -> int | None:
         """Returns the offset of the first record of that time or later, None where there is none."""
-        found = await self._client.offset_at(self._partition, timestamp_ms)
-        return found if found >= 0 else None
+        found = (await first_at(self._client, [self._partition], timestamp_ms))[self._partition]
+        if isinstance(found, MirrorlakeError):
+            raise found
+        return found
 
     async def read_tail(self, offsets: OffsetRange) -> Tail:
         """Returns what lies at offsets below the end."""

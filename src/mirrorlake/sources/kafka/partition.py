@@ -11,6 +11,7 @@ from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.kafka.leader_epoch_check import divergence
 from mirrorlake.sources.kafka.partition_reader import KafkaPartitionReader
+from mirrorlake.sources.kafka.read_limit import ReadLimit
 from mirrorlake.sources.kafka.readers import ClusterReads
 from mirrorlake.sources.mark import SourceMark
 
@@ -23,13 +24,23 @@ class KafkaPartition:
         topic_id: the id its topic must have; empty where the cluster gives none.
         client: of the cluster.
         reads: the lease's from this cluster.
+        limit: where reading ends, None where it goes on for ever.
     """
 
-    def __init__(self, source: TopicPartition, topic_id: str, *, client: ClusterClient, reads: ClusterReads) -> None:
+    def __init__(
+        self,
+        source: TopicPartition,
+        topic_id: str,
+        *,
+        client: ClusterClient,
+        reads: ClusterReads,
+        limit: ReadLimit | None = None,
+    ) -> None:
         self._source = source
         self._topic_id = topic_id
         self._client = client
         self._reads = reads
+        self._limit = limit
         self._epoch_ends: dict[int, LogEnd] = {}
         reads.will_read(source.topic)
 
@@ -61,6 +72,7 @@ class KafkaPartition:
             why_no_hole=self._why_no_hole,
             topic_id=self._topic_id,
             leader_epoch=led.leader_epoch,
+            limit=self._limit,
         )
 
     async def _explain_out_of_range(self, position: int) -> MirrorlakeError:

@@ -1,10 +1,10 @@
 """Reads one partition of a cluster: answers of its leader become deliveries, and nothing is concluded unproven."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from mirrorlake.destinations.interface import Delivery
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.holes import TailHole
 from mirrorlake.kafka.records.batches import AbortedTransactions
@@ -15,6 +15,7 @@ from mirrorlake.sources.facts import classified
 from mirrorlake.sources.kafka.answer import check_answer, placed
 from mirrorlake.sources.kafka.broker_reader import PinnedAnswer, ReadPartition
 from mirrorlake.sources.kafka.leader_epoch_check import read_on
+from mirrorlake.sources.kafka.read_limit import ReadLimit
 from mirrorlake.sources.mark import UNKNOWN_EPOCH, SourceMark
 from mirrorlake.sources.source import Taker
 
@@ -45,6 +46,7 @@ class KafkaPartitionReader:
         why_no_hole: asks the source why empty answers say nothing of these offsets; None where they prove a hole.
         topic_id: the id the source topic must have, empty for any.
         leader_epoch: in which the source's leader must lead, −1 for any.
+        limit: where reading ends, None where it goes on for ever.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class KafkaPartitionReader:
         why_no_hole: Callable[[OffsetRange], Awaitable[MirrorlakeError | None]],
         topic_id: str = "",
         leader_epoch: int = UNKNOWN_EPOCH,
+        limit: ReadLimit | None = None,
     ) -> None:
         self.source = source
         self.topic_id = topic_id
@@ -64,9 +67,11 @@ class KafkaPartitionReader:
         self.changed = broker.changed
         self.source_start: int | None = None
         self.source_end: int | None = None
+        self.ended_at: int | None = None
         self._broker = broker
         self._explain_out_of_range = explain_out_of_range
         self._why_no_hole = why_no_hole
+        self._limit = limit
         self._taker: Taker  # from `begin` on
         self._epoch_read = UNKNOWN_EPOCH  # the latest of all that was delivered
         self._asked_offset = NO_ANSWER_ASKED
@@ -138,7 +143,7 @@ class KafkaPartitionReader:
             return
         try:
             check_answer(answer, self.source, position=self._asked_offset, topic_id=self.topic_id)
-            delivery = self._delivery(answer, frame, tail_end=self._tail_end(answer, is_quiet=is_quiet))
+            delivery, is_end = self._delivery(answer, frame, tail_end=self._tail_end(answer, is_quiet=is_quiet))
         except MirrorlakeError as error:
             taker.cannot_read_on(error)
             return
@@ -147,6 +152,9 @@ class KafkaPartitionReader:
             self._epoch_read = max(self._epoch_read, *(item.batch.header.leader_epoch for item in delivery.batches), -1)
             frame.pin()
             taker.take(delivery)
+        if is_end:
+            self.ended_at = delivery.covered.end_offset
+            taker.ends_at(self.ended_at)
 
     def fetch_failed(self, error: MirrorlakeError) -> None:
         """The source could not be read."""
@@ -163,15 +171,19 @@ class KafkaPartitionReader:
             return min(end, self._taker.end_offset)
         return self._asked_offset
 
-    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, tail_end: int) -> Delivery:
-        aborted = AbortedTransactions(answer.aborted)
-        end_offset = self._taker.end_offset
-        batches, position = classified(answer.records, aborted, tail_end, end_offset=end_offset)
-        return Delivery(
-            covered=OffsetRange(start_offset=self._asked_offset, end_offset=max(position, self._asked_offset)),
+    def _delivery(self, answer: FetchedPartition, frame: PinnedAnswer, *, tail_end: int) -> tuple[Delivery, bool]:
+        """Returns what an answer brings, and whether the source ends there for this reader."""
+        aborted, is_end, start = AbortedTransactions(answer.aborted), False, self._asked_offset
+        batches: Sequence[ClassifiedBatch]
+        batches, position = classified(answer.records, aborted, tail_end, end_offset=self._taker.end_offset)
+        if self._limit is not None:
+            batches, position, is_end = self._limit.within(batches, position, start=start)
+        delivery = Delivery(
+            covered=OffsetRange(start_offset=start, end_offset=max(position, start)),
             batches=batches,
             frame=frame,
             log_start_offset=answer.log_start_offset,
             end_offset=answer.last_stable_offset,
             leader_epoch=self.leader_epoch,
         )
+        return delivery, is_end

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirrorlake.config.resolved import KafkaDestination, KafkaSource, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.acls import Acl
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.topics.acls.differences import ACL, AclDifference, AclFacts, acl_differences_of
@@ -116,7 +116,37 @@ async def plan_acls(
         and each.destination.sync.acls is not SyncMode.OFF
         and isinstance(each.mirror.source, KafkaSource)
     ]
-    return acl_rows(asked, facts, await _read_rules(asked, clients))
+    rows = acl_rows(asked, facts, await _read_rules(asked, clients))
+    acting = {row.cluster: row.destination.cluster.settings for row in rows if row.is_act}
+    return without_rights(rows, await _clusters_without_right(acting, clients))
+
+
+def without_rights(rows: Sequence[AclRow], clusters: Collection[str]) -> list[AclRow]:
+    """Returns the rows; refused is what would be done at clusters where this user may not change ACLs. Pure."""
+
+    def judged(row: AclRow) -> AclRow:
+        if not row.is_act or row.cluster not in clusters:
+            return row
+        error = PermissionDeniedError(
+            f"mirrorlake's user may not change ACLs of cluster {row.cluster}",
+            hint="grant it ALTER on the cluster (kafka-acls.sh --add --cluster --operation Alter), or set acls: report",
+        )
+        return replace(row, difference=replace(row.difference, act=Act.REFUSE, error=error))
+
+    return [judged(row) for row in rows]
+
+
+async def _clusters_without_right(clusters: Mapping[str, ClusterSettings], clients: WorkerCache) -> set[str]:
+    """Returns the clusters that say so; one that says nothing, or does not answer, is left to the act itself."""
+
+    async def may_change(settings: ClusterSettings) -> bool | None:
+        try:
+            return await clients.client(settings).acls.may_change()
+        except MirrorlakeError:
+            return None
+
+    told = await asyncio.gather(*map(may_change, clusters.values()))
+    return {name for name, may in zip(clusters, told, strict=True) if may is False}
 
 
 def acl_rows(asked: Sequence[TopicFacts], facts: Sequence[TopicFacts], rules: Rules) -> list[AclRow]:

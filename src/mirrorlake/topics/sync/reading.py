@@ -8,7 +8,7 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue
-from mirrorlake.kafka.control.topic_rights import Rights
+from mirrorlake.kafka.control.rights import Rights
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.sources.client import SourceClient, SourceTopics
 from mirrorlake.topics.discovery import find_targets

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
-from mirrorlake.offsets import Gap, GapKind, OffsetRange, gaps_within
+from mirrorlake.offsets import FOLLOWING_KINDS, Gap, OffsetRange, gaps_within
 from mirrorlake.verify.digest import BLOCK_OFFSETS
 
 UNSAID = -1
@@ -12,9 +12,9 @@ UNSAID = -1
 
 
 def joined(gaps: Iterable[Gap]) -> list[Gap]:
-    """Returns gaps that are not ``absent`` in order, with those of one kind that touch as one."""
+    """Returns gaps that are neither ``absent`` nor ``filtered`` in order, with those of one kind that touch as one."""
     found: list[Gap] = []
-    for gap in sorted(gap for gap in gaps if gap.kind is not GapKind.ABSENT):
+    for gap in sorted(gap for gap in gaps if gap.kind not in FOLLOWING_KINDS):
         last = found[-1] if found else None
         if last is not None and last.kind is gap.kind and gap.offsets.start_offset <= last.offsets.end_offset:
             end = max(last.offsets.end_offset, gap.offsets.end_offset)

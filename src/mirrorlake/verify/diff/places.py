@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirrorlake.archive.inspection import archived_folders
+from mirrorlake.archive.layouts.registry import seen_as
 from mirrorlake.archive.topic_record import recorded_topics
-from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.resolved import ArchiveDestination, ArchiveSource, Configuration
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
+from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.sources.archive.work import ArchiveSourceWork
 from mirrorlake.sources.source import SourceWork
 from mirrorlake.stores.opening import open_store
@@ -44,8 +46,10 @@ class Asked:
 def read_place(text: str, config: Configuration) -> Named:
     """Returns what ``STORE:FOLDER``, ``CLUSTER:TOPIC``, a name alone, or the path of an archive's root means.
 
+    A store is read in the layout in which the mirrors of the file read it; a path in mirrorlake's own.
+
     Raises:
-        ConfigurationError: no store or cluster has that name, or both have it.
+        ConfigurationError: no store or cluster has that name, or both have it; or mirrors read it in several layouts.
         StoreUnusableError: there is no such folder.
     """
     name, _, topic = text.partition(":")
@@ -57,7 +61,8 @@ def read_place(text: str, config: Configuration) -> Named:
             hint="give one of them another name",
         )
     if name in stores:
-        return Named(work=ArchiveSourceWork(store_name=name, store=stores[name].settings), topic=topic.strip("/"))
+        work = ArchiveSourceWork(store_name=name, store=stores[name].settings, layout=_layout_of(name, config))
+        return Named(work=work, topic=topic.strip("/"))
     if name in clusters:
         return Named(work=cluster_source(clusters[name].settings), topic=topic)
     if "/" in text and "://" not in text:
@@ -67,6 +72,28 @@ def read_place(text: str, config: Configuration) -> Named:
         f"{text}: {config.file} has no store and no cluster {name}",
         hint=f"write STORE:FOLDER, CLUSTER:TOPIC or the path of an archive's root; there: {known}",
     )
+
+
+def _layout_of(store: str, config: Configuration) -> ForeignLayout | None:
+    """Returns the layout of a store's archive: None for mirrorlake's own.
+
+    Raises:
+        ConfigurationError: mirrors of the file read or write it in several.
+    """
+    found: list[ForeignLayout | None] = []
+    for mirror in config.mirrors:
+        if isinstance(mirror.source, ArchiveSource) and mirror.source.name == store:
+            found.append(mirror.source.layout)
+        written = (each for each in mirror.destinations if isinstance(each, ArchiveDestination))
+        found += [None for each in written if each.store.name == store]
+    layouts = list(dict.fromkeys(found))
+    if len(layouts) > 1:
+        raise ConfigurationError(
+            f"{config.file}: mirrors have archives of {len(layouts)} layouts in store {store}: it is not known "
+            "which one is meant",
+            hint="give each layout a store of its own name, with the same place",
+        )
+    return layouts[0] if layouts else None
 
 
 def _at_path(root: Path) -> Named:
@@ -151,7 +178,9 @@ def _folders(work: SourceWork) -> set[str]:
         MirrorlakeError: the store or a folder of it could not be read.
     """
     assert isinstance(work, ArchiveSourceWork)
-    store = open_store(work.store)
+    store = seen_as(work.layout, open_store(work.store))
+    if work.layout is not None:
+        return {*store.folders("")}
 
     def pass_over(name: str, error: MirrorlakeError) -> None:
         del name

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
@@ -339,6 +340,22 @@ def test_a_partition_begins_where_it_is_told(mapping: Mapping, start: MapStart, 
     row = mapping.copied(map_work(mapping.destination, mapping.at(), start=start))
     assert (row.start_offset, row.position, row.records) == (expected, 60, 60 - expected)
     assert_equal_through_map(mapping.source, mapping.destination, mapping.at(), start=expected)
+
+
+def test_a_partition_that_begins_by_age_leaves_out_what_is_older_then_and_nothing_later(mapping: Mapping) -> None:
+    mapping.create()
+    mapping.write(0, 60)  # of 2023
+    hour_ago_ms = int((time.time() - 3600) * 1000)
+    append(mapping.source, mapping.topic, 0, simple_records(10, start=60, timestamp=hour_ago_ms))
+    work = map_work(mapping.destination, mapping.at(), start=MapStart(kind=StartKind.MAX_AGE, max_age_seconds=7200.0))
+    row = mapping.copied(work)
+    assert (row.start_offset, row.position, row.records) == (60, 70, 10)
+    mapping.write(70, 5)
+    # Of 2023 too: its age counts where the partition begins, and not where it stands already.
+    younger = MapStart(kind=StartKind.MAX_AGE, max_age_seconds=60.0)
+    row = mapping.copied(map_work(mapping.destination, mapping.at(), start=younger))
+    assert (row.position, row.records) == (75, 5)
+    assert assert_equal_through_map(mapping.source, mapping.destination, mapping.at(), start=60) == 15
 
 
 def test_a_source_truncated_past_the_position_parks_or_is_gone_on_with_as_told(mapping: Mapping) -> None:

@@ -17,15 +17,28 @@ from conftest import RunAsync
 from integration.sources.archive.test_reading import RECORDS, WHERE, fails, in_tens, read_all, reading, values
 from mirrorlake.archive.envelope import SegmentFooter, decode_footer
 from mirrorlake.archive.formats import parquet_reader
+from mirrorlake.archive.sidecar import sidecar_key
+from mirrorlake.clock import SystemClock
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.batches import walk
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.sources.archive import opened_segment
+from mirrorlake.sources.archive.folder import SourceFolder
+from mirrorlake.sources.archive.planned import PlannedReading
 from mirrorlake.sources.archive.selection import ArchivedRange
 from mirrorlake.sources.source import SourceContext
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
-from support.archived_source import BARE_NDJSON, archive, extension_of, held_records, settings_at, source_at
+from support.archived_source import (
+    BARE_NDJSON,
+    archive,
+    extension_of,
+    held_records,
+    mark,
+    settings_at,
+    source_at,
+    write_segment,
+)
 from support.records import build_batch, simple_records
 
 START, END = 30, 60
@@ -171,6 +184,72 @@ def test_damage_stops_the_partition_by_the_segments_name_wherever_reading_begins
     damaged(place, name, damage)
 
     shows_nothing_wrong(place, name, run_async)
+
+
+def undescribed(where: StoreSettings, name: str) -> None:
+    open_store(where).delete(sidecar_key(f"orders/0/{name}"))
+
+
+@pytest.mark.parametrize("place", PLACES[:2], indirect=True)
+def test_nothing_is_read_of_a_segment_that_the_next_one_says_was_described_and_is_not(
+    place: StoreSettings, run_async: RunAsync
+) -> None:
+    """Its first and last line are right, so nothing else tells that records between them are gone."""
+    archive(place, WHERE, in_tens(), [START, END, 100], form="ndjson")
+    name = f"{START:020}-{END - 1:020}.ndjson"
+    undescribed(place, name)
+    damaged(place, name, without_inner_lines)
+
+    shows_nothing_wrong(place, name, run_async)
+
+    async def body(context: SourceContext) -> None:
+        taking = await fails(source_at(place), context, 0)
+        assert taking.next_offset == START
+        assert "has no description" in taking.errors[0].message
+
+    reading(run_async, body)
+
+
+@pytest.mark.parametrize("segments", [slice(0, 2), slice(1, 2), slice(1, 3)])
+def test_nothing_of_it_comes_into_a_snapshot_either_whichever_segments_are_read(
+    tmp_path: Path, segments: slice
+) -> None:
+    (tmp_path / "lake").mkdir()
+    place = settings_at(tmp_path / "lake")
+    archive(place, WHERE, in_tens(), [START, END, 100], form="ndjson")
+    name = f"{START:020}-{END - 1:020}.ndjson"
+    undescribed(place, name)
+    damaged(place, name, without_inner_lines)
+    folder = SourceFolder(open_store(place), "orders/0", clock=SystemClock())
+    view = folder.look(holds_snapshots=False, reached=100)
+    planned = [*view.chain.overlapping(OffsetRange(start_offset=0, end_offset=100))][segments]
+    offsets = OffsetRange(start_offset=planned[0].name.from_offset, end_offset=planned[-1].name.end_offset)
+    read: list[int] = []
+
+    def follow() -> None:
+        for part in PlannedReading(folder, planned, offsets).records():
+            read.extend(part.offsets.tolist())
+
+    with pytest.raises(ChainBrokenError, match=f"{name} has no description"):
+        follow()
+    assert [offset for offset in read if offset >= START] == []
+
+
+def test_a_segment_that_no_other_one_speaks_of_is_mirror_v3s_and_read(tmp_path: Path, run_async: RunAsync) -> None:
+    """What follows says that mirror-v3 wrote the last one without a description; the newest one nobody speaks of."""
+    (tmp_path / "lake").mkdir()
+    place = settings_at(tmp_path / "lake")
+    store = open_store(place)
+    write_segment(store, WHERE, in_tens(), 0, START, form=BARE_NDJSON)
+    write_segment(store, WHERE, in_tens(), START, END, form=BARE_NDJSON)
+    write_segment(store, WHERE, in_tens(), END, 80, form="ndjson", follows_mirror_v3=True)
+    write_segment(store, WHERE, in_tens(), 80, 100, form=BARE_NDJSON)
+    mark(store, WHERE, 100, form="ndjson")
+
+    async def body(context: SourceContext) -> None:
+        assert values((await read_all(source_at(place), context, 0, 100)).records()) == [r.value for r in RECORDS]
+
+    reading(run_async, body)
 
 
 @pytest.mark.parametrize("place", PLACES, indirect=True)

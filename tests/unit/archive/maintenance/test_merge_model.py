@@ -84,10 +84,8 @@ def test_two_mergers_that_clean_up_between_their_steps() -> None:
 
 @pytest.mark.parametrize("end", [5, pytest.param(6, marks=pytest.mark.soak)])
 def test_two_mergers_whose_ranges_are_too_large_together(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
-    """What each of them announced fits into one object: so nobody merges all of it, and nobody stands still."""
-    bytes_max = 3 * len(source_bytes(0, 0))
-    monkeypatch.setattr("mirrorlake.archive.maintenance.merge_plan.MERGED_BYTES_MAX", bytes_max)
-    step = MergeStep(min_age_seconds=0, bytes_max=bytes_max)
+    """What each of them announced is as large as may be: so nobody merges all of it, and nobody stands still."""
+    step = MergeStep(min_age_seconds=0, bytes_max=3 * len(source_bytes(0, 0)))
     monkeypatch.setattr(
         "unit.archive.maintenance.keeping_programs.rules",
         lambda files_max: MergeRules(steps=(step,), files_min=2, files_max=files_max, bytes_min=0),
@@ -163,9 +161,7 @@ def test_without_looking_at_the_chain_again_two_outputs_overlap(monkeypatch: pyt
 
 def test_without_finishing_what_was_announced_a_merger_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """An announcement of a dead merger is in the way of every range at odds with it, until somebody merges it all."""
-    monkeypatch.setattr(
-        "mirrorlake.archive.maintenance.merge_plan._announced", lambda look, now_seconds: ([], set(), set())
-    )
+    monkeypatch.setattr("mirrorlake.archive.maintenance.merge_plan._announced", lambda *_, **__: ([], set(), set()))
     found = run((first,), (shifted,), start=begun(0, 1, 2, 3))
     with pytest.raises(AssertionError):
         assert_sound(found, source_end=4)

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,18 +111,6 @@ def test_repeated_merging_ends_and_rewrites_a_record_only_as_often_as_its_file_d
     assert covered == sorted(sizes)
 
 
-@given(chains, any_rules(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60)), max_size=4))
-def test_nothing_is_planned_at_odds_with_what_somebody_announced(
-    chain: tuple[Segment, ...], rules: MergeRules, announced: list[tuple[int, int]]
-) -> None:
-    merges = tuple(MergeName(from_offset=at, to_offset=at + size - 1, token="x") for at, size in announced)
-    look = look_of(chain, merges)
-    for group in plan_merge(look, rules, now_seconds=NOW).groups:
-        for name in merges:
-            if look.holding(name.offsets) is None:
-                assert not are_at_odds(name.offsets, group.offsets)
-
-
 def test_the_largest_step_that_fits_takes_what_is_old_enough() -> None:
     rules = MergeRules(
         steps=(MergeStep(min_age_seconds=10, bytes_max=100), MergeStep(min_age_seconds=100, bytes_max=1000)),
@@ -146,11 +133,23 @@ def test_a_segment_of_unknown_age_is_not_old() -> None:
 
 
 def test_what_a_dead_merger_announced_is_finished_with_all_it_touches() -> None:
-    rules = MergeRules(steps=(MergeStep(min_age_seconds=1000, bytes_max=100),))
+    rules = MergeRules(steps=(MergeStep(min_age_seconds=1000, bytes_max=120),))
     announced = (MergeName(from_offset=1, to_offset=2, token="a"), MergeName(from_offset=2, to_offset=3, token="b"))
     look = look_of(chain_of(*[(1, 40, 0.0)] * 6), announced)
     (group,) = plan_merge(look, rules, now_seconds=NOW).groups
     assert (group.offsets, group.is_unfinished) == (OffsetRange(start_offset=1, end_offset=4), True)
+
+
+def test_what_dead_mergers_announced_never_becomes_larger_than_the_largest_step() -> None:
+    """One alone was announced when the step was larger, two of them together overlap."""
+    rules = MergeRules(steps=(MergeStep(min_age_seconds=0, bytes_max=119),), files_min=2, bytes_min=0)
+    chain = chain_of(*[(1, 40, 500.0)] * 7)
+    alone = (MergeName(from_offset=0, to_offset=3, token="a"),)
+    both = (*alone, MergeName(from_offset=2, to_offset=5, token="b"))
+    pairs = [(OffsetRange(start_offset=at, end_offset=at + 2), False) for at in (0, 2, 4)]
+    for announced in (alone, both):
+        groups = plan_merge(look_of(chain, announced), rules, now_seconds=NOW).groups
+        assert [(group.offsets, group.is_unfinished) for group in groups] == pairs
 
 
 def test_what_was_announced_and_is_retired_in_part_is_left_as_it_is() -> None:
@@ -202,20 +201,14 @@ def test_a_segment_that_lies_in_an_announced_range_in_part_stays_where_all_of_it
     assert planned_beside(chain, rules) == [(OffsetRange(start_offset=7, end_offset=9), False)]
 
 
-@given(
-    chains, any_rules(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60)), max_size=4), st.integers(1, 900)
-)
-def test_no_group_is_larger_than_one_object_nor_at_odds_with_what_somebody_announced(
-    chain: tuple[Segment, ...], rules: MergeRules, announced: list[tuple[int, int]], bytes_max: int
+@given(chains, any_rules(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60)), max_size=4))
+def test_no_group_is_larger_than_the_largest_step_nor_at_odds_with_what_somebody_announced(
+    chain: tuple[Segment, ...], rules: MergeRules, announced: list[tuple[int, int]]
 ) -> None:
     merges = tuple(MergeName(from_offset=at, to_offset=at + size - 1, token="x") for at, size in announced)
     look = look_of(chain, merges)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mirrorlake.archive.maintenance.merge_plan.MERGED_BYTES_MAX", bytes_max)
-        groups = plan_merge(look, rules, now_seconds=NOW).groups
-    for group in groups:
-        largest = max(each.bytes_max for each in rules.steps)
-        assert group.size_bytes <= (bytes_max if group.is_unfinished else largest)
+    for group in plan_merge(look, rules, now_seconds=NOW).groups:
+        assert group.size_bytes <= max(each.bytes_max for each in rules.steps)
         for name in merges:
             if look.holding(name.offsets) is None:
                 assert not are_at_odds(name.offsets, group.offsets)

@@ -13,7 +13,10 @@ from mirrorlake.destinations.map.offset_map import (
     add_runs,
     coalesced_runs,
     decode_runs,
+    first_copies,
+    later_pages,
     open_page,
+    runs_before,
 )
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange
@@ -136,3 +139,46 @@ def test_whatever_the_runs_their_pages_give_them_back(
     found = [each for full in pages for each in decode_runs(full.offsets.start_offset, full.encoded)]
     found += decode_runs(page.start_offset, page.encoded)
     assert found == runs
+
+
+# Offsets 40 to 59 were skipped, 60 to 69 copied, and then all from 45 on: at 5100.
+SKIPPED = [run(0, 40, 5000), run(60, 10, 5040)]
+LATER = [run(45, 25, 5100)]
+
+
+def test_of_records_copied_twice_the_map_names_the_first_and_of_skipped_ones_the_later() -> None:
+    assert first_copies(SKIPPED, [LATER]) == [run(0, 40, 5000), run(45, 15, 5100), run(60, 10, 5040)]
+    assert first_copies(SKIPPED, [LATER, [run(40, 8, 5200)]])[1:3] == [run(40, 5, 5200), run(45, 15, 5100)]
+    assert first_copies(SKIPPED, []) == SKIPPED
+    assert first_copies([], [LATER]) == LATER
+
+
+def test_a_map_with_skipped_records_translates_both_ways_and_comes_in_stretches() -> None:
+    found = OffsetMap(OffsetRange(start_offset=0, end_offset=70), first_copies(SKIPPED, [LATER]))
+
+    assert [found.destination_of(offset) for offset in (39, 40, 45, 59, 60, 69)] == [5039, None, 5100, 5114, 5040, 5049]
+    assert found.sources_of(np.array([5000, 5045, 5050, 5100, 5114, 5115])).tolist() == [0, 65, -1, 45, 59, -1]
+    assert found.destination_range == OffsetRange(start_offset=5000, end_offset=5115)
+    assert [part.runs for part in found.stretches] == [
+        (run(0, 40, 5000), run(45, 15, 5100)),
+        (run(60, 10, 5040),),
+    ]
+    assert found.within(OffsetRange(start_offset=50, end_offset=65)).runs == (run(50, 10, 5105), run(60, 5, 5040))
+
+
+def test_the_lowest_place_of_all_that_follows_lies_before_records_that_were_skipped() -> None:
+    found = OffsetMap(OffsetRange(start_offset=0, end_offset=70), first_copies(SKIPPED, [LATER]))
+
+    assert [found.place_from(offset) for offset in (0, 39, 40, 50, 61, 69)] == [5000, 5039, 5040, 5040, 5041, 5049]
+    assert found.place_from(70) is None
+    assert OffsetMap(OffsetRange(start_offset=0, end_offset=0), []).place_from(0) is None
+
+
+def test_what_lies_before_the_end_of_a_map_goes_to_pages_that_give_it_back() -> None:
+    runs = [run(10 * n, 5, 7 * n) for n in range(RUNS_PER_PAGE_MAX + 3)]
+
+    assert runs_before([run(45, 25, 5100), run(80, 2, 5200)], 60) == [run(45, 15, 5100)]
+    pages = later_pages(runs)
+    assert [page.offsets.start_offset for page in pages] == [0, 10 * RUNS_PER_PAGE_MAX]
+    assert [each for page in pages for each in decode_runs(page.offsets.start_offset, page.encoded)] == runs
+    assert later_pages([]) == []

@@ -73,6 +73,17 @@ def test_a_full_page_has_these_bytes_and_is_read_from_them() -> None:
     assert decode_page(PAGE_KEY, PAGE_BYTES) == FULL
 
 
+def test_a_later_page_has_these_bytes_and_a_key_of_its_own_by_its_place() -> None:
+    later = replace(PAGE_KEY, later_at=300)
+    as_bytes = bytes.fromhex("4c010004636f707900066f7264657273000000030003696453000000000000000a000000000000012c")
+
+    assert encode_page_key(later) == as_bytes
+    assert decode_page_key(as_bytes) == later
+    assert FULL.runs == [MappedRun(start_offset=12, length=4, destination_offset=300)]
+    with pytest.raises(DestinationForeignError):
+        decode_page_key(as_bytes[:-1])
+
+
 def test_the_number_of_shards_has_these_bytes_and_is_read_from_them() -> None:
     assert bytes.fromhex("5301") == SHARDS_KEY
     assert encode_shards(3) == bytes.fromhex("0100000003")

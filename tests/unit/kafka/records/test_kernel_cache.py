@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.kafka.records import kernel_cache
+
 PRINT_FOLDER = """
 from mirrorlake.kafka.records.kernel_cache import prepare_kernel_cache
 folder = prepare_kernel_cache()
@@ -113,3 +115,9 @@ assert "pandas" not in sys.modules
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_every_module_of_kernels_counts_for_the_folder() -> None:
+    package = Path(kernel_cache.__file__).parents[2]
+    modules = {path.parent for path in package.rglob("*kernels.py")}
+    assert modules == {package / folder for folder in kernel_cache.KERNEL_FOLDERS}

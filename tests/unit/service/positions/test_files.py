@@ -132,3 +132,14 @@ def test_a_number_of_thousands_of_digits_is_a_fault() -> None:
     text = json.dumps({"connectorId": "a", "topic": "b", "partition": 0, "offset": 7}).replace("7", "7" * 5000)
     found, (fault,) = read_lines(text.encode(), FileFormat.JSON)
     assert (found, fault.line) == ([], 1)
+
+
+def test_json_lines_of_groups_may_have_metadata_and_others_may_not() -> None:
+    line = PositionLine(name="g", topic="a", partition=0, offset=7, metadata='{"run": "ü"}', line=1)
+    text = write_lines([line], FileFormat.JSON).encode()
+
+    assert read_lines(text, FileFormat.JSON, of_groups=True) == ([line], [])
+    assert len(read_lines(text, FileFormat.JSON)[1]) == 1
+    for metadata in ("null", "7", "{}"):
+        wrong = b'{"connectorId":"g","topic":"a","partition":0,"offset":7,"metadata":%s}' % metadata.encode()
+        assert read_lines(wrong, FileFormat.JSON, of_groups=True)[1] == [Fault(line=1, text="metadata is no text")]

@@ -91,6 +91,17 @@ def test_a_paused_partition_says_so_with_its_lag_and_status_shows_it() -> None:
     assert (row["state"], row["service"], row["lag"], row["lag_seconds"]) == ("paused", "paused", 6, 1.0)
 
 
+def test_a_stale_copy_is_told_of_and_status_shows_it_and_fails_no_row() -> None:
+    stale, whole = kafka_state(0), kafka_state(1)
+    answer = partitions_json([stale, whole], now_seconds=1.0, stale=lambda state: "late" if state is stale else "")
+    first, second = read_partitions(answer).values()
+    assert (first.stale, second.stale) == ("late", "")
+    row = shown(LivePartition(state=StateName.RUNNING, stale="late"))
+    assert (row["state"], row["stale"]) == ("running", "late")
+    assert "error" not in row
+    assert "stale" not in shown(LivePartition(state=StateName.RUNNING))
+
+
 def test_a_failed_schedule_of_an_archive_is_shown_beside_its_partitions_and_fails_no_row() -> None:
     told = {
         "name": "trade",

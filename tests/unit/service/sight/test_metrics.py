@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from mirrorlake.archive.snapshots.tombstones import snapshot_rule
@@ -19,7 +20,8 @@ from mirrorlake.stores.settings import FilesystemSettings
 def row(*seconds: float) -> LeaseRow:
     progress = Progress()
     for each in seconds:
-        progress.saw_latency(each)
+        progress.saw_latency(1000, 1.0 + each)
+    progress.saw_latency(-1, 1.0)  # a record without a time has no age
     return LeaseRow(
         mirror="m",
         source=TopicPartition("t", 0),
@@ -37,10 +39,10 @@ def test_latencies_of_several_leases_add_up_in_cumulative_buckets() -> None:
     registry = CollectorRegistry()
     histogram = LatencyHistogram()
     registry.register(histogram)
-    copy = ("m", "t", "0", "west")
-    histogram.add(copy, row(0.004, 0.005, 0.3))
-    histogram.add(copy, row(3600.0, -0.001))
-    labels = 'destination="west",mirror="m",partition="0",topic="t"'
+    histogram.add(row(0.004, 0.005, 0.3))
+    histogram.add(replace(row(3600.0, -0.001), source=TopicPartition("t", 7)))
+    histogram.add(replace(row(), destination="lake"))
+    labels = {'destination="west"', 'mirror="m"', 'topic="t"'}
     series = dict(
         line.rsplit(" ", 1)
         for line in generate_latest(registry).decode().splitlines()
@@ -51,10 +53,24 @@ def test_latencies_of_several_leases_add_up_in_cumulative_buckets() -> None:
         (value,) = (v for name, v in series.items() if f'le="{bound}"' in name and "_bucket" in name)
         return float(value)
 
-    assert [bucket(b) for b in ("0.001", "0.005", "0.5", "60.0", "+Inf")] == [1, 3, 4, 4, 5]
+    assert [bucket(b) for b in ("0.001", "0.005", "0.5", "300.0", "3600.0", "+Inf")] == [1, 3, 4, 4, 5, 5]
     total = [float(v) for name, v in series.items() if "_sum" in name]
-    assert total == [0.004 + 0.005 + 0.3 + 3600.0]
-    assert any(part in next(iter(series)) for part in labels.split(","))
+    assert total == pytest.approx([0.004 + 0.005 + 0.3 + 3600.0])
+    told = [set(name.partition("{")[2].rstrip("}").split(",")) for name in series]
+    assert all({each for each in found if not each.startswith("le=")} == labels for found in told)
+
+
+def test_dead_letters_are_counted_by_side_and_reason() -> None:
+    metrics = Metrics()
+    state = snapshots(view_records=None)
+    for letters in ({"value:short": 2, "key:absent": 1}, {"value:short": 3}):
+        metrics.lease_ended(state, replace(row(), dead_letters=letters), is_first=False, now_seconds=1.0)
+
+    def shown(side: str, reason: str) -> float | None:
+        labels = {"mirror": "m", "topic": "t", "partition": "0", "destination": "west", "side": side, "reason": reason}
+        return metrics.registry.get_sample_value("mirrorlake_dead_letters_total", labels)
+
+    assert (shown("value", "short"), shown("key", "absent"), shown("value", "absent")) == (5, 1, None)
 
 
 def snapshots(view_records: int | None) -> PartitionState:

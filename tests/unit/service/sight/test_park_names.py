@@ -6,14 +6,24 @@ from pathlib import Path
 import pytest
 
 from mirrorlake import errors
-from mirrorlake.errors import DestinationForeignError, MisalignedError, PermanentError, RecordTooLargeError
+from mirrorlake.errors import (
+    DestinationForeignError,
+    MisalignedError,
+    PermanentError,
+    RecordTooLargeError,
+    RegistryError,
+)
 from mirrorlake.service.sight.park_names import PARK_NAMES, park_name
 
 OPERATIONS = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
 PERMANENT = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, PermanentError) and kind is not PermanentError
+    if isinstance(kind, type)
+    and issubclass(kind, PermanentError)
+    and kind is not PermanentError
+    # Of registries, which are no matter of a partition.
+    and not issubclass(kind, RegistryError)
 ]
 
 

@@ -10,7 +10,7 @@ from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN
 from mirrorlake.kafka.records.batches import verify_crc
 from mirrorlake.kafka.records.codec import Codec, decode_batches
 from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
-from mirrorlake.sources.archive.batching import batches_of
+from mirrorlake.sources.batching import batches_of
 
 Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, bytes | None]]]
 

@@ -1,0 +1,181 @@
+"""What an archive keeps of schemas: values and their bytes. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirrorlake.archive.marker_content import MARKER_VERSION, list_of, number_of, object_of, text_of
+from mirrorlake.archive.schemas.names import VersionName
+from mirrorlake.archive.seal import OPEN_SEAL, SEAL_ALGORITHM, flaw_of, sealed
+from mirrorlake.errors import UnsupportedError
+from mirrorlake.schemas.history import Reference, Schema, SchemaVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedVersion:
+    """A version of a subject as it was when it was archived.
+
+    Attributes:
+        subject: the registry's name of it.
+        version: number, id and schema; whether it was soft-deleted then.
+        level: the compatibility level that held for the subject then.
+        mode: the mode that held then; None where the registry knows no modes.
+    """
+
+    subject: str
+    version: SchemaVersion
+    level: str
+    mode: str | None
+
+    @property
+    def name(self) -> VersionName:
+        """What its object is called."""
+        return VersionName(version=self.version.version, id=self.version.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectState:
+    """How a subject stood at a later look.
+
+    ``deleted`` says of each version that was archived by then whether it is listed no more; of later ones their own
+    objects say it.
+    """
+
+    subject: str
+    level: str
+    mode: str | None
+    deleted: Mapping[VersionName, bool]
+
+
+def encode_version(archived: ArchivedVersion, *, registry: str, writer: str, created_at: str) -> bytes:
+    """Returns the object of a version: one JSON object in UTF-8 with a line end, and with its seal."""
+    version, schema = archived.version, archived.version.schema
+    fields: dict[str, object] = {
+        "registry": registry,
+        "subject": archived.subject,
+        "version": version.version,
+        "id": version.id,
+        "type": schema.type,
+        "schema": schema.text,
+        "references": [
+            {"name": each.name, "subject": each.subject, "version": each.version, "digest": each.key}
+            for each in schema.references
+        ],
+        "digest": schema.key,
+        "deleted": version.is_deleted,
+        "level": archived.level,
+        "mode": archived.mode,
+    }
+    for field, text in (("metadata", schema.metadata), ("rule_set", schema.rule_set)):
+        if text:
+            fields[field] = text
+    return _sealed(fields, writer=writer, created_at=created_at)
+
+
+def decode_version(data: bytes, *, where: str) -> ArchivedVersion | None:
+    """Returns what an object says; None where its bytes are not what was written. Unknown fields are passed over.
+
+    Raises:
+        UnsupportedError: a later version wrote it.
+    """
+    try:
+        fields = _opened(data, where)
+        if fields is None:
+            return None
+        schema = Schema(
+            text=text_of(fields["schema"]),
+            type=text_of(fields["type"]),
+            references=tuple(_reference(object_of(each)) for each in list_of(fields["references"])),
+            metadata=text_of(fields.get("metadata", "")),
+            rule_set=text_of(fields.get("rule_set", "")),
+        )
+        if schema.key != text_of(fields["digest"]):
+            return None
+        return ArchivedVersion(
+            subject=text_of(fields["subject"]),
+            version=SchemaVersion(
+                version=number_of(fields["version"]),
+                id=number_of(fields["id"]),
+                schema=schema,
+                is_deleted=fields["deleted"] is True,
+            ),
+            level=text_of(fields["level"]),
+            mode=_mode(fields),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def encode_state(state: SubjectState, *, registry: str, writer: str, created_at: str) -> bytes:
+    """Returns the object of a subject's state, likewise."""
+    versions = [
+        {"version": name.version, "id": name.id, "deleted": is_deleted}
+        for name, is_deleted in sorted(state.deleted.items())
+    ]
+    fields = {
+        "registry": registry,
+        "subject": state.subject,
+        "level": state.level,
+        "mode": state.mode,
+        "versions": versions,
+    }
+    return _sealed(fields, writer=writer, created_at=created_at)
+
+
+def decode_state(data: bytes, *, where: str) -> SubjectState | None:
+    """Returns what an object says; see `decode_version`."""
+    try:
+        fields = _opened(data, where)
+        if fields is None:
+            return None
+        versions = [object_of(each) for each in list_of(fields["versions"])]
+        return SubjectState(
+            subject=text_of(fields["subject"]),
+            level=text_of(fields["level"]),
+            mode=_mode(fields),
+            deleted={
+                VersionName(version=number_of(each["version"]), id=number_of(each["id"])): each["deleted"] is True
+                for each in versions
+            },
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _sealed(fields: Mapping[str, object], *, writer: str, created_at: str) -> bytes:
+    whole = {
+        "format_version": MARKER_VERSION,
+        **fields,
+        "writer": writer,
+        "created_at": created_at,
+        "sealed_by": SEAL_ALGORITHM,
+        "seal": OPEN_SEAL,
+    }
+    return sealed((json.dumps(whole) + "\n").encode())
+
+
+def _opened(data: bytes, where: str) -> Mapping[str, object] | None:
+    fields = object_of(json.loads(data))
+    if fields["sealed_by"] != SEAL_ALGORITHM or flaw_of(data, text_of(fields["seal"])) is not None:
+        return None
+    version = number_of(fields["format_version"])
+    if version > MARKER_VERSION:
+        raise UnsupportedError(
+            f"{where}: archive format {version}, and this version of mirrorlake knows up to {MARKER_VERSION}",
+            hint="use a newer mirrorlake",
+            format_version=version,
+        )
+    return fields
+
+
+def _reference(fields: Mapping[str, object]) -> Reference:
+    return Reference(
+        name=text_of(fields["name"]),
+        subject=text_of(fields["subject"]),
+        version=number_of(fields["version"]),
+        key=text_of(fields["digest"]),
+    )
+
+
+def _mode(fields: Mapping[str, object]) -> str | None:
+    return None if fields["mode"] is None else text_of(fields["mode"])

@@ -1,0 +1,297 @@
+"""The archived schemas of one registry, in one store: reading them, and adding to them.
+
+Objects never change. A version is an object of its own, created if absent; what changes of a subject afterwards (its
+level, its mode, which versions are deleted) is said by a further object, of which the one with the highest number
+counts. So two processes may add at once, and whatever a dead one leaves can be read.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from mirrorlake.archive.marker_content import time_of
+from mirrorlake.archive.schemas.content import (
+    ArchivedVersion,
+    SubjectState,
+    decode_state,
+    decode_version,
+    encode_state,
+    encode_version,
+)
+from mirrorlake.archive.schemas.names import (
+    VersionName,
+    parse_state_name,
+    parse_version_name,
+    registry_folder,
+    state_name,
+    subject_folder,
+    subject_of_folder,
+)
+from mirrorlake.errors import PositionMovedError, SchemaAlteredError
+from mirrorlake.schemas.history import SchemaVersion, SubjectHistory
+from mirrorlake.stores.crash_points import CrashPoint, no_crash
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
+
+ATTEMPTS_MAX = 10
+"""How often others may be first with the next state of a subject, before whoever writes gives up for now."""
+
+LISTED_AT_ONCE = 8
+"""Folders listed side by side: enough to hide an object store's latency."""
+
+
+class ArchivedSchemas:
+    """The schemas of one registry in an archive. Several threads may call it.
+
+    What was read of a version is kept, as it never changes. Names are listed by `look`; what is not there after one is
+    not there.
+
+    Args:
+        store: of the archive.
+        registry: what the registry was called where it was archived from.
+    """
+
+    def __init__(self, store: ObjectStore, registry: str) -> None:
+        self._store = store
+        self.registry = registry
+        self._lock = threading.Lock()
+        self._versions: dict[tuple[str, VersionName], ArchivedVersion] = {}
+        self._names: dict[str, frozenset[VersionName]] = {}
+        self._places: dict[int, set[tuple[str, VersionName]]] = {}
+        self._said: dict[str, SubjectHistory] = {}
+
+    @property
+    def subjects(self) -> list[str]:
+        """The subjects that the last look found, sorted."""
+        return sorted(self._names)
+
+    def look(self) -> bool:
+        """Lists all that is archived of the registry; returns False where there is nothing of it.
+
+        Raises:
+            SchemaAlteredError: the object that says whose folder one is cannot be read.
+            MirrorlakeError: the store could not be read.
+        """
+        folders = [*self._store.folders(registry_folder(self.registry))]
+        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
+            found = dict(each for each in pool.map(self._listed, folders) if each is not None)
+        # Added to what is known, and never anew: whoever asks meanwhile must not find less than there was.
+        for subject, names in found.items():
+            self._note(subject, names)
+        return bool(found)
+
+    def places_of_id(self, id_: int) -> list[tuple[str, int]]:
+        """Returns subject and version of all that the last look found under an id, sorted."""
+        return sorted((subject, name.version) for subject, name in self._with_id(id_))
+
+    def version_of_id(self, id_: int) -> ArchivedVersion | None:
+        """Returns a version with an id, of those that the last look found; None where none has it."""
+        return next((self._read(subject, name) for subject, name in sorted(self._with_id(id_))), None)
+
+    def versions(self) -> list[ArchivedVersion]:
+        """Returns all versions that the last look found, of every subject.
+
+        Raises:
+            SchemaAlteredError: an object cannot be read, or an id means two schemas.
+            MirrorlakeError: the store could not be read.
+        """
+        places = [(subject, name) for subject, names in sorted(self._names.items()) for name in sorted(names)]
+        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
+            found = list(pool.map(lambda place: self._read(*place), places))
+        first: dict[int, ArchivedVersion] = {}
+        for each in found:
+            self._check_same(each, first.setdefault(each.version.id, each), self._key(each.subject, each.name))
+        return found
+
+    def history(self, subject: str) -> SubjectHistory | None:
+        """Returns all that is archived of a subject, as it stood when it was looked at last; None where nothing is.
+
+        A version that the registry does not hold any more is one that was soft-deleted. Reads what is there now.
+
+        Raises:
+            SchemaAlteredError: an object cannot be read, or an id means two schemas.
+            MirrorlakeError: the store could not be read.
+        """
+        names, state = self._subject(subject)
+        if not names:
+            return None
+        versions = [self._read(subject, name) for name in sorted(names)]
+        for each in versions:
+            self._check_id(each)
+        newest = versions[-1]
+        return SubjectHistory(
+            subject=subject,
+            versions=tuple(_as_it_stands(each, state) for each in versions),
+            level=newest.level if state is None else state.level,
+            mode=newest.mode if state is None else state.mode,
+        )
+
+    def holds(self, archived: ArchivedVersion) -> bool:
+        """Tells whether a version was seen to be archived; False may be one that nobody has looked for."""
+        known = self._versions.get((archived.subject, archived.name))
+        return known is not None and known.version.key == archived.version.key
+
+    def add(
+        self, archived: ArchivedVersion, *, writer: str, now_seconds: float, crash_point: CrashPoint = no_crash
+    ) -> bool:
+        """Archives a version, unless it is archived; returns whether it was written. Idempotent.
+
+        Args:
+            archived: the version; all that it refers to is archived.
+            writer: names this process.
+            now_seconds: dates the object.
+            crash_point: called before it is written; for tests.
+
+        Raises:
+            SchemaAlteredError: what is archived under its number and id, or under its id in another subject, is another
+                schema: it is of another registry. Nothing was written.
+            MirrorlakeError: the store could not be read or written.
+        """
+        if self.holds(archived):
+            return False
+        key = self._key(archived.subject, archived.name)
+        self._check_id(archived)
+        data = encode_version(archived, registry=self.registry, writer=writer, created_at=time_of(now_seconds))
+        crash_point("schema-version")
+        try:
+            self._store.create(key, data)
+        except ObjectExistsError:
+            self._check_same(archived, self._read(archived.subject, archived.name), key)
+            return False
+        self._versions[archived.subject, archived.name] = archived
+        self._note(archived.subject, {archived.name})
+        return True
+
+    def say(
+        self, history: SubjectHistory, *, writer: str, now_seconds: float, crash_point: CrashPoint = no_crash
+    ) -> bool:
+        """Records how a subject stands, unless all of that is archived; returns whether it was written. Idempotent.
+
+        What was recorded last by this object is not looked at again.
+
+        Args:
+            history: what the registry holds of it, at least one version, all of them archived.
+            writer: names this process.
+            now_seconds: dates the object.
+            crash_point: called before it is written; for tests.
+
+        Raises:
+            PositionMovedError: others were first each time.
+            MirrorlakeError: the store could not be read or written.
+        """
+        if self._said.get(history.subject) == history:
+            return False
+        current = {VersionName(version=each.version, id=each.id): each.is_deleted for each in history.versions}
+        for _ in range(ATTEMPTS_MAX):
+            archived = self.history(history.subject)
+            assert archived is not None, "the versions of a subject are archived before its state"
+            deleted = {
+                name: current.get(name, True)
+                for name in (VersionName(version=each.version, id=each.id) for each in archived.versions)
+            }
+            said = {VersionName(version=each.version, id=each.id): each.is_deleted for each in archived.versions}
+            if (said, archived.level, archived.mode) == (deleted, history.level, history.mode):
+                self._said[history.subject] = history
+                return False
+            number = 1 + max(self._states(history.subject), default=-1)
+            state = SubjectState(subject=history.subject, level=history.level, mode=history.mode, deleted=deleted)
+            crash_point("schema-state")
+            try:
+                self._store.create(
+                    f"{self._folder(history.subject)}/{state_name(number)}",
+                    encode_state(state, registry=self.registry, writer=writer, created_at=time_of(now_seconds)),
+                )
+            except ObjectExistsError:
+                continue
+            self._said[history.subject] = history
+            return True
+        raise PositionMovedError(f"{self._folder(history.subject)}: other processes were first {ATTEMPTS_MAX} times")
+
+    def _with_id(self, id_: int) -> Iterable[tuple[str, VersionName]]:
+        with self._lock:
+            return [*self._places.get(id_, ())]
+
+    def _note(self, subject: str, names: Iterable[VersionName]) -> None:
+        """Takes that objects of these names are there."""
+        with self._lock:
+            self._names[subject] = self._names.get(subject, frozenset()) | frozenset(names)
+            for name in names:
+                self._places.setdefault(name.id, set()).add((subject, name))
+
+    def _check_id(self, archived: ArchivedVersion) -> None:
+        """Checks that nothing else is archived under an id, as far as the last look has found it."""
+        for subject, name in self._with_id(archived.version.id):
+            if (subject, name) != (archived.subject, archived.name):
+                self._check_same(archived, self._read(subject, name), self._key(subject, name))
+
+    def _check_same(self, wanted: ArchivedVersion, there: ArchivedVersion, key: str) -> None:
+        if wanted.version.key != there.version.key:
+            raise SchemaAlteredError(
+                f"schema id {wanted.version.id} of registry {self.registry} is version {wanted.version.version} of "
+                f"{wanted.subject}, and another schema is archived with that id: {key}",
+                hint="two registries, or one that was made anew, are archived under one name: give this one another "
+                "key in `registries`",
+                subject=wanted.subject,
+            )
+
+    def _subject(self, subject: str) -> tuple[frozenset[VersionName], SubjectState | None]:
+        names = [info.name for info in self._store.list(self._folder(subject))]
+        versions = frozenset(each for name in names if (each := parse_version_name(name)) is not None)
+        if versions:
+            self._note(subject, versions)
+        numbers = [number for name in names if (number := parse_state_name(name)) is not None]
+        for number in sorted(numbers, reverse=True):
+            key = f"{self._folder(subject)}/{state_name(number)}"
+            state = decode_state(self._store.read(key), where=key)
+            if state is not None and state.subject == subject:
+                return versions, state
+        return versions, None
+
+    def _states(self, subject: str) -> list[int]:
+        names = (info.name for info in self._store.list(self._folder(subject)))
+        return [each for name in names if (each := parse_state_name(name)) is not None]
+
+    def _listed(self, folder: str) -> tuple[str, frozenset[VersionName]] | None:
+        prefix = f"{registry_folder(self.registry)}/{folder}"
+        names = [each for info in self._store.list(prefix) if (each := parse_version_name(info.name)) is not None]
+        if not names:
+            return None
+        subject = subject_of_folder(folder)
+        if subject is None:
+            key = f"{prefix}/{min(names)}"
+            archived = decode_version(self._store.read(key), where=key)
+            if archived is None or self._folder(archived.subject) != prefix:
+                raise _unreadable(key)
+            subject = archived.subject
+        return subject, frozenset(names)
+
+    def _read(self, subject: str, name: VersionName) -> ArchivedVersion:
+        if known := self._versions.get((subject, name)):
+            return known
+        key = self._key(subject, name)
+        try:
+            archived = decode_version(self._store.read(key), where=key)
+        except ObjectMissingError as error:
+            raise _unreadable(key) from error
+        if archived is None or (archived.subject, archived.name) != (subject, name):
+            raise _unreadable(key)
+        self._versions[subject, name] = archived
+        return archived
+
+    def _folder(self, subject: str) -> str:
+        return subject_folder(self.registry, subject)
+
+    def _key(self, subject: str, name: VersionName) -> str:
+        return f"{self._folder(subject)}/{name}"
+
+
+def _as_it_stands(archived: ArchivedVersion, state: SubjectState | None) -> SchemaVersion:
+    deleted: Mapping[VersionName, bool] = {} if state is None else state.deleted
+    return replace(archived.version, is_deleted=deleted.get(archived.name, archived.version.is_deleted))
+
+
+def _unreadable(key: str) -> SchemaAlteredError:
+    return SchemaAlteredError(
+        f"{key} cannot be read: it is not what was archived",
+        hint="put it back from a copy; or delete it, and what archives there writes it anew from the registry",
+    )

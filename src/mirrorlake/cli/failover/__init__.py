@@ -1,0 +1,1 @@
+"""``failover`` and ``failback``."""

@@ -1,0 +1,1 @@
+"""``mirrorlake schemas``."""

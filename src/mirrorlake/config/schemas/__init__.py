@@ -1,0 +1,1 @@
+"""Schema registries, and how mirrors take schemas along."""

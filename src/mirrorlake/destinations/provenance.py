@@ -1,0 +1,153 @@
+"""Headers that say where a record of a copy came from, for readers who have no offset map at hand.
+
+They are the last ones of a record, in this order; whatever else it carries stays before them. A copy of a copy has one
+set of them for each mirror that stamps. Who compares a copy with its source sets those of this mirror aside, on records
+that have them: so they may be switched on or off at any time.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mirrorlake.archive.formats.log_batches import made_of
+from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.errors import BatchTooLargeError, CorruptBatchError
+from mirrorlake.kafka.records.batches import Path
+from mirrorlake.kafka.records.codec import decode_batches
+from mirrorlake.kafka.records.columns import HEADER_TYPE, HEADERS_TYPE, RecordColumns
+from mirrorlake.kafka.records.old_formats import as_v2
+
+PREFIX = b"__mirrorlake.source."
+CLUSTER_ID, TOPIC = PREFIX + b"cluster.id", PREFIX + b"topic"
+PARTITION, OFFSET = PREFIX + b"partition", PREFIX + b"offset"
+KEYS = (CLUSTER_ID, TOPIC, PARTITION, OFFSET)
+"""Values are UTF-8 texts, numbers in decimal; the cluster's id is null where it is not known."""
+
+STAMPED_REASON = "provenance"
+"""For the counters: why a batch is made anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """The source partition that records come from. A value that travels in plans; pure.
+
+    ``cluster_id`` is Kafka's id of the cluster, empty where it is not known.
+    """
+
+    cluster_id: str
+    topic: str
+    partition: int
+
+    def stamped(self, items: Sequence[ClassifiedBatch]) -> list[ClassifiedBatch]:
+        """Returns the items of a delivery in order, those with records as batches that say where they are from.
+
+        A batch that cannot be taken apart is left as it is, to be taken apart, and said, when it is its turn.
+        """
+        return [self._stamped(item) for item in items]
+
+    def _stamped(self, item: ClassifiedBatch) -> ClassifiedBatch:
+        if item.path == Path.SKIP:
+            return item
+        with contextlib.suppress(CorruptBatchError, BatchTooLargeError):
+            batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
+            records = decode_batches([batch])
+            if len(records):
+                made = made_of(batch, self.added_to(records)).batch
+                return ClassifiedBatch(batch=made, path=Path.RECORDS, reason=STAMPED_REASON)
+        return replace(item, path=Path.RECORDS)
+
+    def added_to(self, records: RecordColumns) -> RecordColumns:
+        """Returns records of the source with the headers; offsets are the source's."""
+        count = len(records)
+        if not count:
+            return records
+        old, starts = records.headers.flatten(), _starts(records.headers)
+        stamps = pa.concat_arrays([_structs(KEYS[:3], self._constants), _structs([OFFSET] * count, _texts(records))])
+        new_starts = starts + len(KEYS) * np.arange(count + 1)
+        places = np.empty(len(old) + len(stamps) - 3 + 3 * count, np.int64)
+        # Headers of before go to where they were, moved by the stamps of the records before theirs.
+        rows = np.repeat(np.arange(count), np.diff(starts))
+        places[np.arange(len(old)) + len(KEYS) * rows] = np.arange(len(old))
+        ends = new_starts[1:]
+        for number in range(3):
+            places[ends - 4 + number] = len(old) + number
+        places[ends - 1] = len(old) + 3 + np.arange(count)
+        return _with_headers(records, new_starts, pa.concat_arrays([old, stamps]).take(pa.array(places)))
+
+    def set_aside(self, records: RecordColumns) -> RecordColumns:
+        """Returns records of the copy without these headers, where they are the last ones and say the right place.
+
+        Args:
+            records: their offsets are those of the source.
+        """
+        flat, starts = records.headers.flatten(), _starts(records.headers)
+        keys = flat.field("key")
+        if len(flat) < len(KEYS) or not pc.any(pc.equal(keys, pa.scalar(OFFSET, pa.large_binary()))).as_py():
+            return records
+        candidates = np.flatnonzero(np.diff(starts) >= len(KEYS))
+        lasts = starts[1:][candidates] - len(KEYS)
+        values, offsets = flat.field("value"), _texts(records)
+        is_ours = np.ones(len(candidates), np.bool_)
+        for number, key in enumerate(KEYS):
+            rows = pa.array(lasts + number)
+            is_ours &= _equal(keys.take(rows), pa.array([key] * len(candidates), pa.large_binary()))
+            wanted = (
+                [offsets[row] for row in candidates.tolist()]
+                if key == OFFSET
+                else [self._constants[number]] * len(candidates)
+            )
+            is_ours &= _equal(values.take(rows), pa.array(wanted, pa.large_binary()))
+        if not is_ours.any():
+            return records
+        taken = np.zeros(len(records), np.int64)
+        taken[candidates[is_ours]] = len(KEYS)
+        is_kept = np.ones(len(flat), np.bool_)
+        for number in range(len(KEYS)):
+            is_kept[lasts[is_ours] + number] = False
+        new_starts = starts - np.concatenate([[0], np.cumsum(taken)])
+        return _with_headers(records, new_starts, flat.filter(pa.array(is_kept)))
+
+    @property
+    def _constants(self) -> tuple[bytes | None, ...]:
+        return (self.cluster_id.encode() or None, self.topic.encode(), b"%d" % self.partition)
+
+
+def _starts(headers: pa.ListArray) -> npt.NDArray[np.int64]:
+    """Returns where each record's headers begin among all of them, and where the last one's end."""
+    offsets = headers.offsets.to_numpy().astype(np.int64)
+    starts: npt.NDArray[np.int64] = offsets - offsets[0]
+    return starts
+
+
+def _texts(records: RecordColumns) -> list[bytes]:
+    return [b"%d" % offset for offset in records.offsets.tolist()]
+
+
+def _structs(keys: Sequence[bytes], values: Sequence[bytes | None]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(
+        [pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary())], fields=list(HEADER_TYPE)
+    )
+
+
+def _equal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
+    """Returns where two arrays are equal, null being equal to null."""
+    same = pc.fill_null(pc.equal(left, right), fill_value=False)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    found: npt.NDArray[np.bool_] = pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _with_headers(records: RecordColumns, starts: npt.NDArray[np.int64], flat: pa.StructArray) -> RecordColumns:
+    return RecordColumns.of(
+        offsets=records.offsets,
+        timestamps=records.timestamps,
+        timestamp_types=records.timestamp_types,
+        keys=records.keys,
+        values=records.values,
+        headers=pa.ListArray.from_arrays(pa.array(starts, pa.int32()), flat, type=HEADERS_TYPE),
+    )

@@ -1,0 +1,1 @@
+"""The schema ids of records: where serializers put them, found without decoding a value."""

@@ -1,0 +1,187 @@
+"""The compiled loops that find the schema ids in the records of a batch, and write others in their place.
+
+How an id lies before a key or value, or in a header: `SchemaId.java`; that the header goes before the payload, and its
+last one counts: `DualSchemaIdDeserializer.java`, both of Confluent's serializers.
+"""
+
+import numpy as np
+
+from mirrorlake.kafka.records.decode_kernels import BAD_OFFSET, BAD_RECORD, BYTES_LEFT, OK, read_one_header, read_record
+from mirrorlake.kafka.records.kernels import Int64s, UInt8s, as_address, compiled, inlined, load_byte, store_byte
+from mirrorlake.kafka.schema_ids.id_map import KEY, SIDES, VALUE
+
+# What is found where an id is looked for; the last three have an id.
+NULL, SHORT, NOT_FRAMED, GUID, ABSENT, UNKNOWN, KNOWN, KINDS = range(8)
+
+# What the search leaves besides its status.
+PATCHES, UNKNOWN_IDS, FAILED_RECORD, OUTCOME_FIELDS = range(4)
+
+# Fields of a patch: where the four bytes of an id are, counted from the first record, and what they become.
+PATCH_AT, PATCH_ID, PATCH_FIELDS = range(3)
+
+_ID_BYTES = 4
+_FRAMED_BYTES_MIN = 1 + _ID_BYTES
+_GUID_BYTES_MIN = 1 + 16
+
+_HEADER_NAMES = np.frombuffer(b"__key_schema_id\0\0__value_schema_id", np.uint8).reshape(SIDES, 17)
+_HEADER_NAME_BYTES = np.array([15, 17], np.int64)
+
+
+@inlined
+def _has_name(address: int, length: int, side: int) -> bool:
+    """Tells whether a header's key is that of a side's schema id."""
+    if length != _HEADER_NAME_BYTES[side]:
+        return False
+    for index in range(length):  # noqa: SIM110  (a generator is no loop for the compiler)
+        if load_byte(address + index) != _HEADER_NAMES[side, index]:
+            return False
+    return True
+
+
+@inlined
+def _id_at(address: int) -> int:
+    """Returns the id whose four bytes are at an address: big-endian, signed."""
+    value = (
+        (load_byte(address) << 24)
+        | (load_byte(address + 1) << 16)
+        | (load_byte(address + 2) << 8)
+        | load_byte(address + 3)
+    )
+    return value - (1 << 32) if value >= (1 << 31) else value
+
+
+@inlined
+def _kind_of(address: int, length: int) -> int:
+    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id."""
+    if length < 0:
+        return NULL
+    if length == 0:
+        return SHORT
+    magic = load_byte(address)
+    if magic == 0:
+        return KNOWN if length >= _FRAMED_BYTES_MIN else SHORT
+    if magic == 1:
+        return GUID if length >= _GUID_BYTES_MIN else SHORT
+    return NOT_FRAMED
+
+
+@inlined
+def _row_of(source_ids: Int64s, wanted: int) -> int:
+    """Returns the row of an id in the ascending ids, -1 where it is not there."""
+    low = 0
+    high = source_ids.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if source_ids[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < source_ids.shape[0] and source_ids[low] == wanted else -1
+
+
+@inlined
+def _note_unknown(wanted: int, unknown: Int64s, count: int) -> int:
+    """Adds an id to those that are not known, once and while there is room; returns how many there are."""
+    for index in range(count):
+        if unknown[index] == wanted:
+            return count
+    if count < unknown.shape[0]:
+        unknown[count] = wanted
+        return count + 1
+    return count
+
+
+@compiled(
+    "int64(int64, int64, int64, int64, int64[::1], int64[::1], int64, "
+    "int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1])"
+)
+def find_ids(
+    start: int,
+    length: int,
+    record_count: int,
+    last_offset_delta: int,
+    source_ids: Int64s,
+    destination_ids: Int64s,
+    sides: int,
+    patches: Int64s,
+    counts: Int64s,
+    first_deltas: Int64s,
+    unknown: Int64s,
+    outcome: Int64s,
+) -> int:
+    """Finds the ids of a batch's records and what they become; returns a status of `decode_kernels.py`.
+
+    ``start`` is the address of the records, decompressed, ``length`` their bytes. ``source_ids`` ascend, each with its
+    id at the destination or, below zero, ``ABSENT_ID`` or ``LOST_ID``. ``sides`` has bit 0 for keys, bit 1 for values.
+    ``patches`` has room for two rows per record, and is given one for each id that changes. ``counts`` is given how
+    many of each kind there are on each side, ``first_deltas`` the offset delta of the first record of each.
+    ``unknown`` is given ids that are not in the map, as many as there is room for.
+    """
+    end = start + length
+    position = start
+    previous_delta = -1
+    patch = 0
+    unknown_count = 0
+    for record in range(record_count):
+        outcome[FAILED_RECORD] = record
+        record_end, _, offset_delta, _, key, key_length, value, value_length, headers, count = read_record(
+            position, end
+        )
+        if record_end > end or count < 0 or count > (record_end - headers) // 2:
+            return BAD_RECORD
+        if offset_delta <= previous_delta or offset_delta > last_offset_delta:
+            return BAD_OFFSET
+        previous_delta = offset_delta
+        position = headers
+        key_header, key_header_length, value_header, value_header_length = 0, -1, 0, -1
+        for _header in range(count):
+            name, name_length, held, held_length, position = read_one_header(position, record_end)
+            if position > record_end:
+                return BAD_RECORD
+            if _has_name(name, name_length, KEY):
+                key_header, key_header_length = held, held_length
+            elif _has_name(name, name_length, VALUE):
+                value_header, value_header_length = held, held_length
+        if position != record_end:
+            return BAD_RECORD
+        # A header that is null leaves the matter to the payload, and so does one of a payload that is not there.
+        if key_header_length >= 0 and key_length >= 0:
+            key, key_length = key_header, key_header_length
+        if value_header_length >= 0 and value_length >= 0:
+            value, value_length = value_header, value_header_length
+        for side in range(SIDES):
+            if (sides >> side) & 1 == 0:
+                continue
+            address = key if side == KEY else value
+            kind = _kind_of(address, key_length if side == KEY else value_length)
+            if kind == KNOWN:
+                source_id = _id_at(address + 1)
+                row = _row_of(source_ids, source_id)
+                if row < 0:
+                    kind = UNKNOWN
+                    unknown_count = _note_unknown(source_id, unknown, unknown_count)
+                elif destination_ids[row] < 0:
+                    kind = ABSENT
+                elif destination_ids[row] != source_id:
+                    patches[patch, PATCH_AT] = address + 1 - start
+                    patches[patch, PATCH_ID] = destination_ids[row]
+                    patch += 1
+            if counts[side, kind] == 0:
+                first_deltas[side, kind] = offset_delta
+            counts[side, kind] += 1
+    if position != end:
+        return BYTES_LEFT
+    outcome[PATCHES] = patch
+    outcome[UNKNOWN_IDS] = unknown_count
+    return OK
+
+
+@compiled("int64(uint8[::1], int64[:,::1], int64)")
+def write_ids(payload: UInt8s, patches: Int64s, count: int) -> int:
+    """Writes the first ``count`` patches, which ``find_ids`` made for bytes like these; returns how many."""
+    start = as_address(payload.ctypes.data)
+    for patch in range(count):
+        address = start + patches[patch, PATCH_AT]
+        for index in range(_ID_BYTES):
+            store_byte(address + index, patches[patch, PATCH_ID] >> (8 * (_ID_BYTES - 1 - index)))
+    return count

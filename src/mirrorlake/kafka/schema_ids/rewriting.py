@@ -1,0 +1,114 @@
+"""Schema ids of records changed in record batches: from those of one registry to those of another.
+
+Four bytes of a record change and no other. Values are never decoded, so every format is served: what follows the id,
+Protobuf's message indexes too, is copied as bytes. Rules: ``docs/schemas.md``.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from crc32c import crc32c
+
+from mirrorlake.errors import MirrorlakeError, SchemaUnknownError, SchemaUnreadableError
+from mirrorlake.kafka.records.batch_header import CHECKED_FROM, CRC, CRC_AT, HEADER_BYTES, Batch, Codec, write_header
+from mirrorlake.kafka.records.compression import compress
+from mirrorlake.kafka.records.old_formats import as_v2
+from mirrorlake.kafka.schema_ids import id_kernels as kernels
+from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, find_ids
+from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap
+
+_UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
+
+
+def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
+    """Returns a batch with the destination's schema ids: itself where none changes, else one with memory of its own.
+
+    Only the four bytes of each id differ, and the checksum; where it is compressed, by its own codec again, also its
+    length. Of the formats before v2 it is a v2 batch.
+
+    Args:
+        batch: a data batch whose checksum was verified.
+        ids: the map.
+
+    Raises:
+        SchemaUnknownError: an id is not in the map; nothing is concluded of the batch.
+        SchemaUnreadableError: a record cannot be read, and does not pass as it is; or its schema does not come to the
+            destination.
+        CorruptBatchError, BatchTooLargeError: as ``find_ids``.
+    """
+    if batch.header.magic < 2:
+        batch = as_v2(batch)
+    found = find_ids(batch, ids)
+    if found.unknown:
+        raise unknown_error(found.unknown, ids, offset=_first_offset(found, kernels.UNKNOWN))
+    _check_readable(found, ids)
+    return batch if not len(found.patches) else _patched(batch, found)
+
+
+def unknown_error(unknown: Iterable[int], ids: SchemaIdMap, *, offset: int) -> MirrorlakeError:
+    """Returns the error for ids that are not in the map.
+
+    Args:
+        unknown: the ids.
+        ids: the map.
+        offset: of the first record that has one of them.
+    """
+    if reason := ids.reason_of(unknown):
+        return SchemaUnreadableError(
+            f"the record at offset {offset}, or one behind it, has a schema that the destination's registry does not "
+            f"get; {reason}",
+            hint="`mirrorlake schemas plan` shows both histories; settle it, and restart the partition",
+            offset=offset,
+        )
+    names = ",".join(map(str, unknown))
+    return SchemaUnknownError(
+        f"schema ids {names} from offset {offset} on are not known yet",
+        hint="their subjects are mirrored to the destination's registry first, and the partition is copied on",
+        ids=names,
+        offset=offset,
+    )
+
+
+def _first_offset(found: FoundIds, kind: int) -> int:
+    return min(int(found.first_offsets[side, kind]) for side in range(SIDES) if found.counts[side, kind])
+
+
+def _check_readable(found: FoundIds, ids: SchemaIdMap) -> None:
+    for side, name in enumerate(SIDE_NAMES):
+        if ids.passes >> side & 1:
+            continue
+        kinds = [kind for kind in _UNREADABLE if found.counts[side, kind]]
+        if kinds:
+            kind = min(kinds, key=lambda each: int(found.first_offsets[side, each]))
+            offset = int(found.first_offsets[side, kind])
+            raise unreadable_error(name, FRAMINGS[kind], offset=offset)
+
+
+def unreadable_error(side: str, framing: Framing, *, offset: int) -> SchemaUnreadableError:
+    """Returns the error for a record that names no schema on a side, ``key`` or ``value``."""
+    return SchemaUnreadableError(
+        f"the {side} of the record at offset {offset} names no schema that is known: {framing.value}",
+        hint="`schemas: {on-unreadable: pass}` copies such records as they are",
+        offset=offset,
+        side=side,
+        framing=framing.value,
+    )
+
+
+def _patched(batch: Batch, found: FoundIds) -> Batch:
+    header = batch.header
+    if header.codec == Codec.NONE:
+        output = np.empty(header.batch_bytes, np.uint8)
+        output[:] = np.frombuffer(batch.view, np.uint8)
+        kernels.write_ids(output[HEADER_BYTES:], found.patches, len(found.patches))
+        view = output.data
+        crc = crc32c(view[CHECKED_FROM:])
+        CRC.pack_into(view, CRC_AT, crc)
+        return Batch(header._replace(crc=crc), view)
+    kernels.write_ids(found.payload, found.patches, len(found.patches))
+    whole = bytearray(HEADER_BYTES)
+    whole += compress(header.codec, found.payload.data)
+    view = memoryview(whole)
+    header = header._replace(batch_bytes=len(view))
+    write_header(view, header)
+    return Batch(header._replace(crc=CRC.unpack_from(view, CRC_AT)[0]), view)

@@ -1,0 +1,132 @@
+"""Which records of a batch name no schema that is known, one by one: of a batch of which some become dead letters.
+
+What the compiled search (``id_kernels.py``) says of a batch as a whole, in plain Python: such batches are few.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import unpack_from
+
+from mirrorlake.errors import SchemaUnreadableError
+from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.columns import HEADER_NAMES
+from mirrorlake.kafka.schema_ids.finding import SIDE_NAMES, Framing
+from mirrorlake.kafka.schema_ids.id_map import ABSENT_ID, SIDES, SchemaIdMap
+from mirrorlake.kafka.schema_ids.rewriting import unknown_error, unreadable_error
+
+REFUSED = "refused"
+"""Why a record is unreadable whose id is known, and whose schema does not come to the destination."""
+
+_FRAMED_BYTES_MIN = 5
+_GUID_BYTES_MIN = 17
+
+Headers = Sequence[tuple[bytes, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A record that becomes a dead letter: its row, and the first side (``key`` or ``value``) that cannot be read.
+
+    ``reason`` is that side's `Framing`, or `REFUSED`.
+    """
+
+    row: int
+    side: str
+    reason: str
+
+
+def dead_letters_of(records: RecordColumns, ids: SchemaIdMap) -> list[Unreadable]:
+    """Returns the records of a batch that become dead letters, ascending.
+
+    Args:
+        records: of one batch, as the source has them.
+        ids: the map, which says on which sides records become dead letters.
+
+    Raises:
+        SchemaUnknownError: an id is not in the map; nothing is concluded of the batch.
+        SchemaUnreadableError: a record cannot be read on a side where it neither passes nor becomes a dead letter.
+    """
+    return _Search(records, ids).run()
+
+
+class _Search:
+    """The search through one batch."""
+
+    def __init__(self, records: RecordColumns, ids: SchemaIdMap) -> None:
+        self._records = records
+        self._ids = ids
+        self._known = dict(zip(ids.source_ids.tolist(), ids.destination_ids.tolist(), strict=True))
+        self._refused = dict(ids.refused)
+        self._unknown: dict[int, int] = {}
+        self._stops: SchemaUnreadableError | None = None
+
+    def run(self) -> list[Unreadable]:
+        found: list[Unreadable] = []
+        payloads = [self._records.keys.to_pylist(), self._records.values.to_pylist()]
+        for row, headers in enumerate(headers_of(self._records)):
+            reasons = [self._reason(row, side, payloads[side][row], headers) for side in range(SIDES)]
+            letters = [
+                (side, reason) for side, reason in enumerate(reasons) if reason and self._ids.letters >> side & 1
+            ]
+            if letters:
+                side, reason = letters[0]
+                found.append(Unreadable(row=row, side=SIDE_NAMES[side], reason=reason))
+        if self._unknown:
+            raise unknown_error(self._unknown, self._ids, offset=min(self._unknown.values()))
+        if self._stops is not None:
+            raise self._stops
+        return found
+
+    def _reason(self, row: int, side: int, payload: bytes | None, headers: Headers) -> str:
+        """Returns why one side cannot be read, empty where it can; notes what the whole batch stops for."""
+        if not self._ids.sides >> side & 1 or payload is None:
+            return ""
+        own = [value for name, value in headers if name == HEADER_NAMES[side]]
+        held = own[-1] if own and own[-1] is not None else payload
+        framing = _framing_of(held)
+        offset = int(self._records.offsets[row])
+        reason = framing.value
+        if framing is Framing.KNOWN:
+            (id_,) = unpack_from(">i", held, 1)
+            if id_ in self._refused:
+                reason = REFUSED
+            elif id_ not in self._known:
+                self._unknown.setdefault(id_, offset)
+                return ""
+            elif self._known[id_] != ABSENT_ID:
+                return ""
+            else:
+                reason = Framing.ABSENT.value
+        if self._ids.letters >> side & 1 or (self._ids.passes >> side & 1 and reason != REFUSED):
+            return reason
+        if self._stops is None:
+            self._stops = self._error(side, held, reason, offset)
+        return reason
+
+    def _error(self, side: int, held: bytes, reason: str, offset: int) -> SchemaUnreadableError:
+        if reason == REFUSED:
+            found = unknown_error([unpack_from(">i", held, 1)[0]], self._ids, offset=offset)
+            assert isinstance(found, SchemaUnreadableError)
+            return found
+        return unreadable_error(SIDE_NAMES[side], Framing(reason), offset=offset)
+
+
+def headers_of(records: RecordColumns) -> list[Headers]:
+    """Returns the headers of each record, key and value each."""
+    items = records.headers.values
+    names, values = items.field(0).to_pylist(), items.field(1).to_pylist()
+    pairs = list(zip(names, values, strict=True))
+    bounds = records.headers.offsets.to_pylist()
+    return [pairs[start:end] for start, end in pairwise(bounds)]
+
+
+def _framing_of(payload: bytes) -> Framing:
+    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id."""
+    if not payload:
+        return Framing.SHORT
+    if payload[0] == 0:
+        return Framing.KNOWN if len(payload) >= _FRAMED_BYTES_MIN else Framing.SHORT
+    if payload[0] == 1:
+        return Framing.GUID if len(payload) >= _GUID_BYTES_MIN else Framing.SHORT
+    return Framing.NOT_FRAMED

@@ -1,0 +1,93 @@
+"""Reads what a registry answers; everything else than the API's words is an error of the registry's. Pure."""
+
+import json
+from dataclasses import dataclass
+
+from mirrorlake.schemas.transport import Json
+
+
+class UnreadableAnswerError(Exception):
+    """An answer is not what the API says; the client makes a `NotRegistryError` of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReference:
+    """A reference as a registry words it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawSchema:
+    """A schema as a registry words it; what it refers to is not looked up yet."""
+
+    text: str
+    type: str
+    references: tuple[RawReference, ...]
+    metadata: str
+    rule_set: str
+
+
+def fields_of(body: Json) -> dict[str, Json]:
+    """Returns an answer's fields."""
+    if not isinstance(body, dict):
+        raise UnreadableAnswerError
+    return body
+
+
+def number_in(body: Json, field: str) -> int:
+    """Returns a field that is a number."""
+    value = fields_of(body).get(field)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UnreadableAnswerError
+    return value
+
+
+def text_in(body: Json, field: str, *, default: str | None = None) -> str:
+    """Returns a field that is text; the default, where there is one, for a field that is null or left out."""
+    value = fields_of(body).get(field)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise UnreadableAnswerError
+    return value
+
+
+def texts_of(body: Json) -> list[str]:
+    """Returns an answer that is a list of texts."""
+    if not isinstance(body, list) or not all(isinstance(item, str) for item in body):
+        raise UnreadableAnswerError
+    return list(body)
+
+
+def numbers_of(body: Json) -> list[int]:
+    """Returns an answer that is a list of numbers."""
+    if not isinstance(body, list) or not all(isinstance(item, int) for item in body):
+        raise UnreadableAnswerError
+    return list(body)
+
+
+def raw_schema_of(body: Json) -> RawSchema:
+    """Returns the schema of an answer. The type is left out where it is Avro."""
+    given = fields_of(body).get("references") or []
+    if not isinstance(given, list):
+        raise UnreadableAnswerError
+    return RawSchema(
+        text=text_in(body, "schema"),
+        type=text_in(body, "schemaType", default="AVRO"),
+        references=tuple(
+            RawReference(
+                name=text_in(each, "name"), subject=text_in(each, "subject"), version=number_in(each, "version")
+            )
+            for each in given
+        ),
+        metadata=_contract(body, "metadata"),
+        rule_set=_contract(body, "ruleSet"),
+    )
+
+
+def _contract(body: Json, field: str) -> str:
+    value = fields_of(body).get(field)
+    return json.dumps(value, sort_keys=True) if value else ""

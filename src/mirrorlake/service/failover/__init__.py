@@ -1,0 +1,1 @@
+"""Failing over to copies and back: what is there, what is not, and what must be decided."""

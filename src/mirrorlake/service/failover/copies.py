@@ -1,0 +1,122 @@
+"""How the copies of mirrors between clusters stand: whether each has all that its source has, and what it lacks.
+
+Where a source cannot be asked, its copy is looked at alone (`without_source.py`): what the source had beyond it is not
+known then, and is not called nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mirrorlake.clock import utc_text
+from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource, Mirror
+from mirrorlake.errors import ConfigurationError, TopicMissingError, TransientError
+from mirrorlake.mirror.policy import Decision, between_leases
+from mirrorlake.service.status import StatusRow
+from mirrorlake.topics.targets import UNKNOWN_PARTITION
+
+
+class CopyState(StrEnum):
+    """How a copy stands."""
+
+    COMPLETE = "complete"
+    """All that the source holds is there."""
+    BEHIND = "behind"
+    """The source holds more, and can be read."""
+    SOURCE_GONE = "source-gone"
+    """The source cannot be asked: what it held beyond the copy cannot be had, nor how much that is."""
+    PARKED = "parked"
+    """The copy is not to be trusted, or cannot go on."""
+    UNKNOWN = "unknown"
+    """The copy, or where it ends, could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRow:
+    """One source partition at one Kafka destination; offsets are the source's.
+
+    ``newest_ms`` is the time of the newest batch of the copy in Unix milliseconds, None where it holds none or was not
+    looked at. ``owner`` is who has taken the mirror and not let go of it, empty where nobody has.
+    """
+
+    row: StatusRow
+    state: CopyState
+    newest_ms: int | None = None
+
+    @property
+    def missing(self) -> int | None:
+        """Offsets of the source that are not there; None where that is not known."""
+        return self.row.lag if self.state in (CopyState.COMPLETE, CopyState.BEHIND) else None
+
+    @property
+    def owner(self) -> str:
+        """Who has taken the mirror and has not let go of it; empty where nobody has."""
+        state = self.row.target.owner
+        return "" if state is None or state.is_released else state.owner
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """Returns the row of ``failover --format json``; ``error`` is there where something stands against the copy."""
+        target = self.row.target
+        found: dict[str, str | int | None] = {
+            **target.as_json(),
+            "to": target.destination_topic or None,
+            "source_end": self.row.source_end,
+            "copied": self.row.position,
+            "missing": self.missing,
+            "newest": None if self.newest_ms is None else utc_text(self.newest_ms),
+            "state": self.state.value,
+        }
+        if self.owner:
+            found["owner"] = self.owner
+        if self.row.error is not None:
+            found["error"] = str(self.row.error)
+        return found
+
+
+def copy_row(row: StatusRow) -> CopyRow:
+    """Returns how a copy stands whose source was asked. Pure."""
+    error = row.error
+    if error is not None:
+        state = CopyState.PARKED if between_leases(error) is Decision.PARK else CopyState.UNKNOWN
+    elif row.lag is None:
+        state = CopyState.UNKNOWN
+    else:
+        state = CopyState.BEHIND if row.lag > 0 else CopyState.COMPLETE
+    return CopyRow(row=row, state=state)
+
+
+def is_source_gone(row: StatusRow) -> bool:
+    """Tells whether a row stands for all of a topic whose source could not be asked, or has it no more."""
+    if row.target.source.partition != UNKNOWN_PARTITION:
+        return False
+    return isinstance(row.error, TransientError | TopicMissingError)
+
+
+def between_clusters(config: Configuration, mirrors: Sequence[str]) -> Configuration:
+    """Returns the configuration with those of its enabled mirrors alone that copy from one cluster to another.
+
+    Of mirrors with other destinations beside, those are left out: nobody fails over to an archive.
+
+    Args:
+        config: all of the file.
+        mirrors: names that are meant; empty for all. They are there and enabled.
+
+    Raises:
+        ConfigurationError: none is left.
+    """
+    chosen = []
+    for mirror in config.enabled_mirrors:
+        clusters = tuple(each for each in mirror.destinations if isinstance(each, KafkaDestination))
+        if isinstance(mirror.source, KafkaSource) and clusters and (not mirrors or mirror.name in mirrors):
+            chosen.append(replace(mirror, destinations=clusters))
+    if not chosen:
+        raise ConfigurationError(
+            f"no mirror of {config.file} that is meant copies from one cluster to another",
+            hint="an archive is brought back by `mirrorlake restore`",
+        )
+    return with_mirrors(config, chosen)
+
+
+def with_mirrors(config: Configuration, mirrors: Sequence[Mirror]) -> Configuration:
+    """Returns the configuration with these mirrors in place of its own."""
+    return replace(config, mirrors=tuple(mirrors))

@@ -1,0 +1,118 @@
+"""What a service knows by now of the schema ids on one way: from a source's registry to a destination's."""
+
+import threading
+from collections.abc import Mapping
+
+from mirrorlake.clock import Clock
+from mirrorlake.config.resolved import MirroredSchemas
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kinds.kafka import archived_ids_of, ids_of
+from mirrorlake.service.subjects.bringing import Brought
+
+ABSENT_SECONDS_MIN = 10.0
+"""An id is called absent when the source's registry has not known it for so long: a registry of several nodes gives a
+producer an id before all of its nodes have heard of it, and the producer's records may be here first."""
+
+
+class KnownIds:
+    """Pairs of ids, those that are absent, and those that are refused. Several threads may call it.
+
+    Args:
+        schemas: how the mirror takes schemas along.
+        clock: tells how long an id has not been known.
+        is_archived: whether the destination is an archive, whose records keep their ids.
+    """
+
+    def __init__(self, schemas: MirroredSchemas, *, clock: Clock, is_archived: bool = False) -> None:
+        self.schemas = schemas
+        self._clock = clock
+        self._map_of = archived_ids_of if is_archived else ids_of
+        self._lock = threading.Lock()
+        self._pairs: dict[int, int] = {}
+        self._refused: dict[int, str] = {}
+        self._absent_since: dict[int, float] = {}
+        self._asked: dict[int, None] = {}
+        self._looked_for: set[int] = set()
+        self._map = self._map_of(schemas)
+        self._made_of = (0, 0)
+        self._changes = 0
+
+    @property
+    def map(self) -> SchemaIdMap | None:
+        """What leases are told: the same object until something changes. None where records keep their ids."""
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            absent = [id_ for id_, since in self._absent_since.items() if now - since >= ABSENT_SECONDS_MIN]
+            if self._made_of != (self._changes, len(absent)):
+                self._map = self._map_of(self.schemas, self._pairs, absent=absent, refused=self._refused)
+                self._made_of = self._changes, len(absent)
+            return self._map
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Ids that leases wait for."""
+        with self._lock:
+            return tuple(self._asked)
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Ids that the source's registry did not know, and that no lease waits for: somebody may register them."""
+        with self._lock:
+            return tuple(id_ for id_ in self._absent_since if id_ not in self._asked)
+
+    @property
+    def is_asked(self) -> bool:
+        """True where a lease waits for an id."""
+        with self._lock:
+            return bool(self._asked)
+
+    @property
+    def has_news(self) -> bool:
+        """True where a lease waits for an id that no look was taken for."""
+        with self._lock:
+            return bool(self._asked.keys() - self._looked_for)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many ids are known, absent and refused."""
+        with self._lock:
+            return {"known": len(self._pairs), "absent": len(self._absent_since), "refused": len(self._refused)}
+
+    def ask(self, ids: tuple[int, ...]) -> None:
+        """Takes ids that records have and the map of their lease did not hold; it may hold them by now."""
+        with self._lock:
+            self._asked.update((id_, None) for id_ in ids if id_ not in self._pairs and id_ not in self._refused)
+
+    def looking(self) -> None:
+        """Takes that the ids that are asked for now are looked for."""
+        with self._lock:
+            self._looked_for = set(self._asked)
+
+    def take(self, brought: Brought) -> dict[int, tuple[int, int]]:
+        """Takes what was found; returns the ids that mean something else at the destination than they did before.
+
+        Each with what it was and what it is.
+        """
+        now = self._clock.elapsed_seconds()
+        with self._lock:
+            moved = {
+                id_: (self._pairs[id_], there)
+                for id_, there in brought.pairs.items()
+                if self._pairs.get(id_, there) != there
+            }
+            self._changes += 1
+            self._pairs |= brought.pairs
+            # Where the schema is there, its records are copied, whatever is to become of the subject.
+            refused = {**self._refused, **brought.refused}
+            self._refused = {id_: why for id_, why in refused.items() if id_ not in self._pairs}
+            for id_ in brought.absent - self._pairs.keys():
+                self._absent_since.setdefault(id_, now)
+            for id_ in (*brought.pairs, *brought.refused):
+                self._absent_since.pop(id_, None)
+            certain = self._pairs.keys() | self._refused.keys()
+            self._asked = {
+                id_: None
+                for id_ in self._asked
+                if id_ not in certain and now - self._absent_since.get(id_, now) < ABSENT_SECONDS_MIN
+            }
+            return moved

@@ -1,0 +1,286 @@
+"""Takes subjects along while a service runs, and tells leases which schema ids records have at the destination.
+
+In a thread of its own: no lease waits for a registry. A lease that meets an id nobody knows ends for that partition
+alone, with an error that names the id (`SchemaUnknownError`); its subject is brought, and the partition is leased again
+at once. So a schema is at the destination before its first record is.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import structlog
+
+from mirrorlake.archive.schemas.objects import ArchivedSchemas
+from mirrorlake.clock import Clock
+from mirrorlake.config.resolved import MirroredSchemas, RegistryInArchive
+from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.service.archive_markers import ArchiveMarkers
+from mirrorlake.service.groups.syncing import Owns
+from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.schema_series import SchemaSeries
+from mirrorlake.service.subjects.archiving import SubjectArchive
+from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of
+from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
+from mirrorlake.service.subjects.known_ids import KnownIds
+from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
+from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.settings import StoreSettings
+from mirrorlake.topics.targets import Target
+
+_log = structlog.get_logger("mirrorlake")
+
+FIRST_LOOK_SECONDS_MAX = 10.0
+"""Registries that take longer hold up only what needs them."""
+
+CLOSE_SECONDS_MAX = 2.0
+"""A registry that does not answer for so long at a stop is left to the end of the process."""
+
+RETRY_SECONDS = 1.0
+"""Between two looks at the registries of one mirror while leases wait for an id, or a look has failed."""
+
+Key = tuple[str, str]
+"""A mirror, and the label of one of its destinations."""
+
+
+@dataclass(slots=True)
+class _Way:
+    """One mirror on its way to one destination, and how its registries were last seen.
+
+    Either ``cluster`` says to which cluster its records go, or ``store`` to which archive, whose ``folder`` of schemas
+    is opened at the first look.
+    """
+
+    schemas: MirroredSchemas
+    cluster: str
+    store: StoreSettings | None
+    known: KnownIds
+    folder: ArchivedSchemas | None = None
+    targets: dict[object, Target] = field(default_factory=dict)
+    plan: WayPlan | None = None
+    looked_at: float = -inf
+    tried_at: float = -inf
+    said: str = ""
+
+    def is_due(self, now: float) -> bool:
+        """Tells whether a look is due; one that failed, or found an id unknown, is taken again after a pause."""
+        if self.known.has_news:
+            return True
+        is_waited_for = self.known.is_asked or now - self.looked_at >= self.schemas.interval_seconds
+        return is_waited_for and now - self.tried_at >= RETRY_SECONDS
+
+
+class SchemaSync:
+    """The subjects of everything a run mirrors with `schemas`. Several threads may call it.
+
+    Args:
+        series: told what was done, and what failed.
+        owns: tells whose a mirror is.
+        markers: knows whether an archive's root is still the one it was.
+        writer: names this process in archives.
+        clock: tells when a look is due.
+        answered: called with a mirror and a destination's label when ids that its leases wait for are known.
+    """
+
+    def __init__(
+        self,
+        series: SchemaSeries,
+        *,
+        owns: Owns,
+        markers: ArchiveMarkers,
+        writer: str,
+        clock: Clock,
+        answered: Callable[[str, str], None],
+    ) -> None:
+        self._series = series
+        self._owns = owns
+        self._markers = markers
+        self._writer = writer
+        self._clock = clock
+        self._answered = answered
+        self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        # One for all looks, so that the clients' connections and what they know outlive one; by one thread at a time.
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._registries = RegistryClients()
+        self._ways: dict[Key, _Way] = {}
+
+    def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
+        """Takes partitions of all mirrors; a mirror whose `schemas` have changed begins anew."""
+        with self._lock:
+            for target, _ in pairs:
+                schemas = target.mirror.schemas
+                if schemas is None:
+                    continue
+                key = target.mirror.name, target.destination.label
+                way = self._ways.get(key)
+                if way is None or way.schemas != schemas:
+                    way = self._ways[key] = self._way(target, schemas)
+                if target.source not in way.targets:
+                    way.looked_at = -inf  # its topic may be new, and so its subjects
+                way.targets[target.source] = target
+
+    def _way(self, target: Target, schemas: MirroredSchemas) -> _Way:
+        known = KnownIds(schemas, clock=self._clock, is_archived=target.is_archive)
+        if target.is_archive:
+            return _Way(schemas, "", target.archive.store.settings, known)
+        return _Way(schemas, target.kafka.cluster.name, None, known)
+
+    def map_of(self, mirror: str, destination: str) -> SchemaIdMap | None:
+        """Returns what is known by now of the ids on a way; None where records keep theirs."""
+        way = self._ways.get((mirror, destination))
+        return None if way is None else way.known.map
+
+    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
+        """Takes ids that a lease has met and the map does not hold."""
+        if (way := self._ways.get((mirror, destination))) is not None:
+            way.known.ask(ids)
+
+    def look(self) -> None:
+        """Looks at what is due: subjects as often as their mirror says, ids that leases wait for at once."""
+        with self._looking:
+            now = self._clock.elapsed_seconds()
+            with self._lock:
+                ways = dict(self._ways)
+            # An archive has no owner: several processes may write there, and so may they archive schemas.
+            due = {
+                key: way
+                for key, way in ways.items()
+                if way.is_due(now) and (way.store is not None or self._owns(key[0], [way.cluster]))
+            }
+            if due:
+                self._event_loop = self._event_loop or asyncio.new_event_loop()
+                self._event_loop.run_until_complete(self._look(due, now))
+
+    def look_first(self) -> None:
+        """Takes the first look, which leases would only wait for; for `FIRST_LOOK_SECONDS_MAX` at most."""
+        first = threading.Thread(target=self.look, name="schema-first-look", daemon=True)
+        first.start()
+        first.join(FIRST_LOOK_SECONDS_MAX)
+
+    def close(self) -> None:
+        """Closes the connections. No look follows; one that is under way is waited for, for a moment."""
+        with self._lock:
+            self._ways = {}
+        if self._looking.acquire(timeout=CLOSE_SECONDS_MAX):
+            try:
+                if self._event_loop is not None:
+                    self._event_loop.run_until_complete(self._registries.close())
+                    self._event_loop.close()
+                    self._event_loop = None
+            finally:
+                self._looking.release()
+
+    async def _look(self, due: dict[Key, _Way], now: float) -> None:
+        for key, way in due.items():
+            try:
+                failures = await self._look_at(key, way, now)
+            except MirrorlakeError as error:
+                failures = [error]
+            self._say(key, way, failures)
+
+    async def _look_at(self, key: Key, way: _Way, now: float) -> list[MirrorlakeError]:
+        """Brings subjects that are due, then ids that are asked for; returns what went wrong."""
+        way.tried_at = now
+        way.known.looking()
+        found = await way_of([*way.targets.values()], *key, way.schemas, self._registries)
+        if way.store is not None:
+            await self._archive(key, way, way.store, found, now)
+            return [*found.failures]
+        mirroring, failures = mirroring_of(found, self._registries), [*found.failures]
+        asked = way.known.asked
+        if now - way.looked_at >= way.schemas.interval_seconds:
+            way.plan = await plan_way(found, self._registries)
+            with self._lock:
+                others = [each.plan for each in self._ways.values() if each.plan is not None and each is not way]
+            planned, *_ = without_contradictions([way.plan, *others])
+            failures = [*planned.failures]
+            if planned.plan is not None:
+                self._take(key, way, await bring(planned.plan, mirroring))
+                way.looked_at = now
+                failures += refusals_of(planned.plan)
+            asked = (*way.known.asked, *way.known.absent)
+        if asked:
+            self._take(key, way, await bring_ids(asked, mirroring, named={each.source for each in found.subjects}))
+        return failures
+
+    async def _archive(self, key: Key, way: _Way, store: StoreSettings, found: SubjectWay, now: float) -> None:
+        """Archives subjects that are due, then those of ids that are asked for."""
+        await asyncio.to_thread(self._check_root, store)
+        source = way.schemas.source
+        if way.folder is None:
+            registry = source.registry if isinstance(source, RegistryInArchive) else source.name
+            way.folder = ArchivedSchemas(open_store(store), registry)
+        archive = SubjectArchive(
+            source=self._registries.reader(source), schemas=way.folder, writer=self._writer, clock=self._clock
+        )
+        asked = way.known.asked
+        named = [each.source for each in found.subjects]
+        if now - way.looked_at >= way.schemas.interval_seconds:
+            self._take(key, way, await archive.bring(named))
+            way.looked_at = now
+            asked = (*way.known.asked, *way.known.absent)
+        if asked:
+            self._take(key, way, await archive.bring_ids(asked, named=named))
+
+    def _check_root(self, store: StoreSettings) -> None:
+        """Checks that a root is the archive that is meant: one that is not mounted gets no schemas.
+
+        Raises:
+            MirrorlakeError: it is another one, or it is not known yet.
+        """
+        if not self._markers.archive_id(store):
+            self._markers.update()
+        if error := self._markers.gone_roots().get(store):
+            raise error
+        if not self._markers.archive_id(store):
+            raise StoreUnavailableError(f"{store.where('')} has no marker yet that says which archive it is")
+
+    def _take(self, key: Key, way: _Way, brought: Brought) -> None:
+        mirror, destination = key
+        waited = way.known.is_asked
+        moved = way.known.take(brought)
+        for action in brought.done:
+            _log.info(
+                "schema registry changed" if way.store is None else "schema archived",
+                name=mirror,
+                destination=destination,
+                registry=way.schemas.source.name if way.store is not None else way.schemas.there.name,
+                subject=action.subject,
+                action=action.kind.value,
+                version=action.version.version if action.version is not None else None,
+                value=action.value or None,
+            )
+        for id_, (before, there) in moved.items():
+            _log.warning(
+                "a schema has another id at the destination's registry than it had",
+                name=mirror,
+                destination=destination,
+                id=id_,
+                before=before,
+                now=there,
+                hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
+            )
+        self._series.looked(mirror, destination, brought, way.known.counts)
+        if waited and not way.known.is_asked:
+            self._answered(mirror, destination)
+
+    def _say(self, key: Key, way: _Way, failures: Iterable[MirrorlakeError]) -> None:
+        """Says what failed, once until it changes."""
+        said = "; ".join(sorted(map(str, failures)))
+        mirror, destination = key
+        if said:
+            self._series.failed(mirror, destination)
+        if said and said != way.said:
+            _log.warning(
+                "subjects could not be taken along, and are tried again",
+                name=mirror,
+                destination=destination,
+                error=said,
+            )
+        if way.said and not said:
+            _log.info("subjects are taken along again", name=mirror, destination=destination)
+        way.said = said

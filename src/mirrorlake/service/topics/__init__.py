@@ -1,0 +1,1 @@
+"""Topics of destinations, kept in step while a service runs."""

@@ -1,0 +1,145 @@
+"""Schemas archived beside the records of a running service, and restored with them into another registry."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.archived_schemas import archived_ids, archived_values, archived_versions
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
+from support.copies import wait_until
+from support.registry_model import RegistryModel, record
+from support.running_service import RunningService
+from support.schema_site import FIRST_ID_THERE, SchemaSite, numbered
+from support.stub_registry import StubRegistry
+from support.topics import append, make_topic
+
+pytestmark = pytest.mark.kafka
+
+
+@dataclass
+class ArchivedSite(SchemaSite):
+    """The topic goes from the first cluster to an archive, and from there to the second cluster and registry."""
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def to_archive(self, more: str = "", registry: str = "") -> Path:
+        destination = f"{{type: archive, store: lake, flush: {{max-time: 1s}}{more}}}"
+        return write_yaml(
+            self.folder / "archive.yaml",
+            f'clusters: {{east: {{bootstrap-servers: "{self.east}"}}}}\n'
+            f'stores: {{lake: {{type: filesystem, root: "{self.lake}"}}}}\n'
+            f'registries: {{here: {{url: "{registry or self.here.url}"}}}}\n'
+            f'mirrors: [{{name: "{self.topic}", source: {{cluster: east, topics: [{self.topic}]}}, '
+            f"destinations: [{destination}], schemas: {{from: here}}}}]\n"
+            "service: {metrics: off}\n"
+            "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",
+        )
+
+    def from_archive(self, schemas: str = "") -> Path:
+        return write_yaml(
+            self.folder / "restore.yaml",
+            f'clusters: {{west: {{bootstrap-servers: "{self.west}"}}}}\n'
+            f'stores: {{lake: {{type: filesystem, root: "{self.lake}"}}}}\n'
+            f'registries: {{kept: {{store: lake, registry: here}}, there: {{url: "{self.there.url}"}}}}\n'
+            f"mirrors: [{{name: back, source: {{store: lake, topics: [{self.topic}]}}, "
+            f"destinations: [{{type: kafka, cluster: west}}], schemas: {{from: kept, to: there{schemas}}}}}]\n"
+            "service: {metrics: off}\n"
+            "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",
+        )
+
+    def await_archived(self, running: RunningService, records: int) -> None:
+        wait_until(
+            lambda: len(archived_values(self.lake, self.topic)) == records,
+            f"{records} records in the archive",
+            log=lambda: str(running.rows()),
+        )
+
+
+@pytest.fixture
+def site(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> Iterator[ArchivedSite]:
+    here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
+    (tmp_path / "lake").mkdir()
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+        yield ArchivedSite(east, west, first, second, topic_name, tmp_path)
+
+
+def test_schemas_are_archived_before_their_records_and_restored_with_other_ids(site: ArchivedSite) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one, two, None, one] * 10), numbered([two] * 20))
+    other = site.register("c", subject="of-another-topic-value")
+    with RunningService(site.to_archive()) as running:
+        site.await_archived(running, 60)
+        three = site.register("a", "b", "c")
+        append(site.east, site.topic, 0, numbered([three, one, other], start=40))
+        site.await_archived(running, 63)
+    assert archived_ids(site.lake, site.topic) == {one, two, three, other}
+    assert {id_: (each["subject"], each["version"]) for id_, each in archived_versions(site.lake).items()} == {
+        one: (site.subject, 1),
+        two: (site.subject, 2),
+        three: (site.subject, 3),
+        other: ("of-another-topic-value", 1),
+    }
+    # The source's registry is gone: all that follows knows the archive alone.
+    site.here.fault = lambda _method, _path: (503, {})
+    planned = mirrorlake("schemas", "plan", "-c", site.from_archive(), "--format", "json")
+    assert [(row["subject"], row["version"]) for row in planned.rows() if row["action"] == "register"] == [
+        (site.subject, number) for number in (1, 2, 3)
+    ]
+    assert mirrorlake("schemas", "diff", "-c", site.from_archive()).code == 1
+    done = mirrorlake("run", "-c", site.from_archive(), "--once")
+    assert done.code == 0, done.err
+    site.assert_equal()
+    listed = mirrorlake("schemas", "ls", "-c", site.from_archive(), "--format", "json")
+    assert [(row["subject"], row["state"]) for row in listed.rows()] == [(site.subject, "equal")]
+    checked = mirrorlake("schemas", "check", "-c", site.from_archive(), "--format", "json")
+    assert checked.code == 0, checked.out
+    verified = mirrorlake("verify", "-c", site.from_archive(), "--level", "records", "--format", "json")
+    assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
+
+
+def test_a_record_waits_for_its_schema_and_is_archived_once_the_registry_answers(site: ArchivedSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 10), numbered([one] * 10))
+    with RunningService(site.to_archive(', name: "v.{topic}", compaction: log')) as running:
+        site.topic, topic = f"v.{site.topic}", site.topic
+        wait_until(lambda: archived_ids(site.lake, site.topic) == {one}, "the first views")
+        new = site.here.model.register(f"{topic}-value", {"schema": record("a", "b")}).id
+        site.here.fault = lambda _method, _path: (503, {})
+        append(site.east, topic, 0, numbered([new], start=10))
+        append(site.east, topic, 1, numbered([one] * 5, start=10))
+        wait_until(lambda: len(archived_values(site.lake, site.topic)) == 10 + 10 + 15, "what needs no registry")
+        wait_until(lambda: "not known yet" in str(running.rows()), "the wait to be said")
+        assert "parked" not in running.states()
+        assert new not in archived_ids(site.lake, site.topic)
+        site.here.fault = lambda _method, _path: None
+        wait_until(lambda: new in archived_ids(site.lake, site.topic), "the record", log=lambda: str(running.rows()))
+        assert new in archived_versions(site.lake)
+
+
+def test_what_names_no_schema_is_archived_as_it_is_and_another_registry_of_the_name_parks(site: ArchivedSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one, 4711]), numbered([one]))
+    with RunningService(site.to_archive()) as running:
+        site.await_archived(running, 3)  # the id that nobody knows, too, after the ten seconds of asking
+    assert archived_versions(site.lake).keys() == {one}
+    anew = RegistryModel(level="NONE", next_id=one)
+    anew.register(site.subject, {"schema": record("another")})
+    append(site.east, site.topic, 0, numbered([one], start=2))
+    with (
+        StubRegistry(anew) as other,
+        RunningService(site.to_archive(registry=other.url)) as running,
+    ):
+        wait_until(lambda: "parked" in running.states(), "the refusal", log=lambda: str(running.rows()))
+        (parked,) = [row for row in running.rows() if row["state"] == "parked"]
+    assert parked["reason"] == "unreadable-schema"
+    assert "another schema is archived with that id" in parked["error"]
+    assert len(archived_values(site.lake, site.topic)) == 3

@@ -1,0 +1,111 @@
+"""Records that name no schema, in a topic for dead letters: what is in it, and that the copy goes on without them."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
+from support.copies import create_topic
+from support.records import Record, consume
+from support.registry_model import RegistryModel, record
+from support.running_service import RunningService
+from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_headers, letters_in, numbered
+from support.stub_registry import StubRegistry
+from support.topics import append, delete_before, make_topic
+
+pytestmark = pytest.mark.kafka
+
+POLICY = ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'
+UNKNOWN = 4711
+
+
+@pytest.fixture
+def site(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> Iterator[SchemaSite]:
+    here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+        yield SchemaSite(east, west, first, second, topic_name, tmp_path)
+
+
+def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are_copied(site: SchemaSite) -> None:
+    one = site.register("a")
+    # The destination has a history of its own, which `two` does not fit behind.
+    site.there.model.register(site.subject, {"schema": record("a")})
+    site.there.model.register(site.subject, {"schema": record("foreign")})
+    two = site.register("a", "b")
+    bad = {
+        "short": Record(time_ms(), b"k1", b"\0\0"),
+        "not-framed": Record(time_ms(), None, b"{}", (("trace", None), ("trace", b"2"))),
+        "guid": Record(time_ms(), b"", b"\1" + bytes(16)),
+        "absent": Record(time_ms(), b"k4", framed(UNKNOWN, b"x")),
+        "refused": Record(time_ms(), b"k5", framed(two, b"y")),
+    }
+    make_topic(
+        site.east, site.topic, [*numbered([one, None, one]), *bad.values(), *numbered([one] * 5)], [*bad.values()]
+    )
+    file = site.file("map", POLICY)
+    planned = mirrorlake("plan", "-c", file, "--format", "json").rows()
+    assert {row["note"].partition(", which is made")[0].rpartition(", ")[2] for row in planned} == {
+        f"dead letters to {site.letters}"
+    }
+    with RunningService(file) as running:
+        site.await_copied(running)
+        append(site.east, site.topic, 0, [bad["short"], *numbered([one])])
+        site.await_copied(running)
+        assert running.states() <= {"running", "caught-up"}, "none is parked"
+    for partition, lettered in ((0, [3, 4, 5, 6, 7, 13]), (1, [0, 1, 2, 3, 4])):
+        source = consume(site.east, site.topic, partition)
+        found = letters_in(site.west, site.letters, partition)
+        assert [letter_headers(each)["offset"] for each in found] == [str(offset) for offset in lettered]
+        for offset, reason, letter in zip(lettered, [*bad, "short"], found, strict=False):
+            own, original = letter_headers(letter), source[offset]
+            assert (own["topic"], own["partition"], own["mirror"]) == (site.topic, str(partition), site.topic)
+            assert (own["destination.topic"], own["side"], own["reason"]) == (site.topic, "value", reason)
+            assert len(own["cluster.id"]) == len(own["topic.id"]) == 22
+            assert (letter.timestamp, letter.key, letter.value) == (original.timestamp, original.key, original.value)
+            assert letter.headers[: len(original.headers)] == original.headers
+            assert len(letter.headers) == len(original.headers) + 9
+        left = [each.key for offset, each in sorted(source.items()) if offset not in lettered]
+        assert [each.key for each in site.copied(partition)] == left
+
+    def verified() -> list[tuple[object, ...]]:
+        rows = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()
+        return [tuple(row[name] for name in ("result", "records", "dead_lettered", "difference")) for row in rows]
+
+    assert verified() == [("equal", 9, 6, None), ("equal", 0, 5, None)]
+    delete_before(site.west, site.letters, 1, partition=1)
+    assert verified() == [("equal", 9, 6, None), ("differs", None, 4, "missing")], "what is nowhere is lost"
+
+
+def test_a_topic_for_dead_letters_is_not_mirrored_by_its_own_mirror_and_must_not_be_compacted(
+    site: SchemaSite,
+) -> None:
+    create_topic(site.west, site.topic)
+    create_topic(site.west, site.letters)
+    create_topic(site.west, f"{site.topic}.other")
+    create_topic(site.west, f"{site.topic}.other.dead-letters", 1, **{"cleanup.policy": "compact"})
+    text = site.file("map", POLICY).read_text()
+    text = text.replace("source: {cluster: east", "source: {cluster: west").replace(
+        f"topics: [{site.topic}]", f'topics: ["/{site.topic}.*/"]'
+    )
+    file = write_yaml(
+        site.folder / "same.yaml",
+        text.replace("cluster: west, offsets", 'cluster: west, topic: "copy-of-{topic}", offsets'),
+    )
+    rows = {row["topic"]: row for row in mirrorlake("plan", "-c", file, "--format", "json").rows()}
+    assert sorted(rows) == [site.topic, f"{site.topic}.other"]
+    assert rows[site.topic]["action"] == "nothing to do"
+    assert (rows[f"{site.topic}.other"]["action"], "is compacted" in rows[f"{site.topic}.other"]["error"]) == (
+        "refused",
+        True,
+    )
+
+
+def time_ms() -> int:
+    return int(time.time() * 1000)

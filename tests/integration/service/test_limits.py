@@ -1,0 +1,114 @@
+"""Mirrors with a limit: they stand while what was read is not paid for, in every form, and lose nothing by it."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.lifecycle.endings import EXIT_DONE
+from support.command import without_spark as mirrorlake
+from support.copies import create_topic, wait_until
+from support.records import simple_records
+from support.running_service import RunningService
+from support.topics import append, make_topic
+
+pytestmark = pytest.mark.kafka
+
+FORMS = {
+    "preserve": "{type: kafka, cluster: west}",
+    "map": '{type: kafka, cluster: west, topic: "mapped.{topic}", offsets: map}',
+    "parquet": '{type: archive, store: lake, name: "parquet.{topic}", flush: {max-time: 1s}}',
+    "snapshots": '{type: archive, store: lake, name: "view.{topic}", compaction: log, flush: {max-time: 1s}}',
+}
+FIRST = 200
+RECORD_BYTES = 1000
+LIMIT = 4000
+"""Bytes a second: what is appended first is paid for in 50 seconds, longer than the test looks."""
+
+STANDS_SECONDS = 3.0
+"""Longer than a lease and the time until an archive is due."""
+
+
+def configuration(file: Path, east: str, west: str, lake: Path, topic: str, limit: str) -> None:
+    mirrors = [
+        f'- {{name: "{form}-{topic}", source: {{cluster: east, topics: [{topic}]}}, '
+        f"destinations: [{destination}]{limit}}}"
+        for form, destination in FORMS.items()
+    ]
+    file.write_text(
+        "\n".join(
+            [
+                f'clusters: {{east: {{bootstrap-servers: "{east}"}}, west: {{bootstrap-servers: "{west}"}}}}',
+                f'stores: {{lake: {{type: filesystem, root: "{lake}"}}}}',
+                "mirrors:",
+                *mirrors,
+                "service: {metrics: off, heartbeat: 1s}",
+                "engine: {lanes: 2, lease: 1s, memory: 512MiB, tail-check: 1h, discovery: 1h}",
+            ]
+        )
+    )
+
+
+def test_a_mirror_of_any_form_stands_until_its_limit_is_taken_away_and_a_stop_flushes_its_archives(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
+    lake.mkdir()
+    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES))
+    create_topic(west, f"mapped.{topic_name}", 1)
+    configuration(file, east, west, lake, topic_name, f", limit: {{bytes-per-second: {LIMIT}}}")
+    with RunningService(file) as running:
+
+        def positions() -> dict[str, int]:
+            return {row["name"].removesuffix(f"-{topic_name}"): row["dest_next"] for row in running.rows()}
+
+        def await_all(position: int) -> None:
+            wanted = dict.fromkeys(FORMS, position)
+            wait_until(lambda: positions() == wanted, f"all at {position}", log=lambda: str(running.rows()))
+
+        await_all(FIRST)  # read in one answer, which is taken whole
+        append(east, topic_name, 0, simple_records(5, start=FIRST, size=RECORD_BYTES))
+        time.sleep(STANDS_SECONDS)
+        assert positions() == dict.fromkeys(FORMS, FIRST)
+        assert running.service.health().is_good
+
+        configuration(file, east, west, lake, topic_name, "")
+        assert sorted(running.service.reload()) == sorted(f"mirrors.{form}-{topic_name}.limit" for form in FORMS)
+        await_all(FIRST + 5)
+
+        configuration(file, east, west, lake, topic_name, f", limit: {{bytes-per-second: {LIMIT}}}")
+        running.service.reload()
+        append(east, topic_name, 0, simple_records(FIRST, start=FIRST + 5, size=RECORD_BYTES))
+        await_all(2 * FIRST + 5)
+        append(east, topic_name, 0, simple_records(7, start=2 * FIRST + 5, size=RECORD_BYTES))
+        time.sleep(STANDS_SECONDS)
+        running.service.stop()
+        assert running.exit_code() == EXIT_DONE
+        found = positions()
+        assert {form: found[form] for form in ("parquet", "snapshots")} == {
+            "parquet": 2 * FIRST + 12,
+            "snapshots": 2 * FIRST + 12,
+        }
+    configuration(file, east, west, lake, topic_name, "")
+    assert mirrorlake("run", "-c", file, "--once").code == 0
+    verified = mirrorlake("verify", "-c", file, "--format", "json")
+    assert verified.code == 0, verified.out + verified.err
+
+
+def test_a_bounded_run_with_a_limit_takes_its_time_and_copies_all(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
+    lake.mkdir()
+    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES), simple_records(5, size=RECORD_BYTES))
+    create_topic(west, f"mapped.{topic_name}", 2)
+    configuration(file, east, west, lake, topic_name, ", limit: {bytes-per-second: 100kB}")
+
+    ended = mirrorlake("run", "-c", file, "--once")
+
+    assert ended.code == 0, ended.err
+    verified = mirrorlake("verify", "-c", file, "--format", "json")
+    assert verified.code == 0, verified.out + verified.err

@@ -1,0 +1,172 @@
+"""Records with schema ids, mirrored while the service runs: their schemas are there before them, in both modes."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.command import without_spark as mirrorlake
+from support.copies import create_topic, wait_until
+from support.records import CODECS, Record, build_batch, consume, produce
+from support.registry_model import RegistryModel, record
+from support.running_service import RunningService
+from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, numbered
+from support.stub_registry import StubRegistry
+from support.topics import append, make_topic
+
+pytestmark = pytest.mark.kafka
+
+MODES = ("preserve", "map")
+
+
+@pytest.fixture
+def site(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> Iterator[SchemaSite]:
+    here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+        yield SchemaSite(east, west, first, second, topic_name, tmp_path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_record_arrives_with_the_id_that_its_schema_has_there(site: SchemaSite, mode: str) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one, two, None, one] * 10), numbered([two] * 20))
+    other = site.register("c", subject="of-another-topic-value")
+    with RunningService(site.file(mode)) as running:
+        site.await_copied(running)
+        site.assert_equal()
+        # Versions that come while it runs, and the schema of another topic's subject: each is there before its records.
+        three = site.register("a", "b", "c")
+        append(site.east, site.topic, 0, numbered([three, one, other], start=40))
+        append(site.east, site.topic, 1, numbered([None, site.register("z")], start=20))
+        site.await_copied(running)
+        site.assert_equal()
+    there = site.there.model
+    assert [each.body["schema"] for each in there.live(site.subject)] == [
+        record(*fields) for fields in (["a"], ["a", "b"], ["a", "b", "c"], ["z"])
+    ]
+    assert [each.id >= FIRST_ID_THERE for each in there.live("of-another-topic-value")] == [True]
+    verified = mirrorlake("verify", "-c", site.file(mode), "--level", "records", "--format", "json")
+    assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
+    assert verified.code == 0
+
+
+def test_verify_tells_a_copy_with_an_id_that_means_something_else(site: SchemaSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 20), [])
+    with RunningService(site.file("preserve")) as running:
+        site.await_copied(running)
+    # The destination's registry is made anew, and gives the schema another id.
+    there = site.there.model
+    there.subjects.clear()
+    there.register(site.subject, {"schema": record("a")})
+    moved = mirrorlake("verify", "-c", site.file("preserve"), "--level", "records", "--format", "json")
+    there.subjects.clear()
+    lost = mirrorlake("verify", "-c", site.file("preserve"), "--level", "records", "--format", "json")
+    for verified in (moved, lost):
+        first, _ = verified.rows()
+        assert (first["result"], first["first_difference"]) == ("differs", 0), verified
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_registry_that_is_away_keeps_only_those_waiting_who_need_it(site: SchemaSite, mode: str) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 10), numbered([one] * 10))
+    with RunningService(site.file(mode)) as running:
+        site.await_copied(running)
+        new = site.register("a", "b")
+        site.there.fault = lambda _method, _path: (503, {})
+        append(site.east, site.topic, 0, numbered([one, new], start=10))
+        append(site.east, site.topic, 1, numbered([one] * 5, start=10))
+        wait_until(lambda: len(site.copied(1)) == 15, "what needs no registry")
+        wait_until(
+            lambda: "not known yet" in str(running.rows()), "the wait to be said", log=lambda: str(running.rows())
+        )
+        assert len(site.copied(0)) <= 11
+        assert running.states() <= {"running", "caught-up"}, "none is parked"
+        assert running.service.health().is_good
+        site.there.fault = lambda _method, _path: None
+        site.await_copied(running)
+        site.assert_equal()
+
+
+def test_what_cannot_be_read_parks_its_partition_or_passes_as_it_is(site: SchemaSite) -> None:
+    one = site.register("a")
+    texts = [Record(int(time.time() * 1000), b"key", value) for value in (b"{}", b"", b"\1" + bytes(16))]
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one] * 5))
+    append(site.east, site.topic, 0, numbered([4711], start=5))  # an id nobody has given out
+    append(site.east, site.topic, 1, texts[:1])
+    with RunningService(site.file("preserve")) as running:
+        running.await_states("parked", partitions=2)
+        errors = {row["partition"]: (row["reason"], row["error"]) for row in running.rows()}
+    assert errors[0][0] == errors[1][0] == "unreadable-schema"
+    assert "the value of the record at offset 5 names no schema that is known: absent" in errors[0][1]
+    assert "the value of the record at offset 5 names no schema that is known: not-framed" in errors[1][1]
+    assert [len(site.copied(partition)) for partition in (0, 1)] == [5, 5]
+
+    append(site.east, site.topic, 1, texts[1:])
+    with RunningService(site.file("preserve", ", on-unreadable: {value: pass}")) as running:
+        site.await_copied(running)
+    assert [each.value for each in site.copied(1)[5:]] == [each.value for each in texts]
+    assert [each.value for each in site.copied(0)[5:]] == [framed(4711, b"body 5")]
+
+
+def test_a_history_that_cannot_become_the_sources_parks_what_needs_it_and_says_both(site: SchemaSite) -> None:
+    one = site.register("a")
+    site.there.model.register(site.subject, {"schema": record("a")})
+    site.there.model.register(site.subject, {"schema": record("foreign")})
+    two = site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one, two]))
+    with RunningService(site.file("map")) as running:
+        wait_until(lambda: "parked" in running.states(), "the refusal", log=lambda: str(running.rows()))
+        wait_until(lambda: len(site.copied(0)) == 5, "what is there already", log=lambda: str(running.rows()))
+        (parked,) = [row for row in running.rows() if row["state"] == "parked"]
+    assert parked["partition"] == 1
+    assert f"schema id {two}" in parked["error"]
+    assert "source: 1=" in parked["error"]
+    assert "destination: 1=" in parked["error"]
+    assert site.copied(1) == []
+
+
+def test_batches_of_every_codec_and_ids_in_headers_are_changed_too(site: SchemaSite) -> None:
+    one = site.register("a")
+    create_topic(site.east, site.topic, 2)
+    now_ms = int(time.time() * 1000)
+    plain = [replace(each, value=(each.value or b"") + bytes(500)) for each in numbered([one] * 30)]
+    in_header = Record(now_ms, b"k", b"body", (("__value_schema_id", framed(one, b"")), ("trace", None)))
+    batches = [build_batch([*plain, in_header], codec) for codec in CODECS.values()]
+    asyncio.run(produce(site.east, site.topic, 0, batches))
+    with RunningService(site.file("preserve")) as running:
+        site.await_copied(running)
+    there = site.there.model.live(site.subject)[0].id
+    copied, expected = site.copied(), site.expected()
+    assert len(copied) == len(CODECS) * 31
+    for start in range(0, len(copied), 31):
+        *found, last = copied[start : start + 31]
+        assert found == expected[start : start + 30]
+        assert last.headers == (("__value_schema_id", framed(there, b"")), ("trace", None))
+        assert last.value == b"body"
+
+
+def test_with_ids_kept_schemas_have_the_sources_ids_and_records_are_copied_as_they_are(site: SchemaSite) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one, two, None]), numbered([two]))
+    with RunningService(site.file("preserve", ", ids: keep, interval: 1s")) as running:
+        site.await_copied(running)
+        three = site.register("a", "b", "c")
+        append(site.east, site.topic, 1, numbered([three], start=1))
+        site.await_copied(running)
+        wait_until(lambda: len(site.there.model.live(site.subject)) == 3, "the version that came later")
+    assert [each.id for each in site.there.model.live(site.subject)] == [one, two, three]
+    for partition in (0, 1):
+        assert consume(site.west, site.topic, partition) == consume(site.east, site.topic, partition)
+    verified = mirrorlake(
+        "verify", "-c", site.file("preserve", ", ids: keep"), "--level", "records", "--format", "json"
+    )
+    assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified

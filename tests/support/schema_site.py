@@ -1,0 +1,110 @@
+"""A topic with schema ids in its records, two clusters and two registries with Confluent's rules."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from struct import pack, unpack
+
+from support.command import write_yaml
+from support.copies import log_end, wait_until
+from support.records import Record, consume
+from support.registry_model import record
+from support.running_service import RunningService
+from support.stub_registry import StubRegistry
+
+FIRST_ID_THERE = 500
+
+
+def framed(schema_id: int, body: bytes) -> bytes:
+    return b"\0" + pack(">i", schema_id) + body
+
+
+def numbered(ids: list[int | None], *, start: int = 0) -> list[Record]:
+    """A record for each id, with a body of its own; None is a tombstone."""
+    now_ms = int(time.time() * 1000)
+    return [
+        Record(now_ms, b"key-%d" % number, None if id_ is None else framed(id_, b"body %d" % number))
+        for number, id_ in enumerate(ids, start)
+    ]
+
+
+@dataclass
+class SchemaSite:
+    """Two clusters, two registries, and a topic of two partitions that is mirrored under the same name."""
+
+    east: str
+    west: str
+    here: StubRegistry
+    there: StubRegistry
+    topic: str
+    folder: Path
+
+    @property
+    def subject(self) -> str:
+        return f"{self.topic}-value"
+
+    @property
+    def letters(self) -> str:
+        return f"{self.topic}.dead-letters"
+
+    def register(self, *fields: str, subject: str = "") -> int:
+        """A version at the source's registry; its id there."""
+        return self.here.model.register(subject or self.subject, {"schema": record(*fields)}).id
+
+    def file(self, mode: str, schemas: str = "") -> Path:
+        return write_yaml(
+            self.folder / "mirror.yaml",
+            f'clusters: {{east: {{bootstrap-servers: "{self.east}"}}, west: {{bootstrap-servers: "{self.west}"}}}}\n'
+            f'registries: {{here: {{url: "{self.here.url}"}}, there: {{url: "{self.there.url}"}}}}\n'
+            f'mirrors: [{{name: "{self.topic}", source: {{cluster: east, topics: [{self.topic}]}}, '
+            f"destinations: [{{type: kafka, cluster: west, offsets: {mode}}}], "
+            f"schemas: {{from: here, to: there{schemas}}}}}]\n"
+            "service: {metrics: off}\n"
+            "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",
+        )
+
+    def copied(self, partition: int = 0) -> list[Record]:
+        found = consume(self.west, self.topic, partition)
+        return [replace(found[offset], timestamp=0) for offset in sorted(found)]
+
+    def expected(self, partition: int = 0) -> list[Record]:
+        """The source's records with the id that their schema has at the destination, told from the registries."""
+        found = consume(self.east, self.topic, partition)
+        return [replace(self._there(found[offset]), timestamp=0) for offset in sorted(found)]
+
+    def _there(self, source: Record) -> Record:
+        if source.value is None or source.value[:1] != b"\0" or len(source.value) < 5:
+            return source
+        schema = self.here.model.by_id(unpack(">i", source.value[1:5])[0]).body
+        ids = {
+            each.id
+            for versions in self.there.model.subjects.values()
+            for each in versions
+            if each.body["schema"] == schema["schema"]
+        }
+        (id_,) = ids
+        return replace(source, value=framed(id_, source.value[5:]))
+
+    def await_copied(self, running: RunningService) -> None:
+        def is_there() -> bool:
+            return [row["dest_next"] for row in running.rows()] == [log_end(self.east, self.topic, p) for p in (0, 1)]
+
+        wait_until(is_there, "all to be copied", log=lambda: str(running.rows()))
+
+    def assert_equal(self) -> None:
+        for partition in (0, 1):
+            assert self.copied(partition) == self.expected(partition)
+
+
+def letters_in(servers: str, topic: str, partition: int) -> list[Record]:
+    """The dead letters that a consumer of committed records sees, in order."""
+    found = consume(servers, topic, partition)
+    return [found[offset] for offset in sorted(found)]
+
+
+def letter_headers(letter: Record) -> dict[str, str]:
+    """What a letter says of where it comes from and why, by the names behind the prefix."""
+    prefix = "__mirrorlake.errors."
+    own = [(name.removeprefix(prefix), value) for name, value in letter.headers if name.startswith(prefix)]
+    assert len(own) == len(dict(own))
+    return {name: (value or b"").decode() for name, value in own}

@@ -1,0 +1,20 @@
+"""What ``status`` says below its table."""
+
+from mirrorlake.cli.output import Row
+from mirrorlake.cli.status import stale_copies
+
+
+def row(name: str, partition: int, **more: str) -> Row:
+    return {"name": name, "topic": "orders", "partition": partition, "destination": "west", **more}
+
+
+def test_stale_copies_are_counted_by_mirror_and_destination_and_some_are_named() -> None:
+    stale = [row("trade", n, stale=f"behind its source for {n}0 s") for n in range(1, 6)]
+    one = row("pay", 0, stale="may be behind: its source has not told its end for 70 s")
+    assert stale_copies([row("trade", 0), *stale, one]) == [
+        "trade → west: stale copies of 5 partition(s): orders-1 (behind its source for 10 s), "
+        "orders-2 (behind its source for 20 s), orders-3 (behind its source for 30 s), …",
+        "pay → west: stale copies of 1 partition(s): "
+        "orders-0 (may be behind: its source has not told its end for 70 s)",
+    ]
+    assert stale_copies([row("trade", 0)]) == []

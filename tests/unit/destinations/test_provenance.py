@@ -1,0 +1,119 @@
+"""Headers that say where a record came from: added behind all others, and set aside where they are right alone."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.destinations.provenance import Provenance
+from mirrorlake.kafka.records.batches import COMPACTED, CONTROL, DENSE, OLD_FORMAT, Batch, Codec, Path
+from mirrorlake.kafka.records.codec import decode_batches, encode_batch
+from unit.kafka.records.record_samples import (
+    Sample,
+    any_keys,
+    batches_in,
+    columns_of,
+    only_batch,
+    sample_lists,
+    samples_of,
+)
+from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
+
+HERE = Provenance(cluster_id="Zx1", topic="zähler", partition=12)
+NOWHERE = Provenance(cluster_id="", topic="orders", partition=0)
+UPSTREAM = Provenance(cluster_id="Qq9", topic="zähler", partition=12)
+ANYWHERE = st.sampled_from([HERE, NOWHERE, UPSTREAM])
+
+
+def with_headers(sample: Sample) -> Sample:
+    headers = (
+        (b"__mirrorlake.source.cluster.id", b"Zx1"),
+        (b"__mirrorlake.source.topic", "zähler".encode()),
+        (b"__mirrorlake.source.partition", b"12"),
+        (b"__mirrorlake.source.offset", str(sample.offset).encode()),
+    )
+    return replace(sample, headers=(*sample.headers, *headers))
+
+
+@given(samples=sample_lists(header_keys=any_keys))
+def test_each_record_gets_its_own_place_behind_its_headers_and_is_else_unchanged(samples: list[Sample]) -> None:
+    assert samples_of(HERE.added_to(columns_of(samples))) == [with_headers(each) for each in samples]
+
+
+@given(samples=sample_lists(header_keys=any_keys), first=st.integers(0, 40), place=ANYWHERE)
+def test_what_was_added_is_set_aside_again_from_any_part_of_the_records(
+    samples: list[Sample], first: int, place: Provenance
+) -> None:
+    first = min(first, len(samples))
+    stamped = place.added_to(columns_of(samples)).slice(first, len(samples))
+    assert samples_of(place.set_aside(stamped)) == samples[first:]
+
+
+@given(samples=sample_lists(header_keys=any_keys), is_stamped=st.lists(st.booleans(), min_size=30, max_size=30))
+def test_records_with_and_without_the_headers_lie_side_by_side(samples: list[Sample], is_stamped: list[bool]) -> None:
+    mixed = [with_headers(each) if is_so else each for each, is_so in zip(samples, is_stamped, strict=False)]
+    assert samples_of(HERE.set_aside(columns_of(mixed))) == samples[: len(mixed)]
+
+
+def test_headers_of_another_place_or_not_the_last_ones_stay() -> None:
+    sample = Sample(7, headers=((b"a", None),))
+    stamped = with_headers(sample)
+    upstream = samples_of(UPSTREAM.added_to(columns_of([sample])))[0]
+    for kept in (
+        upstream,
+        replace(stamped, offset=8),
+        replace(stamped, headers=(*stamped.headers, (b"z", b""))),
+        replace(stamped, headers=stamped.headers[-3:]),
+        replace(stamped, headers=(*stamped.headers[:-1], (b"__mirrorlake.source.offset", None))),
+    ):
+        assert samples_of(HERE.set_aside(columns_of([kept]))) == [kept]
+    chained = samples_of(HERE.added_to(columns_of([upstream])))
+    assert samples_of(HERE.set_aside(columns_of(chained))) == [upstream], "a copy of a copy keeps the first one's"
+
+
+def test_a_cluster_whose_id_is_not_known_is_null() -> None:
+    (sample,) = samples_of(NOWHERE.added_to(columns_of([Sample(3)])))
+    assert sample.headers[0] == (b"__mirrorlake.source.cluster.id", None)
+
+
+def stamped_batch(batch: Batch, path: Path) -> ClassifiedBatch:
+    (found,) = HERE.stamped([ClassifiedBatch(batch=batch, path=path, reason="given")])
+    return found
+
+
+@given(samples=sample_lists(header_keys=any_keys), codec=st.sampled_from(Codec))
+def test_a_batch_is_made_anew_at_its_offsets_in_its_compression(samples: list[Sample], codec: Codec) -> None:
+    batch = only_batch(encode_batch(columns_of(samples), codec=codec, base_offset=samples[0].offset))
+    before = bytes(batch.view)
+    found = stamped_batch(batch, DENSE.path if batch.header.is_dense else COMPACTED.path)
+    assert found.path == Path.RECORDS
+    assert found.batch.header.codec == codec
+    assert samples_of(decode_batches([found.batch])) == [with_headers(each) for each in samples]
+    assert bytes(batch.view) == before, "another destination may be given the same"
+
+
+@pytest.mark.parametrize("name", ["v0", "v1"])
+def test_messages_of_old_formats_become_records_with_headers(name: str) -> None:
+    for batch in batches_in(WRITTEN_BY_KAFKA[name]):
+        records = samples_of(decode_batches([batch]))
+        found = stamped_batch(batch, OLD_FORMAT.path)
+        assert found.batch.header.magic == 2
+        # Of a message without a time nobody says whose that is; a record of today has a producer's, which is none.
+        expected = [replace(with_headers(each), timestamp_type=0) for each in records]
+        assert samples_of(decode_batches([found.batch])) == expected
+
+
+def test_what_has_no_records_for_consumers_is_left_as_it_is() -> None:
+    batch = only_batch(encode_batch(columns_of([Sample(0)]), codec=Codec.NONE, base_offset=0))
+    item = ClassifiedBatch(batch=batch, path=CONTROL.path, reason=CONTROL.reason)
+    assert HERE.stamped([item]) == [item]
+
+
+def test_a_batch_that_cannot_be_taken_apart_is_never_passed_on_as_it_is() -> None:
+    whole = bytearray(encode_batch(columns_of([Sample(0)]), codec=Codec.NONE, base_offset=0))
+    whole[-4] ^= 0xFF
+    found = stamped_batch(only_batch(whole), DENSE.path)
+    assert found.path == Path.RECORDS
+    assert found.batch.view == whole

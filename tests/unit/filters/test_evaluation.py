@@ -1,0 +1,84 @@
+"""What a filter keeps, by hand; that it is what Spark would keep is asked of Spark in the integration tests."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorlake.filters.evaluation import kept_rows
+from mirrorlake.filters.json_fields import json_field
+from mirrorlake.filters.parsing import parse_filter
+from mirrorlake.filters.spark_texts import to_bigint, to_double
+from mirrorlake.kafka.records.columns import RecordColumns, bytes_column, headers_column
+
+RECORDS = RecordColumns.of(
+    offsets=np.array([0, 3, 4, 9], np.int64),
+    timestamps=np.array([-1, 0, 10, 20], np.int64),
+    timestamp_types=np.zeros(4, np.int8),
+    keys=bytes_column([None, b"", b"a", b"\xff"]),
+    values=bytes_column(
+        [b'{"n": "12"}', None, b'{"n": 7.5}', b'{"n": '],
+    ),
+    headers=headers_column([[], [(b"t", b"x"), (b"t", b"y")], [(b"t", None)], [(b"T", b"y"), (b"t", b"x")]]),
+)
+
+KEPT = {
+    "true": [0, 3, 4, 9],
+    "false": [],
+    "key IS NULL": [0],
+    "key = 'a'": [4],
+    "key <> 'a'": [3, 9],
+    "NOT key = 'a'": [3, 9],
+    "key <=> 'a' OR key IS NULL": [0, 4],
+    "key > 'a'": [9],
+    "key = 'a' OR offset = 0": [0, 4],
+    "key = 'b' AND value = 'b' OR offset = 3": [3],
+    "headers['t'] = 'y'": [3],
+    "headers['t'] = 'x'": [9],
+    "headers['t'] IS NULL": [0, 4],
+    "headers['T'] IS NOT NULL": [9],
+    "timestamp < TIMESTAMP '1970-01-01T00:00:00.010Z'": [0, 3],
+    "partition = 5": [0, 3, 4, 9],
+    "partition = 4": [],
+    "offset BETWEEN 3 AND 4": [3, 4],
+    "offset IN (0, 9, 100)": [0, 9],
+    "length(value) > 10": [0],
+    "CAST(get_json_object(CAST(value AS STRING), '$.n') AS BIGINT) = 7": [4],
+    "CAST(get_json_object(CAST(value AS STRING), '$.n') AS DOUBLE) > 7": [0, 4],
+    "get_json_object(CAST(value AS STRING), '$.n') IS NULL": [3, 9],
+    "CAST(value AS STRING) LIKE '%7._}'": [4],
+    "substring(value, 2, 3) = '\"n\"'": [0, 4, 9],
+    "pmod(offset, 2) = 1": [3, 9],
+    "crc32(key) = 0": [3],
+}
+
+
+@pytest.mark.parametrize("condition", KEPT)
+def test_records_are_kept_for_which_a_condition_is_true_and_not_those_for_which_it_is_null(condition: str) -> None:
+    kept = kept_rows(parse_filter(condition), RECORDS, partition=5)
+    assert RECORDS.offsets[kept].tolist() == KEPT[condition]
+
+
+@pytest.mark.parametrize("condition", KEPT)
+def test_nothing_is_kept_of_nothing(condition: str) -> None:
+    assert kept_rows(parse_filter(condition), RecordColumns.empty(), partition=5).tolist() == []
+
+
+@pytest.mark.parametrize("condition", KEPT)
+def test_a_part_of_some_records_is_judged_as_in_the_whole(condition: str) -> None:
+    wanted = parse_filter(condition)
+    parts = [kept_rows(wanted, RECORDS.slice(row, row + 1), partition=5).tolist() for row in range(4)]
+    assert [kept for part in parts for kept in part] == kept_rows(wanted, RECORDS, partition=5).tolist()
+
+
+@given(st.binary(max_size=40) | st.text(alphabet="{}[]\":,'\\ua10.eE-nulltruefalse ", max_size=40).map(str.encode))
+def test_no_bytes_make_an_evaluation_fail(text: bytes) -> None:
+    json_field(text, ("a", "b"))
+    to_bigint(text)
+    to_double(text)
+
+
+def test_a_document_that_is_deeper_than_python_goes_is_read_as_deep_as_spark_reads() -> None:
+    deep, deeper = (b'{"a":' + b"[" * depth + b"]" * depth + b"}" for depth in (999, 1000))
+    assert json_field(deep, ("a",)) == b"[" * 999 + b"]" * 999
+    assert json_field(deeper, ("a",)) is None

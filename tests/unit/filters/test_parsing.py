@@ -1,0 +1,107 @@
+"""What a filter may say, and how what it may not is refused."""
+
+import pickle
+
+import pytest
+
+from mirrorlake.errors import UnsupportedError
+from mirrorlake.filters.condition import Condition, Kind, Op
+from mirrorlake.filters.parsing import parse_filter
+
+REFUSED = {
+    "": "not one expression",
+    "key = 'a'; key = 'b'": "not one expression",
+    "SELECT 1": "nothing a filter knows",
+    "offset": "no condition",
+    "key = ": "cannot be read as Spark SQL",
+    "key = 'unfinished": "cannot be read as Spark SQL",
+    "lower(key) = 'a'": "no function `lower`",
+    "rand() > 0": "no function `rand`",
+    "current_timestamp > timestamp": "nothing a filter knows",
+    "topic = 'a'": "no column `topic`",
+    "a.key = 'b'": "says more",
+    "headers = 'a'": "by key only",
+    "headers.type = 'a'": "says more",
+    "headers['a']['b'] = 'c'": "nothing a filter knows",
+    "value['a'] = 'b'": "nothing a filter knows",
+    "key = 1": "compares BINARY with BIGINT",
+    "timestamp > '2026-01-01'": "compares STRING with TIMESTAMP",
+    "timestamp > TIMESTAMP '2026-01-01 00:00:00'": "no time",
+    "timestamp > TIMESTAMP '2026-01-01T00:00:00.0001Z'": "no time",
+    "timestamp > TIMESTAMP '2026-13-01T00:00:00Z'": "no time",
+    "offset > 1.5": "compares DOUBLE with BIGINT",
+    "offset > 9223372036854775808": "no BIGINT",
+    "CAST(key AS BIGINT) = 1": "casts BINARY",
+    "CAST(key AS INT) = 1": "casts to STRING, BINARY",
+    "TRY_CAST(CAST(key AS STRING) AS BIGINT) = 1": "says more",
+    "CAST(key AS STRING COLLATE utf8_lcase) = 'a'": "casts to STRING, BINARY",
+    "key LIKE 'a%'": "must be STRING",
+    "CAST(key AS STRING) LIKE 'a!%' ESCAPE '!'": "nothing a filter knows",
+    "CAST(key AS STRING) LIKE ANY ('a', 'b')": "must be written down",
+    "CAST(key AS STRING) RLIKE 'a'": "nothing a filter knows",
+    "key IN ('a')": "must be of type BINARY",
+    "offset IN (SELECT 1)": "says more",
+    "offset BETWEEN SYMMETRIC 2 AND 1": "says more",
+    "get_json_object(value, '$.a') = 'b'": "must be STRING",
+    "get_json_object(CAST(value AS STRING), '$.a[0]') = 'b'": "no path",
+    "get_json_object(CAST(value AS STRING), '$') = 'b'": "no path",
+    "get_json_object(CAST(value AS STRING), CAST(key AS STRING)) = 'b'": "no path",
+    "substring(CAST(value AS STRING), 1, 2) = 'a'": "takes bytes",
+    "substring(value, 0, 2) = X'00'": "begins at 1",
+    "pmod(offset, 0) = 1": "1 or more",
+    "length(key, 2) = 1": "takes 1 argument",
+    "length(DISTINCT key) = 1": "nothing a filter knows",
+    "offset % 2 = 0": "nothing a filter knows",
+    "key = NULL": "nothing a filter knows",
+    "(offset > 1) = (offset > 2)": "BOOLEAN",
+    r"key = 'a\'b'": "backslash",
+    "key = 'it''s'": "nothing a filter knows",
+    "key = X'0'": "no bytes",
+    "true" + " AND true" * 2000: "longer than",
+    "(" * 300 + "true" + ")" * 300: "nested",
+    "NOT " * 150 + "true": "nested",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_known_to_be_equal_to_spark_is_refused_with_what_it_is(text: str) -> None:
+    with pytest.raises(UnsupportedError, match=REFUSED[text]) as refused:
+        parse_filter(text)
+    assert refused.value.hint
+
+
+def test_a_refusal_of_a_function_says_which_functions_there_are() -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        parse_filter("upper(CAST(key AS STRING)) = 'A'")
+    for known in ("get_json_object", "length", "substring", "crc32", "pmod", "headers['name']", "LIKE"):
+        assert known in refused.value.hint
+
+
+def test_a_condition_becomes_a_tree_that_travels() -> None:
+    made = parse_filter("headers['type'] = 'order' AND NOT offset >= 5")
+    header = Condition(op=Op.HEADER, kind=Kind.BINARY, value="type")
+    order = Condition(op=Op.LITERAL, kind=Kind.STRING, value=b"order")
+    five = Condition(op=Op.LITERAL, kind=Kind.BIGINT, value=5)
+    offset = Condition(op=Op.COLUMN, kind=Kind.BIGINT, value="offset")
+    assert made.condition == Condition(
+        op=Op.AND,
+        kind=Kind.BOOLEAN,
+        parts=(
+            Condition(op=Op.EQUAL, kind=Kind.BOOLEAN, parts=(header, order)),
+            Condition(
+                op=Op.NOT,
+                kind=Kind.BOOLEAN,
+                parts=(Condition(op=Op.LESS_OR_EQUAL, kind=Kind.BOOLEAN, parts=(five, offset)),),
+            ),
+        ),
+    )
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_as_many_conditions_as_a_text_holds_are_one_node() -> None:
+    assert len(parse_filter(" OR ".join(["offset = 1"] * 500)).condition.parts) == 500
+
+
+def test_a_time_is_milliseconds_whatever_its_zone() -> None:
+    made = parse_filter("timestamp < TIMESTAMP '1970-01-01 01:00:00.250+01:00'")
+    assert made.condition.parts[1].value == 250

@@ -1,0 +1,240 @@
+"""How copies stand, and what goes back of them."""
+
+import pytest
+
+from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource
+from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    ConfigurationError,
+    DestinationAheadError,
+    DestinationForeignError,
+    MirrorlakeError,
+    OtherMirrorError,
+    TopicMissingError,
+    TopicRecreatedError,
+)
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.failover.copies import CopyState, between_clusters, copy_row, is_source_gone
+from mirrorlake.service.failover.way_back import (
+    WayBack,
+    back_row,
+    check_turnable,
+    comparable,
+    diverged_row,
+    from_one,
+    has_diverged,
+    served,
+    turned,
+)
+from mirrorlake.service.status import StatusRow
+from mirrorlake.topics.sources import source_of
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
+
+FILE = b"""
+clusters:
+  east: {bootstrap-servers: "east:9092"}
+  west: {bootstrap-servers: "west:9092"}
+  north: {bootstrap-servers: "north:9092"}
+stores: {lake: {type: filesystem, root: /lake}}
+mirrors:
+  - name: orders
+    source: {cluster: east, topics: ["/orders-.*/"], exclude: [orders-tmp], partitions: [0, 3]}
+    destinations:
+      - {type: archive, store: lake}
+      - {type: kafka, cluster: west, gap-fill: filler, gap-fill-max-offsets: 7}
+    on-truncation: skip
+  - name: two
+    source: {cluster: east, topics: [two]}
+    destinations: [{type: kafka, cluster: west}, {type: kafka, cluster: north}]
+  - name: mapped
+    source: {cluster: east, topics: [m]}
+    destinations: [{type: kafka, cluster: west, offsets: map}]
+  - name: renamed
+    source: {cluster: east, topics: [r]}
+    destinations: [{type: kafka, cluster: west, topic: "dr.{topic}"}]
+  - name: archived
+    source: {cluster: east, topics: [a]}
+    destinations: [{type: archive, store: lake}]
+  - name: restored
+    source: {store: lake, topics: [b]}
+    destinations: [{type: kafka, cluster: west}]
+"""
+AWAY = BrokerUnreachableError("away")
+AHEAD = DestinationAheadError("ahead")
+FOREIGN = DestinationForeignError("foreign")
+
+
+def configuration() -> Configuration:
+    return parse_configuration(FILE, file="m.yaml", environ={})
+
+
+def row(
+    end: int | None, position: int | None, error: MirrorlakeError | None = None, *, partition: int = 0
+) -> StatusRow:
+    mirror = configuration().mirrors[1]
+    target = Target(
+        mirror=mirror,
+        destination=mirror.destinations[0],
+        source_work=source_of(mirror),
+        source=TopicPartition("two", partition),
+        destination_topic="two",
+    )
+    return StatusRow(target=target, source_start=0, source_end=end, position=position, error=error)
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "error", "state", "missing"),
+    [
+        (30, 30, None, CopyState.COMPLETE, 0),
+        (30, 20, None, CopyState.BEHIND, 10),
+        (30, None, None, CopyState.UNKNOWN, None),
+        (None, 30, None, CopyState.UNKNOWN, None),
+        (30, 30, AWAY, CopyState.UNKNOWN, None),
+        (30, 30, FOREIGN, CopyState.PARKED, None),
+        (30, 40, AHEAD, CopyState.PARKED, None),
+    ],
+)
+def test_a_copy_is_complete_only_where_both_ends_are_known_and_nothing_stands_against_it(
+    end: int | None, position: int | None, error: MirrorlakeError | None, state: CopyState, missing: int | None
+) -> None:
+    found = copy_row(row(end, position, error))
+    assert (found.state, found.missing) == (state, missing)
+    assert ("error" in found.as_json()) is (error is not None)
+
+
+@pytest.mark.parametrize(
+    ("partition", "error", "is_gone"),
+    [
+        (UNKNOWN_PARTITION, AWAY, True),
+        (UNKNOWN_PARTITION, TopicMissingError("gone"), True),
+        (UNKNOWN_PARTITION, TopicRecreatedError("another"), False),
+        (0, AWAY, False),  # the source was asked, the destination is away
+        (0, None, False),
+    ],
+)
+def test_a_source_is_gone_where_it_could_not_be_asked_for_its_partitions(
+    partition: int, error: MirrorlakeError | None, is_gone: bool
+) -> None:
+    assert is_source_gone(row(None, None, error, partition=partition)) is is_gone
+
+
+def test_mirrors_between_clusters_are_taken_without_their_archives() -> None:
+    chosen = between_clusters(configuration(), ()).mirrors
+    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "renamed"]
+    assert [each.label for each in chosen[0].destinations] == ["west"]
+    with pytest.raises(ConfigurationError, match=r"copies from one cluster to another.*mirrorlake restore"):
+        between_clusters(configuration(), ["archived", "restored"])
+
+
+def test_the_way_back_keeps_the_selection_of_partitions_and_how_gaps_are_filled() -> None:
+    mirror = between_clusters(configuration(), ["orders"]).mirrors[0]
+    check_turnable(mirror, ["orders"])
+
+    back = turned(mirror, ["orders-a", "orders-b"])
+
+    assert isinstance(back.source, KafkaSource)
+    (destination,) = back.destinations
+    assert isinstance(destination, KafkaDestination)
+    assert (back.name, back.source.name, destination.label) == ("orders-back", "west", "east")
+    assert back.source.topics.names == ("orders-a", "orders-b")
+    assert back.source.topics.patterns == ()
+    assert back.source.partitions == (0, 3)
+    assert (destination.gap_fill.value, destination.gap_fill_offsets_max) == ("filler", 7)
+    assert destination.name_for("orders-a") == "orders-a"
+    assert back.on_truncation is mirror.on_truncation
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "reason"),
+    [
+        ("two", (), "copies to west, north: from which of them.*--from CLUSTER"),
+        ("mapped", (), "gives records other offsets"),
+        ("renamed", (), "renames topics"),
+        ("orders", ("orders-back",), "would have the name of another mirror, orders-back"),
+    ],
+)
+def test_a_mirror_that_does_not_say_how_it_goes_back_is_refused(name: str, names: tuple[str, ...], reason: str) -> None:
+    (mirror,) = between_clusters(configuration(), [name]).mirrors
+    with pytest.raises(ConfigurationError, match=reason):
+        check_turnable(mirror, [name, *names])
+
+
+def test_one_of_several_destinations_is_chosen_by_its_name() -> None:
+    config = between_clusters(configuration(), ["two", "orders"])
+    assert [[d.label for d in mirror.destinations] for mirror in from_one(config, "north").mirrors] == [["north"]]
+    with pytest.raises(ConfigurationError, match="no mirror that is meant copies to south"):
+        from_one(config, "south")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_asked"),
+    [(FOREIGN, True), (AHEAD, True), (OtherMirrorError("of another"), True), (AWAY, False), (None, False)],
+)
+def test_only_what_may_be_a_divergence_is_compared_record_by_record(
+    error: MirrorlakeError | None, is_asked: bool
+) -> None:
+    assert has_diverged(error) is is_asked
+
+
+def test_all_that_both_sides_hold_is_compared_and_nothing_where_an_end_is_not_known() -> None:
+    for end, position, compared in ((30, 35, 30), (30, 20, 20)):
+        found = comparable(row(end, position, FOREIGN))
+        assert found is not None
+        assert (found.position, found.error) == (compared, None)
+    assert comparable(row(None, 20, FOREIGN)) is None
+    assert comparable(row(20, None, FOREIGN)) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "old_end", "error", "difference", "way", "divergence", "unreplicated"),
+    [
+        (40, 35, FOREIGN, 30, WayBack.DIVERGED, 30, 5),
+        (30, 35, AHEAD, None, WayBack.DIVERGED, 30, 5),
+        (40, 35, OtherMirrorError("of another"), None, WayBack.REFUSED, None, None),
+        (40, 35, FOREIGN, 0, WayBack.DIVERGED, 0, 35),
+    ],
+)
+def test_a_divergence_is_the_first_offset_that_differs_or_the_end_of_the_copy(
+    end: int,
+    old_end: int,
+    error: MirrorlakeError,
+    difference: int | None,
+    way: WayBack,
+    divergence: int | None,
+    unreplicated: int | None,
+) -> None:
+    found = diverged_row(row(end, old_end, error), difference)
+    assert (found.way, found.divergence, found.unreplicated, found.to_copy) == (way, divergence, unreplicated, None)
+    assert ("decide" in found.as_json()) is (way is WayBack.DIVERGED)
+
+
+@pytest.mark.parametrize(
+    ("end", "old_end", "error", "way", "to_copy"),
+    [
+        (30, 30, None, WayBack.EQUAL, 0),
+        (30, 20, None, WayBack.TO_COPY, 10),
+        (30, None, None, WayBack.UNKNOWN, None),
+        (30, 20, AWAY, WayBack.UNKNOWN, None),
+        (30, 20, TopicRecreatedError("another"), WayBack.REFUSED, None),
+    ],
+)
+def test_what_goes_back_is_counted_only_where_it_is_known(
+    end: int, old_end: int | None, error: MirrorlakeError | None, way: WayBack, to_copy: int | None
+) -> None:
+    found = back_row(row(end, old_end, error))
+    assert (found.way, found.to_copy) == (way, to_copy)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_refused"),
+    [
+        (None, False),
+        (OwnerState(mirror="m"), False),
+        (OwnerState(mirror="m", owner="host:1", is_released=True), False),
+        (OwnerState(mirror="m", owner="host:1"), True),
+    ],
+)
+def test_nothing_goes_back_while_the_mirror_itself_is_somebodys(state: OwnerState | None, is_refused: bool) -> None:
+    assert (served("m", state) is not None) is is_refused

@@ -1,0 +1,94 @@
+"""Ids that records have, and what of their subjects is brought to the destination."""
+
+import asyncio
+from collections.abc import Sequence
+
+from mirrorlake.schemas.client import RegistryClient
+from mirrorlake.schemas.mirroring import SubjectMirroring
+from mirrorlake.schemas.rules import DeletedVersions, SubjectMode, SubjectRules
+from mirrorlake.schemas.settings import RegistrySettings
+from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids
+from support.registry_model import RegistryModel, record
+from support.stub_registry import StubRegistry
+
+
+def brought(
+    here: RegistryModel,
+    there: RegistryModel,
+    ids: Sequence[int],
+    *,
+    named: Sequence[str] = (),
+    subjects: Sequence[str] | None = None,
+    rules: SubjectRules = SubjectRules(),  # noqa: B008  a frozen value
+) -> Brought:
+    """Brings ids, or whole subjects where they are named."""
+
+    async def run(source: str, destination: str) -> Brought:
+        first, second = (RegistryClient(RegistrySettings(name=url, urls=(url,))) for url in (source, destination))
+        mirroring = SubjectMirroring(first, second, rules, lambda name: f"copy-{name}" if name in named else name)
+        try:
+            if subjects is not None:
+                return await bring(await mirroring.plan(subjects), mirroring)
+            return await bring_ids(ids, mirroring, named=named)
+        finally:
+            for client in (first, second):
+                await client.close()
+
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        return asyncio.run(run(first.url, second.url))
+
+
+def registry(next_id: int = 1, **subjects: list[str]) -> RegistryModel:
+    model = RegistryModel(level="NONE", next_id=next_id)
+    for subject, schemas in subjects.items():
+        for each in schemas:
+            model.register(subject, {"schema": each})
+    return model
+
+
+def test_of_the_subjects_of_an_id_those_that_the_mirror_names_are_brought() -> None:
+    here = registry(a=[record("x")], m=[record("x"), record("y")], z=[record("x")])
+    there = registry(next_id=900)
+    found = brought(here, there, [1], named=["m"])
+    assert (dict(found.pairs), dict(found.refused), found.absent) == ({1: 900, 2: 901}, {}, frozenset())
+    assert list(there.subjects) == ["copy-m"]
+
+
+def test_of_others_the_first_by_name_is_brought_under_its_own_name() -> None:
+    here = registry(b=[record("x")], a=[record("x")])
+    there = registry(next_id=900)
+    assert dict(brought(here, there, [1], named=["m"]).pairs) == {1: 900}
+    assert list(there.subjects) == ["a"]
+
+
+def test_what_the_source_does_not_know_is_absent_and_changes_nothing() -> None:
+    there = registry()
+    found = brought(registry(a=[record("x")]), there, [77, -3])
+    assert (found.absent, dict(found.pairs), there.changes) == (frozenset({77, -3}), {}, [])
+
+
+def test_a_refused_subject_refuses_its_ids_but_for_those_that_are_there() -> None:
+    here, there = registry(s=[record("x"), record("y")]), registry(900, s=[record("x"), record("foreign")])
+    there.changes.clear()
+    for found in (brought(here, there, [2]), brought(here, there, [], subjects=["s"])):
+        assert dict(found.pairs) == {1: 900}
+        assert list(found.refused) == [2]
+        assert "source: 1=" in found.refused[2]
+        assert "destination: 1=" in found.refused[2]
+    assert there.changes == []
+
+
+def test_a_version_that_the_rules_leave_out_is_refused_and_not_absent() -> None:
+    here = registry(s=[record("x"), record("y")])
+    here.delete("s", 1)
+    rules = SubjectRules(mode=SubjectMode.LENIENT, deleted=DeletedVersions.SKIP)
+    found = brought(here, registry(next_id=900), [1, 2], rules=rules)
+    assert (dict(found.pairs), found.absent) == ({2: 900}, frozenset())
+    assert "deleted-versions" in found.refused[1]
+
+
+def test_bringing_again_changes_nothing_and_tells_the_same() -> None:
+    here, there = registry(s=[record("x")]), registry(next_id=900)
+    first, second = (brought(here, there, [1]) for _ in range(2))
+    assert first.pairs == second.pairs
+    assert (len(first.done) > 0, second.done) == (True, ())

@@ -1,0 +1,101 @@
+"""What a service knows of schema ids: nothing is absent at the first look, and what is known is not asked again."""
+
+from mirrorlake.clock import Clock
+from mirrorlake.config.problems import Place
+from mirrorlake.config.resolved import MirroredSchemas, Registry
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.schemas.naming import SubjectStrategy
+from mirrorlake.schemas.rules import SubjectRules
+from mirrorlake.schemas.settings import RegistrySettings
+from mirrorlake.service.subjects.bringing import Brought
+from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN, KnownIds
+
+PLACE = Place(file="c.yaml", line=1, column=1, field="")
+REGISTRY = Registry(settings=RegistrySettings(name="r", urls=("http://r",)), place=PLACE)
+
+
+class Hand(Clock):
+    """A clock that is set by hand."""
+
+    seconds = 100.0
+
+    def now_seconds(self) -> float:
+        return self.seconds
+
+    def elapsed_seconds(self) -> float:
+        return self.seconds
+
+
+def known(*, keeps: bool = False, passes: bool = False) -> tuple[KnownIds, Hand]:
+    schemas = MirroredSchemas(
+        source=REGISTRY,
+        destination=REGISTRY,
+        rules=SubjectRules(keeps_ids=keeps),
+        key=SubjectStrategy.NONE,
+        value=SubjectStrategy.TOPIC_NAME,
+        passes_values=passes,
+        place=PLACE,
+    )
+    clock = Hand()
+    return KnownIds(schemas, clock=clock), clock
+
+
+def test_a_map_is_there_before_anything_is_known_and_the_same_object_until_something_is() -> None:
+    ids, _ = known(passes=True)
+    assert ids.map == SchemaIdMap.of({}, passes_values=True)
+    ids.take(Brought(pairs={1: 7}))
+    assert ids.map == SchemaIdMap.of({1: 7}, passes_values=True)
+    assert ids.map is ids.map
+
+
+def test_where_ids_are_kept_there_is_no_map() -> None:
+    ids, _ = known(keeps=True)
+    ids.take(Brought(pairs={1: 1}))
+    assert ids.map is None
+
+
+def test_what_leases_ask_for_is_asked_until_it_is_known() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={1: 7}, refused={2: "why"}))
+    ids.ask((1, 2, 3))
+    assert (ids.asked, ids.has_news) == ((3,), True)
+    ids.looking()
+    assert (ids.is_asked, ids.has_news) == (True, False)
+    ids.ask((3,))
+    assert not ids.has_news
+    ids.take(Brought(pairs={3: 9}))
+    assert (ids.asked, ids.is_asked) == ((), False)
+
+
+def test_an_id_is_absent_only_when_the_registry_has_not_known_it_for_a_while() -> None:
+    ids, clock = known()
+    ids.ask((5,))
+    ids.take(Brought(absent=frozenset({5})))
+    assert (ids.map, ids.is_asked) == (SchemaIdMap.of({}), True)
+    clock.seconds += ABSENT_SECONDS_MIN - 0.1
+    ids.take(Brought(absent=frozenset({5})))
+    assert (ids.map, ids.is_asked) == (SchemaIdMap.of({}), True)
+    clock.seconds += 0.2
+    ids.take(Brought(absent=frozenset({5})))
+    assert (ids.map, ids.is_asked, ids.asked, ids.absent) == (SchemaIdMap.of({}, absent=[5]), False, (), (5,))
+    # It is asked about at each look all the same, as somebody may register it.
+    ids.take(Brought(pairs={5: 50}))
+    assert (ids.map, ids.asked, ids.absent) == (SchemaIdMap.of({5: 50}), (), ())
+
+
+def test_a_refused_id_says_why_and_one_that_is_there_after_all_is_copied() -> None:
+    ids, _ = known()
+    ids.take(Brought(refused={4: "two histories"}))
+    assert ids.map == SchemaIdMap.of({}, refused={4: "two histories"})
+    ids.take(Brought(pairs={4: 40}, refused={4: "two histories"}))
+    assert ids.map == SchemaIdMap.of({4: 40})
+    ids.take(Brought(refused={4: "two histories"}))
+    assert ids.map == SchemaIdMap.of({4: 40})
+    assert dict(ids.counts) == {"known": 1, "absent": 0, "refused": 0}
+
+
+def test_an_id_that_means_something_else_than_before_is_told() -> None:
+    ids, _ = known()
+    assert ids.take(Brought(pairs={1: 7, 2: 8})) == {}
+    assert ids.take(Brought(pairs={1: 7, 2: 9})) == {2: (8, 9)}
+    assert ids.map == SchemaIdMap.of({1: 7, 2: 9})

@@ -1,0 +1,144 @@
+"""Values as JSON, by archived schemas: what Avro's own library wrote is read as it was meant."""
+
+import io
+import json
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from struct import pack
+from typing import Any
+
+import avro.io
+import avro.schema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrorlake.archive.schemas.content import ArchivedVersion
+from mirrorlake.errors import QueryError
+from mirrorlake.schemas.history import Reference, Schema, SchemaVersion
+from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_id
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "raw", "type": "bytes"},
+        {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "int"}}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+
+
+def version(id_: int, text: Any, *references: Schema, type_: str = "AVRO") -> ArchivedVersion:
+    schema = Schema(
+        text=text if isinstance(text, str) else json.dumps(text),
+        type=type_,
+        references=tuple(Reference(name="n", subject="s", version=1, key=each.key) for each in references),
+    )
+    found = SchemaVersion(version=1, id=id_, schema=schema)
+    return ArchivedVersion(subject="s", version=found, level="NONE", mode=None)
+
+
+def framed(id_: int, body: bytes) -> bytes:
+    return b"\0" + pack(">i", id_) + body
+
+
+def written(schema: object, value: object) -> bytes:
+    """As Apache's library writes it, which shares no code with the one that reads."""
+    file = io.BytesIO()
+    avro.io.DatumWriter(avro.schema.parse(json.dumps(schema))).write(value, avro.io.BinaryEncoder(file))
+    return file.getvalue()
+
+
+def decoder(*versions: ArchivedVersion) -> ValueDecoder:
+    # As it comes to a worker.
+    sent: ValueDecoder = pickle.loads(pickle.dumps(ValueDecoder.of("here", versions)))
+    return sent
+
+
+@given(
+    st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.text(),
+    st.dictionaries(st.text(max_size=5), st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3), max_size=3),
+)
+def test_what_another_library_wrote_is_read_as_it_was_meant(
+    number: int, note: str | None, tags: dict[str, list[int]]
+) -> None:
+    value = {
+        "id": number,
+        "note": note,
+        "raw": b"\xff\0",
+        "tags": tags,
+        "day": date(2026, 11, 25),
+        "at": datetime(2026, 11, 25, 12, 30, tzinfo=UTC),
+        "total": Decimal("12.50"),
+    }
+    found = decoder(version(7, ORDER)).decode(framed(7, written(ORDER, value)))
+    assert found is not None
+    assert json.loads(found) == {
+        "id": number,
+        "note": note,
+        "raw": "/wA=",
+        "tags": tags,
+        "day": "2026-11-25",
+        "at": "2026-11-25T12:30:00+00:00",
+        "total": "12.50",
+    }
+
+
+def test_what_a_schema_refers_to_is_taken_from_the_archive_too() -> None:
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "int"}]}
+    price = {"type": "record", "name": "Price", "namespace": "shop", "fields": [{"name": "net", "type": "Money"}]}
+    pair = {
+        "type": "record",
+        "name": "Pair",
+        "namespace": "shop",
+        "fields": [{"name": "price", "type": "Price"}, {"name": "tip", "type": "Money"}],
+    }
+    first = version(1, money)
+    second = version(2, price, first.version.schema)
+    third = version(3, pair, second.version.schema, first.version.schema)
+    read = decoder(first, second, third)
+    # Longs and ints of a record lie one after another: 5 and -1, as zigzag numbers.
+    assert read.decode(framed(3, b"\x0a\x01")) == '{"price": {"net": {"cents": 5}}, "tip": {"cents": -1}}'
+    with pytest.raises(QueryError, match="which is not archived"):
+        decoder(second).decode(framed(2, b"\x0a"))
+
+
+def test_json_is_what_stands_behind_the_id() -> None:
+    read = decoder(version(9, "{}", type_="JSON"))
+    assert read.decode(framed(9, b' {"a": [1, null, "\xc3\xa9"]} ')) == '{"a": [1, null, "é"]}'
+    assert read.decode(None) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "does not begin with a schema id"),
+        (b'{"a": 1}', "does not begin with a schema id"),
+        (b"\0\0\0\0", "does not begin with a schema id"),
+        (framed(8, b"x"), "no schema with id 8 of registry here"),
+        (framed(5, b"\x02x"), "schema id 5 is PROTOBUF"),
+        (framed(9, b"{"), "not what its schema says"),
+        (framed(4, b""), "not what its schema says"),
+        (framed(4, b"\x02\x02"), "1 bytes are left behind it"),
+        (framed(4, b"\xff" * 11), "not what its schema says"),
+    ],
+)
+def test_what_cannot_be_decoded_ends_the_query_or_is_null_for_who_asks_so(data: bytes, said: str) -> None:
+    read = decoder(version(4, '"long"'), version(5, "message M {}", type_="PROTOBUF"), version(9, "{}", type_="JSON"))
+    with pytest.raises(QueryError, match=said):
+        read.decode(data)
+    assert read.try_decode(data) is None
+
+
+def test_an_id_is_four_bytes_behind_a_zero() -> None:
+    assert [schema_id(each) for each in (None, b"", b"\1\0\0\0\1", b"\0\0\0\1", b"\0\0\0\1\2")] == [
+        *(None, None, None, None),
+        258,
+    ]
