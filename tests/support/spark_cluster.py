@@ -143,7 +143,9 @@ class SparkWorker:
                 process.resume()
 
     def _all(self) -> list[psutil.Process]:
-        return [psutil.Process(self.process.pid), *_below(self.process.pid)]
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [psutil.Process(self.process.pid), *_below(self.process.pid)]
+        return []
 
     def kill(self) -> None:
         """SIGKILL to the worker and all that runs below it, as a machine that loses power; waits for it."""

@@ -150,7 +150,7 @@ def test_every_record_is_read_from_an_archive_restored_to_another_registry_when_
             tmp_path / "archive.yaml",
             f'{common}clusters: {{east: {{bootstrap-servers: "{east}"}}}}\n'
             f'registries: {{here: {{url: "{stub.url}"}}}}\n'
-            f"mirrors: [{{name: out, source: {{cluster: east, topics: [{topic_name}]}}, "
+            f"mirrors: [{{name: 'out-{topic_name}', source: {{cluster: east, topics: [{topic_name}]}}, "
             "destinations: [{type: archive, store: lake}], "
             "schemas: {from: here, key: topic-name, value: topic-name}}]\n",
         )
@@ -163,7 +163,7 @@ def test_every_record_is_read_from_an_archive_restored_to_another_registry_when_
         tmp_path / "restore.yaml",
         f'{common}clusters: {{west: {{bootstrap-servers: "{west}"}}}}\n'
         f'registries: {{here: {{store: lake}}, there: {{url: "{apicurio.url}"}}}}\n'
-        f"mirrors: [{{name: back, source: {{store: lake, topics: [{topic_name}]}}, "
+        f"mirrors: [{{name: 'back-{topic_name}', source: {{store: lake, topics: [{topic_name}]}}, "
         'destinations: [{type: kafka, cluster: west, topic: "back.{topic}"}], '
         "schemas: {from: here, to: there, key: topic-name, value: topic-name}}]\n",
     )

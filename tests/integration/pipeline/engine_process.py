@@ -1,5 +1,6 @@
 """``engine_program.py`` as a process under test, and waiting for what it does."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -78,7 +79,8 @@ class EngineProgram:
     def signal_everyone(self, number: int) -> None:
         """Signals every process of the program in one go, as systemd does with a service."""
         for process in self.processes():
-            process.send_signal(number)
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended by itself meanwhile
+                process.send_signal(number)
 
     def processes(self) -> list[psutil.Process]:
         """The living processes of this program, also those that it lost."""
@@ -110,7 +112,8 @@ class EngineProgram:
 
     def __exit__(self, *_: object) -> None:
         for process in self.processes():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
         self._reader.join(PATIENCE_SECONDS)
         self._stderr.close()

@@ -1,5 +1,6 @@
 """The engine as a process: signals, a dead JVM, odd surroundings. Nothing of it may stay behind."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -123,7 +124,8 @@ def test_an_engine_that_lives_and_loses_every_lease_is_started_again_and_its_cau
         shutil.rmtree(folder, ignore_errors=True)
     for process in program.processes():
         if " -m mirrorlake.pipeline.daemon" in command_of(process):  # the workers and their parent
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # a worker ends with its parent
+                process.kill()
 
     wait_until(lambda: len(program.said("jvm")) == 2, "a second JVM")
     wait_until(

@@ -47,7 +47,7 @@ class ArchivedSite(SchemaSite):
             f'clusters: {{west: {{bootstrap-servers: "{self.west}"}}}}\n'
             f'stores: {{lake: {{type: filesystem, root: "{self.lake}"}}}}\n'
             f'registries: {{kept: {{store: lake, registry: here}}, there: {{url: "{self.there.url}"}}}}\n'
-            f"mirrors: [{{name: back, source: {{store: lake, topics: [{self.topic}]}}, "
+            f"mirrors: [{{name: 'back-{self.topic}', source: {{store: lake, topics: [{self.topic}]}}, "
             f"destinations: [{{type: kafka, cluster: west}}], schemas: {{from: kept, to: there{schemas}}}}}]\n"
             "service: {metrics: off}\n"
             "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",

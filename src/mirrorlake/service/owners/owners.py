@@ -29,6 +29,7 @@ from mirrorlake.service.owners.take_overs import (
     TakeOver,
     by_cluster,
     map_shards,
+    refuse,
     say_continued,
     say_taken,
     wait_seconds,
@@ -322,7 +323,7 @@ class Owners:
             first = take_over.targets[0]
             if before is not None and before.source_cluster_id != first.source_cluster_id:
                 # Its topics may be empty, and are copied to then; but their gaps would wait for an owner for ever.
-                take_over.refusal = of_another_source(first, before)
+                refuse(take_over, of_another_source(first, before))
             if before is None or before.source_cluster_id == first.source_cluster_id:
                 client = self._clients.client(take_over.settings)
                 accepted = [t for t in take_over.targets if place_of(t) not in take_over.refused]

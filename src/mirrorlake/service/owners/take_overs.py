@@ -60,6 +60,23 @@ def wait_seconds(before: OwnerState | None, *, or_else: float) -> float:
     return or_else if before.hold_seconds is None else before.hold_seconds
 
 
+def refuse(take_over: TakeOver, error: MirrorlakeError) -> None:
+    """Takes why the mirror cannot be taken over, and logs it, once until it changes.
+
+    What only an owner does would be missing without a word else: gaps are not filled, and consumer groups, subjects
+    and settings of topics not taken along.
+    """
+    if str(take_over.refusal or "") != str(error):
+        _log.warning(
+            "ownership not taken, trying again",
+            mirror=take_over.ownership.mirror,
+            cluster=take_over.settings.name,
+            error=error.message,
+            hint=error.hint,
+        )
+    take_over.refusal = error
+
+
 def say_taken(take_over: TakeOver, owner: str, before: OwnerState | None) -> None:
     """Logs that ``owner`` has the mirror now, with the owner before where that one has not let go."""
     facts = {"mirror": take_over.ownership.mirror, "cluster": take_over.settings.name, "owner": owner}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from structlog.testing import capture_logs
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
@@ -135,13 +136,17 @@ def test_who_cannot_take_a_mirror_of_another_source_says_so_where_its_gaps_would
         try:
             assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}
             second = Owners(clients, owner="second", clock=SystemClock())
-            assert await second.take([elsewhere]) == {}
-            holding = second.holding(*held)
-            assert isinstance(holding.refusal, OtherSourceError)
-            assert "(owner first)" in holding.refusal.message
-            assert "--name" in holding.refusal.hint
-            await second.check()
-            assert isinstance(second.holding(*held).refusal, OtherSourceError)
+            with capture_logs() as logs:
+                assert await second.take([elsewhere]) == {}
+                holding = second.holding(*held)
+                assert isinstance(holding.refusal, OtherSourceError)
+                assert "(owner first)" in holding.refusal.message
+                assert "--name" in holding.refusal.hint
+                await second.check()
+                assert isinstance(second.holding(*held).refusal, OtherSourceError)
+            # Once: its schemas and groups wait as long as its gaps, and the log alone says for what.
+            (said,) = [line for line in logs if line["event"] == "ownership not taken, trying again"]
+            assert (said["mirror"], said["error"]) == (target.mirror.name, holding.refusal.message)
         finally:
             await clients.close()
 
