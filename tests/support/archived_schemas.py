@@ -24,15 +24,22 @@ DECODED_QUERY = (
 DECODED_ROWS = [
     {"offset": 1, "id": 7, "total": "9", "whole": '{"total": 9}'},
     {"offset": 4, "id": 8, "total": "11", "whole": '{"total": 11, "note": "é"}'},
+    {"offset": 6, "id": 10, "total": "12", "whole": '{"total": 12}'},
 ]
 """Of `write_bills`, what that query finds."""
 
 
 def write_bills(lake: Path) -> None:
-    """A topic of Avro and JSON, with a null, something else, and an id of nobody's; with the schemas of both."""
+    """A topic of Avro, JSON and Protobuf, with a null, something else, and an id of nobody's; with the schemas."""
     schemas = ArchivedSchemas(FilesystemStore(lake), "here")
     avro = '{"type": "record", "name": "Bill", "fields": [{"name": "total", "type": "int"}]}'
-    for number, schema in enumerate((Schema(text=avro), Schema(text="{}", type="JSON")), 7):
+    protobuf = 'syntax = "proto3"; message Bill { int32 total = 1; }'
+    schemas_by_id = {
+        7: Schema(text=avro),
+        8: Schema(text="{}", type="JSON"),
+        10: Schema(text=protobuf, type="PROTOBUF"),
+    }
+    for number, schema in schemas_by_id.items():
         version = SchemaVersion(version=number, id=number, schema=schema)
         archived = ArchivedVersion(subject="bills-value", version=version, level="NONE", mode=None)
         schemas.add(archived, writer="test", now_seconds=0.0)
@@ -43,6 +50,7 @@ def write_bills(lake: Path) -> None:
         b"else",
         _framed(8, '{"total": 11, "note": "é"}'.encode()),
         _framed(9, b"\x12"),
+        _framed(10, b"\0\x08\x0c"),
     ]
     records = _records(values)
     publish_segment(FilesystemStore(lake), "bills", 0, 0, len(values), records=records)

@@ -10,6 +10,7 @@ from typing import Any
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.errors import QueryError
 from mirrorlake.spark_source.values.plain import plain
+from mirrorlake.spark_source.values.protobuf import CompiledFile, ProtobufFile
 
 _FRAMED_BYTES = 5
 _MAGIC = 0
@@ -20,12 +21,17 @@ _DIGEST_SHOWN = 12
 class StoredSchema:
     """A schema by which values are decoded: its registry's name of the format, its text, and what it refers to.
 
-    ``references`` are keys of other schemas, in their order.
+    ``references`` are keys of other schemas, in their order, each with how the text names it.
     """
 
     type: str
     text: str
-    references: tuple[str, ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
+
+
+_compiled_files: dict[str, CompiledFile | QueryError] = {}
+"""By the keys of their schemas, or why one cannot be compiled: a worker of Spark's serves many tasks, and the compiler
+takes a fraction of a second each time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +60,7 @@ class ValueDecoder:
             schema = each.version.schema
             keys[each.version.id] = schema.key
             schemas[schema.key] = StoredSchema(
-                type=schema.type, text=schema.text, references=tuple(r.key for r in schema.references)
+                type=schema.type, text=schema.text, references=tuple((r.name, r.key) for r in schema.references)
             )
         return cls(registry=registry, keys=keys, schemas=schemas)
 
@@ -62,8 +68,8 @@ class ValueDecoder:
         """Returns a value as JSON: bytes as base64, times as ISO 8601, decimals and NaN as text. None for null.
 
         Raises:
-            QueryError: it has no id, or one that is not archived; its format is none of Avro and JSON; or it is not
-                what its schema says.
+            QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; or it
+                is not what its schema says.
         """
         if data is None:
             return None
@@ -83,6 +89,8 @@ class ValueDecoder:
         try:
             if schema.type == "AVRO":
                 return json.dumps(plain(self._avro(key, bytes(data[_FRAMED_BYTES:]))), ensure_ascii=False)
+            if schema.type == "PROTOBUF":
+                return json.dumps(self._protobuf(key, bytes(data[_FRAMED_BYTES:])), ensure_ascii=False)
             if schema.type == "JSON":
                 return json.dumps(json.loads(data[_FRAMED_BYTES:]), ensure_ascii=False)
         except QueryError:
@@ -93,7 +101,7 @@ class ValueDecoder:
                 hint="`try_decoded` gives null for such values",
             ) from error
         raise QueryError(
-            f"schema id {id_} is {schema.type}, and only AVRO and JSON are decoded",
+            f"schema id {id_} is {schema.type}, and only AVRO, JSON and PROTOBUF are decoded",
             hint="`try_decoded` gives null for such values",
         )
 
@@ -121,14 +129,40 @@ class ValueDecoder:
         import fastavro
 
         entered.add(key)
-        for other in self.schemas[key].references:
+        for _, other in self._references(key):
+            if other not in entered:
+                self._parse(other, named, entered)
+        return fastavro.parse_schema(json.loads(self.schemas[key].text), named_schemas=named)
+
+    def _protobuf(self, key: str, data: bytes) -> Any:
+        if key not in _compiled_files:
+            file = self._file(key)
+            try:
+                _compiled_files[key] = CompiledFile(file)
+            except QueryError as error:
+                _compiled_files[key] = error
+        compiled = _compiled_files[key]
+        if isinstance(compiled, QueryError):
+            raise compiled
+        return compiled.decode(data)
+
+    def _file(self, key: str) -> ProtobufFile:
+        imports = {name: self._file(other) for name, other in self._references(key)}
+        return ProtobufFile(text=self.schemas[key].text, imports=imports)
+
+    def _references(self, key: str) -> tuple[tuple[str, str], ...]:
+        """Returns what a schema refers to, by name and key.
+
+        Raises:
+            QueryError: some of it is not archived.
+        """
+        references = self.schemas[key].references
+        for _, other in references:
             if other not in self.schemas:
                 raise QueryError(
                     f"schema {key[:_DIGEST_SHOWN]} refers to {other[:_DIGEST_SHOWN]}, which is not archived"
                 )
-            if other not in entered:
-                self._parse(other, named, entered)
-        return fastavro.parse_schema(json.loads(self.schemas[key].text), named_schemas=named)
+        return references
 
 
 def schema_id(data: bytes | None) -> int | None:

@@ -123,7 +123,7 @@ def test_json_is_what_stands_behind_the_id() -> None:
         (b'{"a": 1}', "does not begin with a schema id"),
         (b"\0\0\0\0", "does not begin with a schema id"),
         (framed(8, b"x"), "no schema with id 8 of registry here"),
-        (framed(5, b"\x02x"), "schema id 5 is PROTOBUF"),
+        (framed(5, b"\x02x"), "schema id 5 is THRIFT"),
         (framed(9, b"{"), "not what its schema says"),
         (framed(4, b""), "not what its schema says"),
         (framed(4, b"\x02\x02"), "1 bytes are left behind it"),
@@ -131,7 +131,7 @@ def test_json_is_what_stands_behind_the_id() -> None:
     ],
 )
 def test_what_cannot_be_decoded_ends_the_query_or_is_null_for_who_asks_so(data: bytes, said: str) -> None:
-    read = decoder(version(4, '"long"'), version(5, "message M {}", type_="PROTOBUF"), version(9, "{}", type_="JSON"))
+    read = decoder(version(4, '"long"'), version(5, "struct M {}", type_="THRIFT"), version(9, "{}", type_="JSON"))
     with pytest.raises(QueryError, match=said):
         read.decode(data)
     assert read.try_decode(data) is None
