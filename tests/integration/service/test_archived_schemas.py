@@ -11,6 +11,7 @@ from support.archived_schemas import archived_ids, archived_values, archived_ver
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
 from support.copies import wait_until
+from support.records import consume
 from support.registry_model import RegistryModel, record
 from support.running_service import RunningService
 from support.schema_site import FIRST_ID_THERE, SchemaSite, numbered
@@ -103,6 +104,25 @@ def test_schemas_are_archived_before_their_records_and_restored_with_other_ids(s
     checked = mirrorlake("schemas", "check", "-c", site.from_archive(), "--format", "json")
     assert checked.code == 0, checked.out
     verified = mirrorlake("verify", "-c", site.from_archive(), "--level", "records", "--format", "json")
+    assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
+
+
+@pytest.mark.parametrize(("more", "mode"), [("", "IMPORT"), (", registry-mode: READWRITE", "READWRITE")])
+def test_an_archive_is_restored_with_the_ids_it_has_where_the_other_registry_takes_them(
+    site: ArchivedSite, more: str, mode: str
+) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one, two, None] * 5), numbered([two] * 5))
+    archived = mirrorlake("run", "-c", site.to_archive(), "--once")
+    assert archived.code == 0, archived.err
+    site.here.fault = lambda _method, _path: (503, {})
+    done = mirrorlake("run", "-c", site.from_archive(f", ids: keep{more}"), "--once")
+    assert done.code == 0, done.err
+    assert [(each.version, each.id) for each in site.there.model.subjects[site.subject]] == [(1, one), (2, two)]
+    assert site.there.model.modes[site.subject] == mode
+    for partition in (0, 1):
+        assert consume(site.west, site.topic, partition) == consume(site.east, site.topic, partition)
+    verified = mirrorlake("verify", "-c", site.from_archive(", ids: keep"), "--level", "records", "--format", "json")
     assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
 
 
