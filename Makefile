@@ -11,7 +11,7 @@ IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in $(PYTHONS); do \
 	$$python -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $$python && break; done)
 
-.PHONY: help setup test lint docs demo bench soak clean
+.PHONY: help setup servers test lint docs demo bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -51,9 +51,13 @@ lint: setup
 # the end.
 TEST_WORKERS ?= 3
 
+# Two servers of the tests are built by Go, once per machine and in a minute or two: while style and types are checked.
+servers: setup
+	@PYTHONPATH=tests $(BIN)/python -m support.go_programs >/dev/null 2>&1 &
+
 # The brokers of the tests start in little more than half the CPU time from an archive of their classes, made once.
 # Every process of them would compile anew what it imports, where somebody asked for no byte code.
-test: lint
+test: servers lint
 	@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null || true
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -21,7 +21,7 @@ from mirrorlake.embedded.guarded_process import GuardedProcess
 from mirrorlake.secret import Secret
 from mirrorlake.stores.settings import S3Settings
 from support.certificates import Issued
-from support.go_programs import go_program
+from support.go_programs import VERSITYGW, GoProgram, built
 
 ACCESS_KEY, SECRET_KEY = "archive-writer", "not-a-secret-at-all"
 REGION = "us-east-1"
@@ -163,7 +163,7 @@ class Versitygw(ObjectServer):
         return f"{'http' if self._certificate is None else 'https'}://127.0.0.1:{self.port}"
 
     def command(self) -> Sequence[str]:
-        program = go_program("github.com/versity/versitygw/cmd/versitygw", "1.8.0", name="versitygw")
+        program = built(VERSITYGW)
         where = ["--port", f"127.0.0.1:{self.port}", "--quiet", "--keep-alive"]
         if self._certificate is not None:
             where += ["--cert", str(self.folder / "certificate.pem"), "--key", str(self.folder / "key.pem")]
@@ -197,7 +197,7 @@ class Minio(ObjectServer):
 
     def command(self) -> Sequence[str]:
         version = "0.0.0-20260212201848-7aac2a2c5b7c"
-        program = go_program("github.com/minio/minio", version, name="minio")
+        program = built(GoProgram("github.com/minio/minio", version, "minio"))
         return [str(program), "server", "--quiet", "--address", f"127.0.0.1:{self.port}", str(self.folder / "minio")]
 
     def environ(self) -> Mapping[str, str]:

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from mirrorlake.embedded.guarded_process import GuardedProcess
-from support.go_programs import GoProgramUnusableError, go_program
+from support.go_programs import TOXIPROXY, GoProgramUnusableError, built
 
-VERSION = "2.5.0"
+VERSION = TOXIPROXY.version
 _START_SECONDS_MAX = 20.0
 
 
@@ -27,7 +27,7 @@ class ToxiproxyUnusableError(Exception):
 def toxiproxy_server(cache: Path | None = None) -> Path:
     """The server program, built on the first call (about a minute)."""
     try:
-        return go_program("github.com/Shopify/toxiproxy/v2/cmd/server", VERSION, name="toxiproxy", cache=cache)
+        return built(TOXIPROXY, cache)
     except GoProgramUnusableError as error:
         raise ToxiproxyUnusableError(str(error)) from error
 
