@@ -51,14 +51,15 @@ lint: setup
 # the end.
 TEST_WORKERS ?= 3
 
-# Two servers of the tests are built by Go, once per machine and in a minute or two: while style and types are checked.
+# What servers of the tests need is made once per machine, in minutes: Kafka's jars, an archive of its broker's classes,
+# with which one starts in little more than half the CPU time, and two servers that Go builds. It begins while style and
+# types are checked; a test that needs it earlier waits for it, or does without.
 servers: setup
+	@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null 2>&1 &
 	@PYTHONPATH=tests $(BIN)/python -m support.go_programs >/dev/null 2>&1 &
 
-# The brokers of the tests start in little more than half the CPU time from an archive of their classes, made once.
-# Every process of them would compile anew what it imports, where somebody asked for no byte code.
+# Every process of the tests would compile anew what it imports, where somebody asked for no byte code.
 test: servers lint
-	@$(BIN)/python -m mirrorlake.embedded.broker_archive >/dev/null || true
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Into a file of another name first, so that a model that cannot be read leaves the page alone.
