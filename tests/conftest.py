@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from mirrorlake.embedded import jars
@@ -69,6 +70,13 @@ def _signals_are_left_as_they_were() -> Iterator[None]:
     for number, before in zip(STOP_SIGNALS, SIGNALS_AT_START, strict=True):
         signal.signal(number, before)
     assert left == SIGNALS_AT_START, "what a test installs to hear signals with it takes away again"
+
+
+@pytest.fixture(autouse=True)
+def _log_is_left_as_it_was() -> Iterator[None]:
+    """Commands that run in this process set up its log: where its lines go would depend on which tests came before."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -33,7 +33,6 @@ def configure_logs(*, level: str, as_json: bool) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=lambda *_: _StderrLogger(),
-        cache_logger_on_first_use=True,
     )
     # py4j and PySpark log through the standard library; their chatter is not ours to show.
     handler = logging.StreamHandler(sys.stderr)
