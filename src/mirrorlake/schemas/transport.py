@@ -32,7 +32,10 @@ _MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _ROUNDS_MAX: Final = 5
 """Each asks every address once, until one answers."""
 _WAIT_SECONDS_FIRST, _WAIT_SECONDS_MAX = 0.2, 5.0
-_TIMEOUT = httpx.Timeout(10.0, connect=5.0, pool=None)  # whoever waits for a connection is our own queue
+_TIMEOUT = httpx.Timeout(10.0, connect=5.0, pool=None)
+_REQUESTS_AT_ONCE: Final = 8
+"""And so many connections. Others wait here: the library's own queue is gone through as a whole for each request, and
+thousands of subjects are asked about at once."""
 _TOO_MANY: Final = 429
 _SAID_MAX: Final = 300
 ABSENT_CODES: Final = frozenset({40401, 40402, 40403, 40404, 40406, 40408, 40409})
@@ -69,6 +72,7 @@ class RegistryTransport:
         self._sleep = sleep
         self._urls = [url.rstrip("/") for url in settings.urls]
         self._client: httpx.AsyncClient | None = None
+        self._slots = asyncio.Semaphore(_REQUESTS_AT_ONCE)
         self.calls = 0
 
     async def close(self) -> None:
@@ -139,9 +143,10 @@ class RegistryTransport:
         content = None if body is None else json.dumps(body).encode()
         self.calls += 1
         try:
-            response = await client.request(
-                method, url + path, params=query, content=content, headers=self._credentials()
-            )
+            async with self._slots:
+                response = await client.request(
+                    method, url + path, params=query, content=content, headers=self._credentials()
+                )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise self._unreached(url, about, error) from None
         except httpx.HTTPError as error:
@@ -157,7 +162,7 @@ class RegistryTransport:
                 timeout=_TIMEOUT,
                 follow_redirects=False,
                 headers={"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE},
-                limits=httpx.Limits(max_connections=8),
+                limits=httpx.Limits(max_connections=_REQUESTS_AT_ONCE),
             )
         return self._client
 

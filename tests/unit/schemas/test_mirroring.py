@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import httpx
 import pytest
 
 from mirrorlake.errors import RegistryUnavailableError, SchemaAlteredError, SubjectRefusedError
@@ -387,3 +390,35 @@ def test_three_hundred_versions_cost_a_bounded_number_of_calls(source: StubRegis
     assert len(texts(destination)) == 300
     assert len(source.requests) <= 300 + 20
     assert len(destination.requests) <= 3 * 300 + 40
+
+
+def test_many_subjects_cost_five_requests_each_for_a_look_and_eight_are_under_way_at_once(
+    source: StubRegistry, destination: StubRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"orders-{number}-value" for number in range(60)]
+    for name in names:
+        fill(source, record("a"), record("a", "b"), subject=name)
+    under_way: Counter[httpx.AsyncClient] = Counter()
+    most: Counter[httpx.AsyncClient] = Counter()
+    request = httpx.AsyncClient.request
+
+    async def counted(client: httpx.AsyncClient, method: str, url: str, **more: Any) -> httpx.Response:
+        under_way[client] += 1
+        most[client] = max(most[client], under_way[client])
+        try:
+            return await request(client, method, url, **more)
+        finally:
+            under_way[client] -= 1
+
+    monkeypatch.setattr(httpx.AsyncClient, "request", counted)
+
+    async def run() -> tuple[int, int]:
+        async with mirroring_of(source, destination, STRICT) as mirroring:
+            await mirror_subjects(mirroring, names, sleep=no_time)
+            before = len(source.requests), len(destination.requests)
+            assert not (await mirroring.plan(names)).actions
+            return len(source.requests) - before[0], len(destination.requests) - before[1]
+
+    assert asyncio.run(run()) == (5 * 60, 5 * 60)
+    # More would stand in the client's own queue, which it goes through as a whole for each of them.
+    assert [*most.values()] == [8, 8]
