@@ -308,7 +308,8 @@ class SourceForm(Section):
         Start(),
         "Where a partition begins that has no position yet. All but `earliest` need `offsets: map` at every "
         "destination. `{timestamp: 2026-01-31T00:00:00Z}` is the first record of that time or later, "
-        "`{max-age: 7d}` the first that is no older than that when the partition begins, "
+        "`{max-age: 7d}` the first that is no older than that when the partition begins (markers of transactions and "
+        "aborted records count, as brokers look for times), "
         "`{offsets: {orders: {0: 100, 1: 250}}}` an offset for each partition of each topic.",
         shown="earliest",
     )

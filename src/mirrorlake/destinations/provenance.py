@@ -1,8 +1,8 @@
 """Headers that say where a record of a copy came from, for readers who have no offset map at hand.
 
 They are the last ones of a record, in this order; whatever else it carries stays before them. A copy of a copy has one
-set of them for each mirror that stamps. Who compares a copy with its source sets those of this mirror aside, on records
-that have them: so they may be switched on or off at any time.
+set of them for each mirror that stamps. Who compares a copy with its source sets those of this mirror aside, on both
+sides and on records that have them: so they may be switched on or off at any time.
 """
 
 import contextlib
@@ -80,11 +80,20 @@ class Provenance:
         return _with_headers(records, new_starts, pa.concat_arrays([old, stamps]).take(pa.array(places)))
 
     def set_aside(self, records: RecordColumns) -> RecordColumns:
-        """Returns records of the copy without these headers, where they are the last ones and say the right place.
+        """Returns records without these headers, where they are the last ones and say the right place.
+
+        However often they stand there: a record of the source may have them too, of a restore of its own copy, and
+        whether another set came behind it tells nothing. So both sides of a comparison are taken without them.
 
         Args:
-            records: their offsets are those of the source.
+            records: of the source or of the copy; their offsets are those of the source.
         """
+        while (rest := self._without_one(records)) is not records:
+            records = rest
+        return records
+
+    def _without_one(self, records: RecordColumns) -> RecordColumns:
+        """Returns records without the last set of these headers; the very same where none has one."""
         flat, starts = records.headers.flatten(), _starts(records.headers)
         keys = flat.field("key")
         if len(flat) < len(KEYS) or not pc.any(pc.equal(keys, pa.scalar(OFFSET, pa.large_binary()))).as_py():

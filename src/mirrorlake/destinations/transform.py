@@ -42,7 +42,7 @@ class Transform:
     keeps: PartitionFilter | None = None
     """Which records of the source partition are copied; None for all."""
     provenance: Provenance | None = None
-    """Where records come from, whose headers are set aside where a copy has them; None where no copy can."""
+    """Where records come from, whose headers are not compared; None where no copy has them."""
     stamps_provenance: bool = False
     """True where records are given those headers."""
 
@@ -94,11 +94,11 @@ class Transform:
 
     def copy_side(self, records: RecordColumns) -> RecordColumns:
         """Returns records of the copy, at the source's offsets, without what cannot be compared."""
-        if self.provenance is not None:
-            records = self.provenance.set_aside(records)
         return self._compared(records)
 
     def _compared(self, records: RecordColumns) -> RecordColumns:
+        if self.provenance is not None:
+            records = self.provenance.set_aside(records)
         if self.schema_ids is not None and not self.compares_ids:
             records = columns_without_ids(records, self.schema_ids.sides)
         return records if self.times is Times.SOURCE else records.without_timestamps()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.provenance import Provenance
+from mirrorlake.destinations.transform import Transform
 from mirrorlake.kafka.records.batches import COMPACTED, CONTROL, DENSE, OLD_FORMAT, Batch, Codec, Path
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
 from unit.kafka.records.record_samples import (
@@ -40,6 +41,21 @@ def with_headers(sample: Sample) -> Sample:
 @given(samples=sample_lists(header_keys=any_keys))
 def test_each_record_gets_its_own_place_behind_its_headers_and_is_else_unchanged(samples: list[Sample]) -> None:
     assert samples_of(HERE.added_to(columns_of(samples))) == [with_headers(each) for each in samples]
+
+
+@given(samples=sample_lists(header_keys=any_keys), sets=st.lists(st.integers(0, 3), min_size=30, max_size=30))
+def test_records_of_the_source_that_have_the_headers_are_equal_to_their_copy_with_and_without_more(
+    samples: list[Sample], sets: list[int]
+) -> None:
+    """As after a restore from the stamped copy into a topic of the same name, or where somebody forges them."""
+    source = samples[: len(sets)]
+    for number in range(3):
+        source = [with_headers(each) if sets[row] > number else each for row, each in enumerate(source)]
+    records = columns_of(source)
+    for is_stamped in (False, True):
+        transform = Transform(provenance=HERE, stamps_provenance=is_stamped)
+        copy = HERE.added_to(records) if is_stamped else records
+        assert samples_of(transform.copy_side(copy)) == samples_of(transform.source_side(records))
 
 
 @given(samples=sample_lists(header_keys=any_keys), first=st.integers(0, 40), place=ANYWHERE)

@@ -161,8 +161,9 @@ class DeadLettersForm(Section):
 
     topic: fields.Template = option(
         ...,
-        "A topic of the destination's cluster, which no mirror of the file copies into or from; knows `{topic}`, the "
-        "source's, `{mirror}` and `{cluster}`. Where it is missing it is made as `create-topics` says.",
+        "A topic of the destination's cluster, which no mirror of the file copies into and this one does not read; "
+        "knows `{topic}`, the source's, `{mirror}` and `{cluster}`. Where it is missing it is made as `create-topics` "
+        "says.",
     )
 
 
