@@ -114,6 +114,7 @@ class ServiceLoop:
         """Applies settings of the current configuration that are not read at every turn."""
         for watch in (self._drift_watch, self._snapshot_keeper):
             watch.every(self._parts.config.engine.tail_check_seconds)
+        self._discovery.look_now()  # for topics of heartbeats that were asked for just now
         before, self._limits = self._limits, limits_of(self._parts.config)
         # Leases that run were told the limits of before; the next ones are told those of now.
         changed = {mirror for mirror, _ in before.items() ^ self._limits.items()}
@@ -133,6 +134,8 @@ class ServiceLoop:
             self._control.start(observing),
             self._control.start(parts.owners.watch(supervisor.superseded, self._discovery.refuse)),
         ]
+        if not parts.options.once:
+            watching.append(self._control.start(parts.heartbeats.write(made=self._discovery.look_now)))
         if parts.schemas is not None:
             parts.schemas.look_first()
         self._pool.start()
@@ -237,6 +240,8 @@ class ServiceLoop:
     def _end_leases(self) -> bool:
         """Asks for the end of all leases; returns whether every lane ended in time."""
         parts = self._parts
+        # The last look at the source is to see the last heartbeat, so that none is left behind uncopied.
+        self._control.call(parts.heartbeats.end())
         if self._is_asked_to_stop:
             # What a source got since it was last looked at was there when the signal came.
             self._control.call(observe_once(parts.table, parts.clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))

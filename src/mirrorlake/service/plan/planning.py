@@ -20,6 +20,7 @@ from mirrorlake.service.plan.samples import read_samples
 from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.heartbeat_topics import remark_of
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.sources import remarks_of, window_of
 from mirrorlake.topics.targets import Target
@@ -105,12 +106,26 @@ async def read_whole_plan(config: Configuration) -> Plan:
             _with_warnings(plan_row(row, found), sample, now_ms, [*remarks_of(row.target.mirror), *more])
             for row, found, sample, more in zip(rows, looks, samples, left_out, strict=True)
         ]
+        planned = with_heartbeats_told(planned)
         return Plan(
             rows=await asyncio.gather(*(asyncio.to_thread(_with_removals, row, now_ms) for row in planned)),
             idle=idle_selections(config.enabled_mirrors, targets),
         )
     finally:
         await clients.close()
+
+
+def with_heartbeats_told(rows: Sequence[PlanRow]) -> list[PlanRow]:
+    """Returns the rows with what would be written to sources, in the first one of each mirror. Pure."""
+    told: set[str] = set()
+    found = []
+    for row in rows:
+        mirror = row.status.target.mirror
+        is_first = mirror.name not in told
+        told.add(mirror.name)
+        remark = remark_of(mirror) if is_first else ""
+        found.append(replace(row, warnings=(*row.warnings, remark)) if remark else row)
+    return found
 
 
 async def read_plan(config: Configuration) -> list[PlanRow]:
