@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from conftest import RunAsync
+from conftest import NewKafka, RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.service.lifecycle.endings import EXIT_DONE
+from mirrorlake.service.lifecycle.endings import EXIT_DONE, EXIT_SUPERSEDED
 from mirrorlake.service.selection import Selection
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
-from support.copies import assert_equal_in_kafka, log_end, wait_until
+from support.copies import archive_position, assert_equal_in_kafka, log_end, wait_until
 from support.records import consume, settings_of, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic, topics_of
@@ -86,7 +86,7 @@ def site(
     return Site(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name, tmp_path, run_async)
 
 
-def test_heartbeats_arrive_at_the_destination_at_their_own_offsets_and_none_is_left_behind_at_a_stop(
+def test_heartbeats_arrive_at_the_destination_at_their_own_offsets_and_a_bounded_run_copies_what_is_left(
     site: Site,
 ) -> None:
     make_topic(site.east, site.topic, simple_records(5))
@@ -96,7 +96,9 @@ def test_heartbeats_arrive_at_the_destination_at_their_own_offsets_and_none_is_l
         assert site.settings(site.east, site.beats)["retention.ms"] == "604800000"
         running.service.stop()
         assert running.exit_code() == EXIT_DONE
-    assert log_end(site.west, site.beats) == log_end(site.east, site.beats)
+    written = log_end(site.east, site.beats)
+    assert mirrorlake("run", "-c", site.folder / "mirror.yaml", "--once").code == EXIT_DONE
+    assert (log_end(site.east, site.beats), log_end(site.west, site.beats)) == (written, written)
     assert assert_equal_in_kafka(site.east, site.west, site.beats) >= 3
     found = site.heartbeats(site.west, site.beats)
     assert {json.dumps(key) for key, _ in found} == {f'{{"mirror": "{site.topic}", "source": "east"}}'}
@@ -121,9 +123,17 @@ def test_a_paused_mirror_has_none_until_it_is_resumed(site: Site) -> None:
         site.await_heartbeats(site.west, site.beats, more_than=paused_at)
 
 
-def test_a_bounded_run_writes_none_and_misses_no_topic_for_them(site: Site) -> None:
+def test_a_plan_tells_of_them_and_a_bounded_run_writes_none_and_misses_no_topic_for_them(site: Site) -> None:
     make_topic(site.east, site.topic, simple_records(5))
-    assert mirrorlake("run", "-c", site.file(site.one()), "--once").code == EXIT_DONE
+    file = site.file(site.one())
+    planned = mirrorlake("plan", "-c", file, "--format", "json")
+    assert [row["warnings"] for row in json.loads(planned.out)] == [
+        [
+            f"mirror {site.topic}: `run` writes a heartbeat every 1 s to topic {site.beats} of cluster east, which is "
+            "its source, and makes that topic where it is not there"
+        ]
+    ]
+    assert mirrorlake("run", "-c", file, "--once").code == EXIT_DONE
     assert site.beats not in topics_of(site.east) | topics_of(site.west)
     assert log_end(site.west, site.topic) == 5
 
@@ -178,6 +188,31 @@ def test_two_way_mirrors_have_their_own_and_none_goes_back_to_where_it_came_from
     assert {value["source"] for _, value in site.heartbeats(site.east, f"west.{site.topic}.beats")} == {"west"}
 
 
+def test_a_process_that_takes_a_mirror_over_writes_its_heartbeats_from_then_on(site: Site) -> None:
+    make_topic(site.east, site.topic, simple_records(5))
+    file = site.file(site.one())
+    with RunningService(file) as first:
+        site.await_heartbeats(site.west, site.beats)
+        with RunningService(file) as second:
+            assert first.exit_code() == EXIT_SUPERSEDED
+            site.await_heartbeats(site.west, site.beats, more_than=log_end(site.east, site.beats) + 1)
+            assert {row["state"] for row in second.rows()} <= {"running", "caught-up"}
+
+
+def test_none_are_written_while_the_destination_was_not_reached_yet(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
+) -> None:
+    west = new_kafka()
+    site = Site(source_kafka.bootstrap_servers, west.bootstrap_servers, topic_name, tmp_path, run_async)
+    make_topic(site.east, site.topic, simple_records(5))
+    west.pause()
+    with RunningService(site.file(site.one())):
+        time.sleep(STANDS_SECONDS)
+        assert site.beats not in topics_of(site.east)
+        west.resume()
+        site.await_heartbeats(site.west, site.beats)
+
+
 def test_a_reload_turns_them_on_and_off(site: Site) -> None:
     make_topic(site.east, site.topic, simple_records(5))
     with RunningService(site.file(site.one(""))) as running:
@@ -223,7 +258,7 @@ def test_a_filter_of_records_lets_them_through_and_archives_have_them_too(site: 
     mirror = (
         f'{{name: "{site.topic}", source: {{cluster: east, topics: ["{site.topic}"]}}, '
         'filter: {where: "offset = 2"}, destinations: [{type: kafka, cluster: west, topic: "m.{topic}", offsets: map}, '
-        "{type: archive, store: lake, format: ndjson, flush: {max-time: 1s}}], heartbeats: {interval: 1s}}"
+        "{type: archive, store: lake, flush: {max-time: 1s}}], heartbeats: {interval: 1s}}"
     )
     with RunningService(site.file(mirror)) as running:
         wait_until(
@@ -232,4 +267,5 @@ def test_a_filter_of_records_lets_them_through_and_archives_have_them_too(site: 
             log=lambda: str(running.rows()),
         )
     assert [r.key for r in consume(site.west, f"m.{site.topic}", 0).values()] == [b"k2"]
-    assert list(site.folder.glob(f"{site.beats}/0/*.ndjson"))
+    # A stop flushes archives, and begins no heartbeat behind what they are flushed up to.
+    assert archive_position(site.folder, site.beats) == log_end(site.east, site.beats)

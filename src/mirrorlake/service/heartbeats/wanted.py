@@ -9,7 +9,7 @@ from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Pauses
 
 Lacks = Callable[[str, str], bool]
-"""Mirror, destination cluster → whether this process has asked for the mirror there and does not own it."""
+"""Mirror, destination cluster → whether this process does not own the mirror there, or could not ask for it yet."""
 
 
 def heartbeats_wanted(mirror: Mirror, states: Iterable[PartitionState], pauses: Pauses, *, lacks: Lacks) -> bool:

@@ -16,15 +16,15 @@ from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import Heartbeats, KafkaSource, Mirror
 from mirrorlake.config.topics.heartbeats import HEARTBEATS_PARTITION
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.destinations.transactions.owner_states import find_states
-from mirrorlake.errors import MirrorlakeError, PermanentError
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.lone_append import append_alone
 from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.heartbeats.record import heartbeat_batch, heartbeat_key, heartbeat_value
+from mirrorlake.service.heartbeats.topic import has_topic
 from mirrorlake.service.sight.heartbeat_series import HeartbeatSeries
-from mirrorlake.topics.heartbeat_topics import MADE_LIKE, copied_into
+from mirrorlake.topics.heartbeat_topics import MADE_LIKE
 
 _log = structlog.get_logger("mirrorlake")
 
@@ -35,7 +35,8 @@ RETRY_SECONDS = 10.0
 """After one that failed, where the interval is shorter."""
 
 END_SECONDS_MAX = 1.0
-"""What a stop waits for a heartbeat that is on its way, so that the last look at the source sees it."""
+"""What a stop waits for a heartbeat that is on its way: archives are flushed up to the last look at the source, and
+that is to see it."""
 
 IsWanted = Callable[[Mirror], bool]
 """Whether this process is the one that copies a mirror, and does so now."""
@@ -62,7 +63,6 @@ class HeartbeatWriter:
     Args:
         series: told what was written, and what failed.
         mirrors: those that run, as the configuration is now.
-        is_wanted: tells of which of them heartbeats are to be written now.
         clients: of the clusters.
         clock: tells when one is due, and dates it.
     """
@@ -72,34 +72,33 @@ class HeartbeatWriter:
         series: HeartbeatSeries,
         *,
         mirrors: Callable[[], Sequence[Mirror]],
-        is_wanted: IsWanted,
         clients: WorkerCache,
         clock: Clock,
     ) -> None:
         self._series = series
         self._mirrors = mirrors
-        self._is_wanted = is_wanted
         self._clients = clients
         self._clock = clock
         self._beating: dict[str, _Beating] = {}
         self._is_over = False
 
-    async def write(self, *, made: Callable[[], None]) -> None:
+    async def write(self, *, is_wanted: IsWanted, made: Callable[[], None]) -> None:
         """Writes heartbeats until `end`, or until cancelled.
 
         Args:
+            is_wanted: tells of which mirrors some are to be written now.
             made: called when a topic was made, which is to be copied from now on.
         """
         try:
             while not self._is_over:
-                self.turn(made=made)
+                self.turn(is_wanted=is_wanted, made=made)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             for beating in self._beating.values():
                 if beating.writing is not None:
                     beating.writing.cancel()
 
-    def turn(self, *, made: Callable[[], None]) -> None:
+    def turn(self, *, is_wanted: IsWanted, made: Callable[[], None]) -> None:
         """Begins to write what is due now; to be called in the event loop of the clients."""
         now = self._clock.elapsed_seconds()
         for mirror in self._mirrors():
@@ -107,7 +106,7 @@ class HeartbeatWriter:
             if heartbeats is None:
                 continue
             beating = self._beating.setdefault(mirror.name, _Beating())
-            if now >= beating.next_at and beating.is_free and self._is_wanted(mirror):
+            if now >= beating.next_at and beating.is_free and is_wanted(mirror):
                 beating.next_at = now + heartbeats.interval_seconds
                 beating.writing = asyncio.create_task(self._beat(mirror, heartbeats, beating, made))
 
@@ -169,16 +168,7 @@ async def _settle_topic(mirror: str, heartbeats: Heartbeats, client: ClusterClie
         CollisionError: it is a copy, where a record more would be one that its source does not have.
         MirrorlakeError: it could be neither seen nor made.
     """
-    found = await client.metadata([heartbeats.topic], refresh=True)
-    if (error := found.errors.get(heartbeats.topic)) is not None:
-        raise error
-    try:
-        states = await find_states(client)
-    except PermanentError:
-        states = {}  # who may not read them is told of no copies, which is no reason to write nothing
-    if (collision := copied_into(mirror, heartbeats.topic, states)) is not None:
-        raise collision
-    if heartbeats.topic in found.topics:
+    if await has_topic(mirror, heartbeats, client):
         return False
     is_new = await client.create_topic(
         heartbeats.topic,

@@ -6,6 +6,7 @@ import os
 import structlog
 
 from mirrorlake.config.process_settings import OnPark
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
@@ -14,6 +15,7 @@ from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.groups.looks import LOOK_SECONDS
+from mirrorlake.service.heartbeats.wanted import heartbeats_wanted
 from mirrorlake.service.lifecycle.detached import DetachedLooks
 from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
@@ -135,7 +137,8 @@ class ServiceLoop:
             self._control.start(parts.owners.watch(supervisor.superseded, self._discovery.refuse)),
         ]
         if not parts.options.once:
-            watching.append(self._control.start(parts.heartbeats.write(made=self._discovery.look_now)))
+            beating = parts.heartbeats.write(is_wanted=self._wants_heartbeats, made=self._discovery.look_now)
+            watching.append(self._control.start(beating))
         if parts.schemas is not None:
             parts.schemas.look_first()
         self._pool.start()
@@ -168,6 +171,16 @@ class ServiceLoop:
             waiting=self._starts.waiting,
             missing=missing,
         )
+
+    def _wants_heartbeats(self, mirror: Mirror) -> bool:
+        """Tells whether this run copies a mirror now; called by the loop that asks the clusters."""
+        table, owners = self._parts.table, self._parts.owners
+        unasked = {(each.mirror.name, each.kafka.cluster.name) for each in self._starts.waiting if not each.is_archive}
+
+        def lacks(name: str, cluster: str) -> bool:
+            return owners.lacks(name, cluster) or ((name, cluster) in unasked and not owners.owns(name, [cluster]))
+
+        return heartbeats_wanted(mirror, table.states, table.pauses, lacks=lacks)
 
     def _wait_for_end(self) -> None:
         """Returns when the service should end; wakes lanes, retries discovery and beats the heart meanwhile."""
@@ -240,7 +253,7 @@ class ServiceLoop:
     def _end_leases(self) -> bool:
         """Asks for the end of all leases; returns whether every lane ended in time."""
         parts = self._parts
-        # The last look at the source is to see the last heartbeat, so that none is left behind uncopied.
+        # Before the last look at the source, which archives are flushed up to.
         self._control.call(parts.heartbeats.end())
         if self._is_asked_to_stop:
             # What a source got since it was last looked at was there when the signal came.

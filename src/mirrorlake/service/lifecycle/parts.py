@@ -18,7 +18,6 @@ from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.archiving import GroupArchive
 from mirrorlake.service.groups.syncing import GroupSync
-from mirrorlake.service.heartbeats.wanted import heartbeats_wanted
 from mirrorlake.service.heartbeats.writing import HeartbeatWriter
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.owners.owners import Owners
@@ -135,7 +134,6 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
         heartbeats=HeartbeatWriter(
             metrics.heartbeats,
             mirrors=lambda: current.configuration.enabled_mirrors,
-            is_wanted=lambda mirror: heartbeats_wanted(mirror, table.states, table.pauses, lacks=owners.lacks),
             clients=clients,
             clock=clock,
         ),

@@ -1,7 +1,7 @@
 """``plan``: what ``run`` would do now, partition by partition; changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,12 +15,12 @@ from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.registry import kind_of, look_at_destinations
 from mirrorlake.kinds.standing import Sample
 from mirrorlake.mirror.policy import Decision, between_leases
+from mirrorlake.service.plan.heartbeats import heartbeat_warnings
 from mirrorlake.service.plan.rights import missing_rights
 from mirrorlake.service.plan.samples import read_samples
 from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.topics.heartbeat_topics import remark_of
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.sources import remarks_of, window_of
 from mirrorlake.topics.targets import Target
@@ -106,7 +106,7 @@ async def read_whole_plan(config: Configuration) -> Plan:
             _with_warnings(plan_row(row, found), sample, now_ms, [*remarks_of(row.target.mirror), *more])
             for row, found, sample, more in zip(rows, looks, samples, left_out, strict=True)
         ]
-        planned = with_heartbeats_told(planned)
+        planned = with_warnings(planned, await heartbeat_warnings(config.enabled_mirrors, clients))
         return Plan(
             rows=await asyncio.gather(*(asyncio.to_thread(_with_removals, row, now_ms) for row in planned)),
             idle=idle_selections(config.enabled_mirrors, targets),
@@ -115,17 +115,10 @@ async def read_whole_plan(config: Configuration) -> Plan:
         await clients.close()
 
 
-def with_heartbeats_told(rows: Sequence[PlanRow]) -> list[PlanRow]:
-    """Returns the rows with what would be written to sources, in the first one of each mirror. Pure."""
-    told: set[str] = set()
-    found = []
-    for row in rows:
-        mirror = row.status.target.mirror
-        is_first = mirror.name not in told
-        told.add(mirror.name)
-        remark = remark_of(mirror) if is_first else ""
-        found.append(replace(row, warnings=(*row.warnings, remark)) if remark else row)
-    return found
+def with_warnings(rows: Sequence[PlanRow], of_mirrors: Mapping[str, Sequence[str]]) -> list[PlanRow]:
+    """Returns the rows with what is to be said of whole mirrors, in the first row of each. Pure."""
+    left = dict(of_mirrors)
+    return [replace(row, warnings=(*row.warnings, *left.pop(row.status.target.mirror.name, ()))) for row in rows]
 
 
 async def read_plan(config: Configuration) -> list[PlanRow]:

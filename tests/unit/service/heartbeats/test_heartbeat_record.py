@@ -35,7 +35,7 @@ def test_a_cluster_that_does_not_say_its_id_has_none() -> None:
 
 
 def test_a_batch_is_one_record_of_no_producer_and_has_the_heartbeats_time() -> None:
-    (batch,) = walk(heartbeat_batch(b"k", b"v", time_ms=TIME_MS))
+    (batch,) = walk(memoryview(heartbeat_batch(b"k", b"v", time_ms=TIME_MS)))
     assert (batch.header.record_count, batch.header.producer_id, batch.header.is_transactional) == (1, -1, False)
     columns = decode_batches([batch], start_offset=0, end_offset=1)
     assert columns.timestamps.tolist() == [TIME_MS]
