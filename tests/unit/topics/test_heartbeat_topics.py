@@ -2,8 +2,13 @@
 
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.transactions.owner_states import OwnerState
+from mirrorlake.kinds.kafka import archived_ids, schema_ids
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.client import SourceTopic
 from mirrorlake.topics.heartbeat_topics import copied_into, remark_of, without_heartbeats_of_others
+from mirrorlake.topics.letter_topics import letters_topic
+from mirrorlake.topics.sources import source_of
+from mirrorlake.topics.targets import Target
 
 CONFIG = parse_configuration(
     b"clusters:\n  east: {bootstrap-servers: 'e:1'}\n  west: {bootstrap-servers: 'w:1'}\n"
@@ -62,3 +67,33 @@ def test_a_plan_says_that_the_source_is_written_to() -> None:
         "mirror orders: `run` writes a heartbeat every 2 s to topic mirrorlake.heartbeats.orders of cluster east, "
         "which is its source, and makes that topic where it is not there"
     )
+
+
+def test_heartbeats_are_copied_as_they_are_where_other_records_are_filtered_and_carry_schemas() -> None:
+    config = parse_configuration(
+        b"clusters: {east: {bootstrap-servers: 'e:1'}, west: {bootstrap-servers: 'w:1'}}\n"
+        b"registries: {here: {url: 'http://h'}, there: {url: 'http://t'}}\n"
+        b"mirrors:\n- name: m\n  source: {cluster: east, topics: [t]}\n  heartbeats: {topic: beats}\n"
+        b"  filter: {where: 'offset = 2'}\n"
+        b"  schemas: {from: here, to: there, on-unreadable: dead-letter, dead-letters: {topic: '{topic}.dlq'}}\n"
+        b"  destinations: [{type: kafka, cluster: west, offsets: map}]\n",
+        file="c.yaml",
+        environ={},
+    )
+    (mirror,) = config.mirrors
+
+    def of(topic: str) -> Target:
+        return Target(
+            mirror=mirror,
+            destination=mirror.destinations[0],
+            source_work=source_of(mirror),
+            source=TopicPartition(topic, 0),
+            destination_topic=topic,
+        )
+
+    assert of("t").keeps is not None
+    assert (of("t").letters_topic, letters_topic(mirror, "t")) == ("t.dlq", "t.dlq")
+    assert schema_ids(of("t")) is not None
+    beats = of("beats")
+    assert (beats.keeps, schema_ids(beats), archived_ids(beats)) == (None, None, None)
+    assert (beats.letters_topic, letters_topic(mirror, "beats")) == ("", "")
