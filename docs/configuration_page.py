@@ -54,6 +54,7 @@ from mirrorlake.config.section import NOTE, Shown
 from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
 from mirrorlake.config.topics.form import TopicSyncForm
+from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
@@ -66,6 +67,7 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`mirrors[]`", MirrorForm),
     ("`filter`", FilterForm),
     ("`limit`", LimitForm),
+    ("`heartbeats`", HeartbeatsForm),
     ("`groups[]` at the root", MirrorGroupForm),
     ("`mirrors[].source` with `cluster`", SourceForm),
     ("`mirrors[].source` with `store`", ArchiveSourceForm),

@@ -17,6 +17,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/integration/mirror/test_secured_lease.py",
         "tests/integration/service/test_access_rules.py",
         "tests/integration/service/test_group_archive.py",
+        "tests/integration/service/test_heartbeat_rights.py",
         "tests/system/test_cli_acls.py",
         "tests/system/test_cli_secured.py",
         "tests/system/test_cli_topics.py",

@@ -99,8 +99,8 @@ def assignments_of(mirror: Mirror, topics: Iterable[str]) -> tuple[Assignment, .
 
 
 def named_assignments(mirrors: Iterable[Mirror]) -> tuple[Assignment, ...]:
-    """Returns the assignments of all topics given by name; what expressions select is not known yet."""
-    return tuple(a for mirror in mirrors for a in assignments_of(mirror, mirror.source.topics.names))
+    """Returns the assignments of all topics that the file names; what expressions select is not known yet."""
+    return tuple(a for mirror in mirrors for a in assignments_of(mirror, mirror.source.topics.known_names))
 
 
 def name_flaw(assignment: Assignment) -> str:
@@ -204,7 +204,7 @@ def _followers(step: Assignment, readers: Readers) -> Iterator[Assignment]:
 
 def _feeds_own_expressions(step: Assignment) -> bool:
     source, written = step.mirror.source, step.destination_name
-    is_found = source.topics.selects(written) and written not in source.topics.names
+    is_found = source.topics.selects(written) and written not in source.topics.known_names
     return is_found and is_read_from(source, step.destination)
 
 

@@ -24,6 +24,7 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     RecreationPolicy,
 )
+from mirrorlake.config.topics.heartbeats import check_heartbeats
 from mirrorlake.offsets import StartKind
 from mirrorlake.window import OffsetsByTopic
 
@@ -61,6 +62,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
                 _check_archive(destination, problems)
             _check_same_place(mirror, destination, problems)
             _check_template(mirror, destination, problems)
+    check_heartbeats(mirrors, problems)
     _check_own_topics(mirrors, problems)
     for mirror in mirrors:
         _check_dead_letters(mirror, mirrors, problems)

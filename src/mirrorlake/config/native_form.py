@@ -20,6 +20,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.config.schemas.form import RegistryForm, SchemasForm
 from mirrorlake.config.section import Section, lasting, option, sized
 from mirrorlake.config.topics.form import TopicSyncForm
+from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.policy import TopicRules
 from mirrorlake.foreign_layout import BeginsAt, EmptyField
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
@@ -428,6 +429,12 @@ class MirrorHeadForm(Section):
         None,
         "Which records are copied, to archives and with `offsets: map`; offsets of the others are gaps.",
         note="all of them",
+    )
+    heartbeats: HeartbeatsForm | None = option(
+        None,
+        "A record every few seconds that `run` writes to a topic of the source cluster and copies with the others. "
+        "Nothing else is ever written to a source.",
+        note="none are written",
     )
     enabled: fields.Boolean = option(True, "`false`: checked, but not run.")
 

@@ -222,7 +222,19 @@ class NameSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSelection(NameSelection):
-    """Which topics of the source a mirror copies."""
+    """Which topics of the source a mirror copies.
+
+    ``heartbeats`` is the topic that the mirror's own heartbeats lie in, empty where it has none. It is copied wherever
+    it is there, and nobody misses it where it is not.
+    """
+
+    heartbeats: str = ""
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """Returns all topics whose names the file says, each once."""
+        is_more = self.heartbeats and self.heartbeats not in self.names
+        return (*self.names, self.heartbeats) if is_more else self.names
 
     @property
     def needs_discovery(self) -> bool:
@@ -231,7 +243,9 @@ class TopicSelection(NameSelection):
 
     def selects(self, name: str) -> bool:
         """Tells whether a topic is selected; internal topics (``__…``) and our own never are."""
-        return not name.startswith("__") and not is_own_topic(name) and NameSelection.selects(self, name)
+        if name.startswith("__") or is_own_topic(name):
+            return False
+        return name == self.heartbeats != "" or NameSelection.selects(self, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,12 +467,26 @@ Destination = KafkaDestination | ArchiveDestination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeats:
+    """What a service writes to the source of a mirror, to see it arrive: a record every so often, to one topic.
+
+    ``replication_factor`` is that of a topic yet to be made, None for the cluster's own.
+    """
+
+    topic: str
+    interval_seconds: float
+    replication_factor: int | None = None
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
     """Source topics, their destinations (at least one, in the file's order), and policies.
 
     ``read_bytes_per_second`` is how fast the source is read, None for as fast as can be.
     A copy further behind than ``stale_after_seconds`` is warned of; None where none is.
-    Without ``schemas`` no schemas are taken along. Without a ``filter`` all records are copied.
+    Without ``schemas`` no schemas are taken along. Without a ``filter`` all records are copied. Without ``heartbeats``
+    nothing is ever written to the source.
     """
 
     name: str
@@ -469,10 +497,23 @@ class Mirror:
     on_lost_tail: LostTailPolicy = LostTailPolicy.PARK
     schemas: MirroredSchemas | None = None
     filter: Filter | None = None
+    heartbeats: Heartbeats | None = None
     is_enabled: bool = True
     read_bytes_per_second: int | None = None
     stale_after_seconds: float | None = None
     place: Place = field(compare=False)
+
+    def has_heartbeats_in(self, topic: str) -> bool:
+        """Tells whether a topic of the source is the one that the mirror's own heartbeats lie in."""
+        return self.heartbeats is not None and self.heartbeats.topic == topic
+
+    def filter_of(self, topic: str) -> Filter | None:
+        """Returns which records of a topic are copied, None for all: a filter is not about heartbeats."""
+        return None if self.has_heartbeats_in(topic) else self.filter
+
+    def schemas_of(self, topic: str) -> MirroredSchemas | None:
+        """Returns how the schemas of a topic come along, None where it has none, as heartbeats do."""
+        return None if self.has_heartbeats_in(topic) else self.schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

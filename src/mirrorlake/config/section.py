@@ -254,6 +254,7 @@ InputCount = Annotated[int, by(read_integer(2, 10_000)), _number_schema(2, 10_00
 KeepingTime = Annotated[float, by(read_duration(1, 366 * 86400)), _DURATION, Shown("duration, 1s to 366d")]
 CronMoments = Annotated[str, by(read_cron), WithJsonSchema({"type": "string"}), Shown("cron expression")]
 LeaseTime = Annotated[float, by(read_duration(0.1, 600)), _DURATION, Shown("duration, 100ms to 10m")]
+HeartbeatsTime = Annotated[float, by(read_duration(1, 3600)), _DURATION, Shown("duration, 1s to 1h")]
 GroupsTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]
 DiscoveryTime = Annotated[float, by(read_duration(0.5, 86400)), _DURATION, Shown("duration, 500ms to 1d")]
 TailCheckTime = Annotated[float, by(read_duration(1, 86400)), _DURATION, Shown("duration, 1s to 1d")]

@@ -40,7 +40,7 @@ def provenance_of(target: Target) -> Provenance | None:
 
 def schema_ids(target: Target) -> SchemaIdMap | None:
     """Returns where the target's records have schema ids that change, without a pair; None where they keep theirs."""
-    schemas = target.mirror.schemas
+    schemas = target.mirror.schemas_of(target.source.topic)
     return None if schemas is None else ids_of(schemas)
 
 
@@ -71,7 +71,7 @@ def ids_of(
 
 def archived_ids(target: Target) -> SchemaIdMap | None:
     """Returns where the target's records have schema ids whose schemas are archived, without a pair; None for none."""
-    schemas = target.mirror.schemas
+    schemas = target.mirror.schemas_of(target.source.topic)
     return None if schemas is None else archived_ids_of(schemas)
 
 

@@ -4,11 +4,15 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from mirrorlake.config.resolved import Cluster, Configuration, Mirror, Store
+from mirrorlake.config.resolved import Cluster, Configuration, Heartbeats, Mirror, Store
+from mirrorlake.config.topics.heartbeats import with_heartbeats
 from mirrorlake.errors import CommandRefusedError
 
 LIVE = frozenset({"engine.discovery", "engine.tail-check", "engine.stop-timeout", "service.heartbeat", "on-park"})
 """Settings that nothing was built from: they are read whenever they matter."""
+
+MIRROR_SETTINGS = {"limit": "read_bytes_per_second", "heartbeats": "heartbeats"}
+"""What a running service takes of a mirror, by its name in a configuration: the field."""
 
 OPTION_NAMES = {
     "lease_seconds": "lease",
@@ -26,16 +30,16 @@ OPTION_NAMES = {
 class Difference:
     """One setting, or one named part, that two configurations have otherwise.
 
-    ``is_limit`` is True for how fast a mirror is read, and nothing else of it.
+    ``is_of_mirror`` is True for one of `MIRROR_SETTINGS`, and nothing else of its mirror.
     """
 
     name: str
-    is_limit: bool = False
+    is_of_mirror: bool = False
 
     @property
     def is_live(self) -> bool:
         """True where a running service can take it."""
-        return self.is_limit or self.name in LIVE
+        return self.is_of_mirror or self.name in LIVE
 
 
 def find_differences(before: Configuration, after: Configuration) -> list[Difference]:
@@ -43,22 +47,32 @@ def find_differences(before: Configuration, after: Configuration) -> list[Differ
     found = [] if before.form is after.form else ["the form of the file"]
     found += _of_parts("clusters", _by_name(before.clusters), _by_name(after.clusters))
     found += _of_parts("stores", _by_name(before.stores), _by_name(after.stores))
-    mirrors, new = _by_name(_unlimited(before.mirrors)), _by_name(_unlimited(after.mirrors))
+    mirrors, new = _by_name(_without_live(before.mirrors)), _by_name(_without_live(after.mirrors))
     found += _of_parts("mirrors", mirrors, new)
     found += _of_fields("engine", before.engine, after.engine)
     found += _of_fields("service", before.service, after.service)
     found += [] if before.on_park is after.on_park else ["on-park"]
-    limits = {mirror.name: mirror.read_bytes_per_second for mirror in after.mirrors}
+    later = {mirror.name: mirror for mirror in after.mirrors}
     changed = [
-        f"mirrors.{mirror.name}.limit"
+        f"mirrors.{mirror.name}.{name}"
         for mirror in before.mirrors
-        if mirror.name in limits and mirror.read_bytes_per_second != limits[mirror.name]
+        for name, field in MIRROR_SETTINGS.items()
+        if mirror.name in later and getattr(mirror, field) != getattr(later[mirror.name], field)
     ]
-    return [Difference(name=name) for name in found] + [Difference(name=name, is_limit=True) for name in changed]
+    return [Difference(name=name) for name in found] + [Difference(name=name, is_of_mirror=True) for name in changed]
 
 
-def _unlimited(mirrors: Sequence[Mirror]) -> list[Mirror]:
-    return [replace(mirror, read_bytes_per_second=None) for mirror in mirrors]
+def _without_live(mirrors: Sequence[Mirror]) -> list[Mirror]:
+    return [_with_settings(mirror, bytes_per_second=None, heartbeats=None) for mirror in mirrors]
+
+
+def _with_settings(mirror: Mirror, *, bytes_per_second: int | None, heartbeats: Heartbeats | None) -> Mirror:
+    return replace(
+        mirror,
+        source=with_heartbeats(mirror.source, heartbeats),
+        heartbeats=heartbeats,
+        read_bytes_per_second=bytes_per_second,
+    )
 
 
 def _by_name(parts: Sequence[Cluster | Store | Mirror]) -> dict[str, object]:
@@ -106,7 +120,7 @@ class CurrentConfiguration:
                 raise CommandRefusedError(
                     f"{after.file} was not taken, as these changes need a restart: {', '.join(refused)}",
                     hint="restart the service; while it runs, "
-                    f"{', '.join(sorted(LIVE))} and the `limit` of mirrors can be changed",
+                    f"{', '.join(sorted(LIVE))}, and `limit` and `heartbeats` of mirrors can be changed",
                 )
             now = self._configuration
             engine = replace(
@@ -116,7 +130,14 @@ class CurrentConfiguration:
                 stop_seconds=after.engine.stop_seconds,
             )
             service = replace(now.service, heartbeat_seconds=after.service.heartbeat_seconds)
-            limits = {mirror.name: mirror.read_bytes_per_second for mirror in after.mirrors}
-            mirrors = tuple(replace(each, read_bytes_per_second=limits[each.name]) for each in now.mirrors)
+            later = {mirror.name: mirror for mirror in after.mirrors}
+            mirrors = tuple(
+                _with_settings(
+                    each,
+                    bytes_per_second=later[each.name].read_bytes_per_second,
+                    heartbeats=later[each.name].heartbeats,
+                )
+                for each in now.mirrors
+            )
             self._configuration = replace(now, engine=engine, service=service, on_park=after.on_park, mirrors=mirrors)
             return [each.name for each in differences]

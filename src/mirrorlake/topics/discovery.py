@@ -42,6 +42,7 @@ from mirrorlake.topics.destination_topics import (
 from mirrorlake.topics.destination_versions import check_destination
 from mirrorlake.topics.found_filled import with_what_is_there
 from mirrorlake.topics.handover import States, known_of, with_configured_partitions
+from mirrorlake.topics.heartbeat_topics import without_heartbeats_of_others
 from mirrorlake.topics.letter_topics import (
     clash_with_letters,
     letters_creation,
@@ -95,7 +96,7 @@ class _MirrorDiscovery:
     async def targets(self) -> list[Target]:
         selection = self._mirror.source.topics
         try:
-            asked = None if selection.needs_discovery else sorted(selection.names)
+            asked = None if selection.needs_discovery else sorted(selection.known_names)
             source = await self._source.topics(asked)
             self._source_work = identified(self._source_work, source.source_id)
             # An archive of mirror-v3 has no marker: it is known by its place.
@@ -104,6 +105,7 @@ class _MirrorDiscovery:
             missing += self._unread(source, missing)
             chosen = [t for n, t in sorted(source.topics.items()) if selection.selects(n) and not t.is_internal]
             chosen = without_own_letters(self._mirror, chosen)
+            chosen = without_heartbeats_of_others(self._mirror, self._everyone, chosen)
             configs = await self._source.topic_configs([t.name for t in chosen])
             await self._find_window(chosen)
         except MirrorlakeError as error:

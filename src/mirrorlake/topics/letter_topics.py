@@ -17,7 +17,8 @@ HEADERS_BYTES_MAX = 4096
 
 def letters_topic(mirror: Mirror, topic: str) -> str:
     """Returns where dead letters of a source topic go; empty where there are none."""
-    return mirror.schemas.letters_topic(topic) if mirror.schemas is not None else ""
+    schemas = mirror.schemas_of(topic)
+    return schemas.letters_topic(topic) if schemas is not None else ""
 
 
 def without_own_letters(mirror: Mirror, topics: Sequence[SourceTopic]) -> list[SourceTopic]:

@@ -217,13 +217,13 @@ class Target:
     @property
     def keeps(self) -> PartitionFilter | None:
         """Which of the partition's records are copied; None for all."""
-        wanted = self.mirror.filter
+        wanted = self.mirror.filter_of(self.source.topic)
         return None if wanted is None else PartitionFilter(wanted=wanted, partition=self.source.partition)
 
     @property
     def letters_template(self) -> str:
         """Names the topics that dead letters go to, by ``{topic}``; empty where there are none."""
-        schemas = self.mirror.schemas
+        schemas = self.mirror.schemas_of(self.source.topic)
         return schemas.letters_template if schemas is not None and self.is_mapped else ""
 
     @property

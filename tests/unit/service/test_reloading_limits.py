@@ -1,4 +1,4 @@
-"""Of a mirror a reload takes its limit, and nothing else."""
+"""Of a mirror a reload takes its limit and its heartbeats, and nothing else."""
 
 import pytest
 
@@ -38,6 +38,17 @@ def test_a_limit_is_set_changed_and_taken_away(before: str, after: str, bytes_pe
     assert current.configuration.mirrors[0].read_bytes_per_second == bytes_per_second
     assert limits_of(current.configuration).get("m.limit") == bytes_per_second
     assert current.take(configuration(after)) == []
+
+
+def test_heartbeats_are_turned_on_changed_and_turned_off_with_the_topic_that_is_copied_for_them() -> None:
+    current = CurrentConfiguration(configuration())
+    for text, topic in (("{}", "mirrorlake.heartbeats.m.limit"), ("{topic: beats}", "beats"), ("", "")):
+        after = configuration(f"heartbeats: {text}" if text else "")
+        assert current.take(after) == ["mirrors.m.limit.heartbeats"]
+        (mirror,) = current.configuration.mirrors
+        assert mirror.heartbeats == after.mirrors[0].heartbeats
+        assert mirror.source.topics.heartbeats == topic
+        assert current.take(after) == []
 
 
 def test_another_change_of_a_mirror_is_refused_also_of_one_that_is_called_like_a_limit() -> None:

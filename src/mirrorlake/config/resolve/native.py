@@ -38,6 +38,7 @@ from mirrorlake.config.resolved import (
     Destination,
     KafkaSource,
     Mirror,
+    NameSelection,
     Registry,
     RegistryInArchive,
     Source,
@@ -48,6 +49,7 @@ from mirrorlake.config.resolved import (
 from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
+from mirrorlake.config.topics.heartbeats import heartbeats_of, with_heartbeats
 from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.secret import Secret
@@ -188,15 +190,19 @@ class _Native:
         if head is None or source is None or not destinations:
             return None
         self._check_skipping(source, destinations, (*path, "on-missing-segment"))
+        beats = head.heartbeats
+        topic = _filled(beats.topic, head, source) if beats else ""
+        heartbeats = heartbeats_of(beats, topic, source, (*path, "heartbeats"), self._document)
         return Mirror(
             name=head.name,
-            source=source,
+            source=with_heartbeats(source, heartbeats),
             destinations=_labelled(destinations),
             on_truncation=head.on_truncation,
             on_recreate=head.on_recreate,
             on_lost_tail=head.on_lost_tail,
             schemas=schemas,
             filter=head.filter.where if head.filter else None,
+            heartbeats=heartbeats,
             is_enabled=head.enabled,
             read_bytes_per_second=head.limit.bytes_per_second if head.limit else None,
             stale_after_seconds=head.stale_after,
@@ -297,7 +303,15 @@ class _Native:
         for index, entry in enumerate(topics):
             if entry in topics[:index]:
                 self._note((*path, "topics", index), f"`{entry}` is listed twice", "remove one of them")
-        return TopicSelection(**selected(topics, excluded)) if topics else None
+        if not topics:
+            return None
+        chosen = NameSelection(**selected(topics, excluded))
+        return TopicSelection(
+            names=chosen.names,
+            patterns=chosen.patterns,
+            excluded_names=chosen.excluded_names,
+            excluded_patterns=chosen.excluded_patterns,
+        )
 
     def _destination(
         self,

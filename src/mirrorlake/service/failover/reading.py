@@ -86,5 +86,5 @@ async def _vanished(
 
 
 def _of_topic(mirror: Mirror, topic: str) -> Mirror:
-    topics = replace(mirror.source.topics, names=(topic,), patterns=())
+    topics = replace(mirror.source.topics, names=(topic,), patterns=(), heartbeats="")
     return replace(mirror, source=replace(mirror.source, topics=topics))

@@ -172,6 +172,7 @@ def turned(mirror: Mirror, topics: Sequence[str]) -> Mirror:
             cluster=destination.cluster, topics=TopicSelection(names=tuple(topics)), partitions=source.partitions
         ),
         destinations=(back,),
+        heartbeats=None,
     )
 
 

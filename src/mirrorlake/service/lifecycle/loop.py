@@ -6,6 +6,7 @@ import os
 import structlog
 
 from mirrorlake.config.process_settings import OnPark
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
@@ -14,6 +15,7 @@ from mirrorlake.repeated import RepeatedInThread
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.drift import DriftWatch
 from mirrorlake.service.groups.looks import LOOK_SECONDS
+from mirrorlake.service.heartbeats.wanted import heartbeats_wanted
 from mirrorlake.service.lifecycle.detached import DetachedLooks
 from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
@@ -114,6 +116,7 @@ class ServiceLoop:
         """Applies settings of the current configuration that are not read at every turn."""
         for watch in (self._drift_watch, self._snapshot_keeper):
             watch.every(self._parts.config.engine.tail_check_seconds)
+        self._discovery.look_now()  # for topics of heartbeats that were asked for just now
         before, self._limits = self._limits, limits_of(self._parts.config)
         # Leases that run were told the limits of before; the next ones are told those of now.
         changed = {mirror for mirror, _ in before.items() ^ self._limits.items()}
@@ -133,6 +136,9 @@ class ServiceLoop:
             self._control.start(observing),
             self._control.start(parts.owners.watch(supervisor.superseded, self._discovery.refuse)),
         ]
+        if not parts.options.once:
+            beating = parts.heartbeats.write(is_wanted=self._wants_heartbeats, made=self._discovery.look_now)
+            watching.append(self._control.start(beating))
         if parts.schemas is not None:
             parts.schemas.look_first()
         self._pool.start()
@@ -165,6 +171,16 @@ class ServiceLoop:
             waiting=self._starts.waiting,
             missing=missing,
         )
+
+    def _wants_heartbeats(self, mirror: Mirror) -> bool:
+        """Tells whether this run copies a mirror now; called by the loop that asks the clusters."""
+        table, owners = self._parts.table, self._parts.owners
+        unasked = {(each.mirror.name, each.kafka.cluster.name) for each in self._starts.waiting if not each.is_archive}
+
+        def lacks(name: str, cluster: str) -> bool:
+            return owners.lacks(name, cluster) or ((name, cluster) in unasked and not owners.owns(name, [cluster]))
+
+        return heartbeats_wanted(mirror, table.states, table.pauses, lacks=lacks)
 
     def _wait_for_end(self) -> None:
         """Returns when the service should end; wakes lanes, retries discovery and beats the heart meanwhile."""
@@ -237,6 +253,8 @@ class ServiceLoop:
     def _end_leases(self) -> bool:
         """Asks for the end of all leases; returns whether every lane ended in time."""
         parts = self._parts
+        # Before the last look at the source, which archives are flushed up to.
+        self._control.call(parts.heartbeats.end())
         if self._is_asked_to_stop:
             # What a source got since it was last looked at was there when the signal came.
             self._control.call(observe_once(parts.table, parts.clients, timeout_seconds=LAST_LOOK_SECONDS_MAX))

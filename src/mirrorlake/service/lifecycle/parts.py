@@ -18,6 +18,7 @@ from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.archiving import GroupArchive
 from mirrorlake.service.groups.syncing import GroupSync
+from mirrorlake.service.heartbeats.writing import HeartbeatWriter
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.reloading import CurrentConfiguration
@@ -86,6 +87,7 @@ class Parts:
     group_sync: GroupSync
     schemas: "SchemaSync | None"
     topics: TopicLooks
+    heartbeats: HeartbeatWriter
     staleness: StalenessAlarm
     metrics: Metrics
     pulse: Pulse
@@ -129,6 +131,12 @@ def build_parts(config: Configuration, options: RunOptions) -> Parts:
         groups=GroupArchive(markers, metrics, writer=writer, clock=clock),
         group_sync=GroupSync(metrics, owns=owners.owns, clock=clock),
         schemas=_schema_sync(config, metrics, owners, markers, writer, clock, table),
+        heartbeats=HeartbeatWriter(
+            metrics.heartbeats,
+            mirrors=lambda: current.configuration.enabled_mirrors,
+            clients=clients,
+            clock=clock,
+        ),
         staleness=StalenessAlarm(metrics.registry, clock=clock, limits=lambda: stale_limits_of(current.configuration)),
         topics=TopicLooks(metrics.topics, config=lambda: current.configuration, owns=owners.owns, clock=clock),
         metrics=metrics,

@@ -101,6 +101,14 @@ class Owners:
         found = [self._take_overs.get((mirror, cluster)) for cluster in clusters]
         return all(each is not None and each.ownership.is_held for each in found)
 
+    def lacks(self, mirror: str, cluster: str) -> bool:
+        """Tells whether this process has asked for a mirror at a cluster and does not own it: not yet, or not any more.
+
+        False also where there was nothing to ask for, as nothing of the mirror goes there yet. May be called anywhere.
+        """
+        found = self._take_overs.get((mirror, cluster))
+        return found is not None and not found.ownership.is_held
+
     async def take(self, targets: Sequence[Target]) -> dict[int, MirrorlakeError]:
         """Becomes the owner of every mirror with a Kafka destination among ``targets``.
 

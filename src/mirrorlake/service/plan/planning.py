@@ -1,7 +1,7 @@
 """``plan``: what ``run`` would do now, partition by partition; changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,6 +15,7 @@ from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.registry import kind_of, look_at_destinations
 from mirrorlake.kinds.standing import Sample
 from mirrorlake.mirror.policy import Decision, between_leases
+from mirrorlake.service.plan.heartbeats import heartbeat_warnings
 from mirrorlake.service.plan.rights import missing_rights
 from mirrorlake.service.plan.samples import read_samples
 from mirrorlake.service.sight.park_names import park_name
@@ -105,12 +106,19 @@ async def read_whole_plan(config: Configuration) -> Plan:
             _with_warnings(plan_row(row, found), sample, now_ms, [*remarks_of(row.target.mirror), *more])
             for row, found, sample, more in zip(rows, looks, samples, left_out, strict=True)
         ]
+        planned = with_warnings(planned, await heartbeat_warnings(config.enabled_mirrors, clients))
         return Plan(
             rows=await asyncio.gather(*(asyncio.to_thread(_with_removals, row, now_ms) for row in planned)),
             idle=idle_selections(config.enabled_mirrors, targets),
         )
     finally:
         await clients.close()
+
+
+def with_warnings(rows: Sequence[PlanRow], of_mirrors: Mapping[str, Sequence[str]]) -> list[PlanRow]:
+    """Returns the rows with what is to be said of whole mirrors, in the first row of each. Pure."""
+    left = dict(of_mirrors)
+    return [replace(row, warnings=(*row.warnings, *left.pop(row.status.target.mirror.name, ()))) for row in rows]
 
 
 async def read_plan(config: Configuration) -> list[PlanRow]:

@@ -91,11 +91,12 @@ def _missing(row: StatusRow, rights: Mapping[str, Rights | MirrorlakeError]) -> 
         # A topic that is not there has no rights; whether it may be made is asked with its settings.
         lacking = [operation for operation in operations if topic in found and operation not in found[topic]]
         if lacking:
-            return _denied(cluster, topic, lacking[0])
+            return denied(cluster, topic, lacking[0])
     return None
 
 
-def _denied(cluster: str, topic: str, operation: str) -> PermissionDeniedError:
+def denied(cluster: str, topic: str, operation: str) -> PermissionDeniedError:
+    """Returns the error for an operation that brokers would not let this user do with a topic."""
     return PermissionDeniedError(
         f"this user may not {operation} topic {topic} on cluster {cluster}",
         hint=f"grant {operation} on topic {topic} to this user",

@@ -27,6 +27,7 @@ from mirrorlake.destinations.interface import LATENCY_BOUNDS_SECONDS
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.sight.heartbeat_series import HeartbeatSeries
 from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.sight.state_series import COPY, STREAM, StateSeries, copy_of, stream_of
 from mirrorlake.service.sight.topic_series import TopicSeries
@@ -94,6 +95,7 @@ class Metrics:
         self._own_series()
         self.schemas = SchemaSeries(self.registry)
         self.topics = TopicSeries(self.registry)
+        self.heartbeats = HeartbeatSeries(self.registry)
 
     def _v3_series(self, r: CollectorRegistry) -> None:
         self._v3_records = Counter(

@@ -38,7 +38,7 @@ class ComparedIds:
             MirrorlakeError: a registry did not tell.
         """
         target = row.target
-        schemas = target.mirror.schemas
+        schemas = target.mirror.schemas_of(target.source.topic)
         if schemas is None or schemas.rules.keeps_ids or target.is_archive:
             return None
         key = target.mirror.name, target.destination.label

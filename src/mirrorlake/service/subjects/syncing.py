@@ -112,7 +112,7 @@ class SchemaSync:
         """Takes partitions of all mirrors; a mirror whose `schemas` have changed begins anew."""
         with self._lock:
             for target, _ in pairs:
-                schemas = target.mirror.schemas
+                schemas = target.mirror.schemas_of(target.source.topic)
                 if schemas is None:
                     continue
                 key = target.mirror.name, target.destination.label

@@ -1,0 +1,1 @@
+"""Heartbeats that a service writes to the sources of mirrors that ask for them."""
