@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirrorlake.config.resolved import KafkaDestination
@@ -133,6 +133,16 @@ def may(rules: frozenset[Acl], user: str, host: str, operation: str, topic: str)
 
 
 @given(st.frozensets(RULE, max_size=6), st.frozensets(RULE, max_size=4), st.booleans())
+@example(
+    source=frozenset({rule("ALLOW ALL * *")}),
+    held=frozenset({rule("ALLOW READ * orders-copy @10.0.0.1")}),
+    is_removing=True,
+)
+@example(
+    source=frozenset({rule("ALLOW ALL * * @10.0.0.1")}),
+    held=frozenset({rule("ALLOW READ * *"), rule("ALLOW DESCRIBE * orders-copy")}),
+    is_removing=True,
+)
 def test_whatever_the_rules_nobody_may_do_more_with_a_copy_than_with_its_source_or_than_before(
     source: frozenset[Acl], held: frozenset[Acl], is_removing: bool
 ) -> None:
@@ -219,6 +229,20 @@ def test_what_the_destination_alone_has(source: list[str], held: list[str], sync
     acts = {"remove": Act.REMOVE_ACL, "report": Act.REPORT, "refused": Act.REFUSE}
 
     assert [act for act, _ in found(facts(source, held, sync=sync))] == ([acts[expected]] if expected else [])
+
+
+def test_all_there_was_may_go_where_something_is_added_first() -> None:
+    assert found(facts(["ALLOW READ bob orders"], ["ALLOW READ alice orders-copy"], sync=REMOVING)) == [
+        (Act.ADD_ACL, "ALLOW READ to User:bob on topic orders-copy"),
+        (Act.REMOVE_ACL, "ALLOW READ to User:alice on topic orders-copy"),
+    ]
+    narrower = facts(["ALLOW READ bob orders @10.0.0.1"], ["ALLOW READ bob orders-copy"], sync=REMOVING)
+    assert found(narrower) == [
+        (Act.ADD_ACL, "ALLOW READ to User:bob from 10.0.0.1 on topic orders-copy"),
+        (Act.REMOVE_ACL, "ALLOW READ to User:bob on topic orders-copy"),
+    ]
+    denied = facts(["DENY READ * orders", "ALLOW READ bob orders"], ["ALLOW READ alice orders-copy"], sync=REMOVING)
+    assert [act for act, _ in found(denied)] == [Act.REFUSE] * 3
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,24 @@ async def add_acls(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:
     return {**failed, **await _send(allows, clients)}
 
 
-async def remove_acls(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:
-    """Removes the rules that a plan removes; returns why some were not."""
-    return await _send(list({row.key: row for row in rows if row.difference.act is Act.REMOVE_ACL}.values()), clients)
+async def remove_acls(rows: Sequence[AclRow], clients: WorkerCache, *, failed: Failed) -> Failed:
+    """Removes the rules that a plan removes; returns why some were not.
+
+    Args:
+        rows: the plan.
+        clients: of the clusters.
+        failed: of `add_acls`. Nothing is removed from a topic that lacks a rule for it: that may be the one that was to
+            hold instead, and a topic for which none holds may be open to everybody.
+    """
+    without = {(row.cluster, row.to) for row in rows if row.difference.act is Act.ADD_ACL and row.key in failed}
+    removals = {row.key: row for row in rows if row.difference.act is Act.REMOVE_ACL}
+    kept = {key: _NOT_REMOVED for key, row in removals.items() if (row.cluster, row.to) in without}
+    return {**kept, **await _send([row for key, row in removals.items() if key not in kept], clients)}
+
+
+_NOT_REMOVED = BrokerNotReadyError(
+    "it was not removed, as a rule that is to hold for the topic was not added", hint="see to that first"
+)
 
 
 async def _send(rows: Sequence[AclRow], clients: WorkerCache) -> Failed:

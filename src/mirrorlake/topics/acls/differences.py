@@ -87,7 +87,11 @@ class AclDifference:
 
 def acl_differences_of(facts: AclFacts) -> list[AclDifference]:
     """Returns everything that differs: what is missing, DENY first, then what the destination alone has."""
-    found = [*_missing(facts), *_extra(facts)]
+    extra = _extra(facts)
+    # What goes does not make up for what is missing. Rules are added first, and nothing is removed where that fails.
+    missing = [*_missing(facts, facts.held - _removed(extra))]
+    is_added = any(each.difference.act is Act.ADD_ACL for each in missing)
+    found = [*missing, *_not_the_last(extra, facts, is_added=is_added)]
     note = _BLOCKED_NOTE if facts.is_blocked else _SHARED_NOTE if facts.is_shared else ""
     if facts.sync.acls is SyncMode.APPLY and not note:
         return found
@@ -107,9 +111,10 @@ def _reason(error: MirrorlakeError | None) -> str:
     return "" if error is None else str(error)
 
 
-def _missing(facts: AclFacts) -> Iterator[AclDifference]:
+def _missing(facts: AclFacts, held: frozenset[Acl]) -> Iterator[AclDifference]:
+    """Yields what is missing of the rules that are wanted, beside those that are held and stay."""
     wanted = facts.wanted
-    missing = [acl for acl in wanted if not is_held(acl, facts.held)]
+    missing = [acl for acl in wanted if not is_held(acl, held)]
     refused: dict[Acl, MirrorlakeError] = {}
     for acl in missing:
         if acl.permission != ALLOW and (error := _denial_error(acl, facts)):
@@ -174,7 +179,11 @@ def _extra(facts: AclFacts) -> list[AclDifference]:
         elif not _has_more(acl.principal, facts):
             act = Act.REMOVE_ACL if facts.sync.acl_removals else Act.REPORT
             found.append(_of_destination_alone(acl, act, _EXTRA_NOTE))
-    return _not_the_last(found, facts)
+    return found
+
+
+def _removed(found: list[AclDifference]) -> frozenset[Acl]:
+    return frozenset(each.acl for each in found if each.difference.act is Act.REMOVE_ACL)
 
 
 def _of_destination_alone(acl: Acl, act: Act, note: str) -> AclDifference:
@@ -195,13 +204,13 @@ def _has_more(principal: str, facts: AclFacts) -> bool:
     )
 
 
-def _not_the_last(found: list[AclDifference], facts: AclFacts) -> list[AclDifference]:
+def _not_the_last(found: list[AclDifference], facts: AclFacts, *, is_added: bool) -> list[AclDifference]:
     """Returns the differences; refused are removals after which nothing holds for the copy, or all that was is unread.
 
     A topic for which no rule holds is open to everybody where the brokers set ``allow.everyone.if.no.acl.found``. And a
     source that shows not one rule may be one whose rules are kept elsewhere.
     """
-    removed = {each.acl for each in found if each.difference.act is Act.REMOVE_ACL}
+    removed = _removed(found)
     if not removed:
         return found
     if not facts.source:
@@ -209,7 +218,7 @@ def _not_the_last(found: list[AclDifference], facts: AclFacts) -> list[AclDiffer
             "the source cluster shows no ACL of any topic, as does one that keeps its rules elsewhere",
             hint="remove it yourself if that is meant: kafka-acls.sh --remove",
         )
-    elif facts.reaching - removed:
+    elif is_added or facts.reaching - removed:
         return found
     else:
         error = PermissionDeniedError(

@@ -44,7 +44,7 @@ async def apply_topics(
             await _act(acts, clients.client(acts[0].facts.destination.cluster.settings))
         except MirrorlakeError as error:
             failed.update((row.key, error) for row in acts)
-    failed_acls |= await remove_acls(planned.acls, clients)
+    failed_acls |= await remove_acls(planned.acls, clients, failed=failed_acls)
     done = {row.key for row in planned.acts} - failed.keys()
     done_acls = {row.key for row in planned.acls if row.is_act} - failed_acls.keys()
     now = await _read_back(config, clients, done | done_acls, mirrors)
