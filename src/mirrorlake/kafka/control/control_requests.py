@@ -17,6 +17,7 @@ from mirrorlake.kafka.control.descriptions import (
 )
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION, error_for
+from mirrorlake.kafka.wire.list_offsets import LIST_OFFSETS_VERSION, decode_list_offsets, encode_list_offsets
 from mirrorlake.kafka.wire.protocol_classes import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -35,6 +36,10 @@ T = TypeVar("T")
 
 _CONSUMER = -1
 """The replica id of those who are none; anything else makes a broker answer as to a follower."""
+
+
+_LOG_START = -2
+"""The lowest of the timestamps that ask something else than for a time, and that every version knows."""
 
 
 class Refused(NamedTuple):
@@ -200,7 +205,48 @@ def list_offsets_request(
     epochs: Mapping[TopicPartition, int], *, timestamp: int, isolation_level: int
 ) -> ControlRequest[dict[TopicPartition, int | Refused]]:
     """Asks leaders for the offset of a timestamp, given the epoch each leads in; -1 where there is none."""
-    return _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "offset"))
+    generic = _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "offset"))
+    if timestamp < _LOG_START:
+        return generic  # a question of later versions
+    return OffsetsRequest(
+        api=generic.api,
+        message=generic.message,
+        answer=generic.answer,
+        read=generic.read,
+        epochs=epochs,
+        timestamp=timestamp,
+        isolation_level=isolation_level,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsRequest(ControlRequest[dict[TopicPartition, int | Refused]]):
+    """The offset of a timestamp, asked in the version that is written out where the broker knows it."""
+
+    epochs: Mapping[TopicPartition, int]
+    timestamp: int
+    isolation_level: int
+
+    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[TopicPartition, int | Refused]:
+        """See `ControlRequest.ask`."""
+        if not connection.knows(self.api, LIST_OFFSETS_VERSION):
+            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
+        topics: dict[str, dict[int, TopicPartition]] = {}
+        for partition in self.epochs:
+            topics.setdefault(partition.topic, {})[partition.partition] = partition
+        asked = {
+            topic: [(number, self.epochs[partition]) for number, partition in held.items()]
+            for topic, held in topics.items()
+        }
+        body = encode_list_offsets(asked, timestamp=self.timestamp, isolation_level=self.isolation_level)
+        with await connection.request(
+            self.api, LIST_OFFSETS_VERSION, (body,), timeout_seconds=timeout_seconds
+        ) as frame:
+            return {
+                topics[each.topic][each.partition]: Refused(each.error_code) if each.error_code else each.offset
+                for each in decode_list_offsets(frame.view)
+                if each.partition in topics.get(each.topic, {})
+            }
 
 
 def list_times_request(
