@@ -69,6 +69,10 @@ class Taking:
     def is_over(self) -> bool:
         return self.next_offset >= self.enough or bool(self.errors)
 
+    @property
+    def is_steady(self) -> bool:
+        return True
+
     def take(self, delivery: Delivery) -> None:
         assert delivery.covered.start_offset == self.next_offset
         assert delivery.covered

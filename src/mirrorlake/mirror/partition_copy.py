@@ -130,6 +130,11 @@ class PartitionCopy:
             return False  # what was not published is read again
         return self._next_offset >= self._end_offset or not self._active()
 
+    @property
+    def is_steady(self) -> bool:
+        """True where every sink is live, and no pace is kept that other partitions use up too."""
+        return self._pace is None and self.is_live_only
+
     def take(self, delivery: Delivery) -> None:
         """Takes a delivery that begins at the position, with its pin."""
         self._next_offset = delivery.covered.end_offset

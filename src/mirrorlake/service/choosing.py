@@ -88,6 +88,8 @@ def choose(
         due = state.due_now(now_seconds, flush_all=phase.once or phase.is_stopping)
         if due is not None or state.position is None:
             (own if is_own else others).append((state, due))
+    # A lease opens a few at a time, in this order: where records come, they are not to wait until all others are open.
+    live.sort(key=lambda chosen: -chosen[0].source_moved_seconds)
     # A share, because one task writes one segment at a time: what it leaves another lane may begin at once.
     share = -(-(len(own) + len(others)) // lanes)
     return [*live, *[*own, *others][: min(share, DUE_PARTITIONS_PER_LEASE_MAX)]]

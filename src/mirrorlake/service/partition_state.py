@@ -68,23 +68,23 @@ class PartitionState:
 
     ``position`` is the next source offset the destination needs, None until it was read. ``source_end`` is the source's
     last stable offset, ``source_start`` its log start, both as of the clock reading ``source_seen_seconds`` and as seen
-    from ``position``, None until they were read; ``bounds`` is what the latest look at the source found, from wherever
-    one stands. ``once_end`` is where a bounded run stops, None for a live one. ``is_bounded`` is True where the source
-    may have an end for the mirror (`until`), ``ended_at`` is where a lease has met it, None where none has, and
-    ``is_end_told`` is True once somebody was told of it. ``topic_id`` is the source topic's when it was found.
-    ``ahead_since_seconds`` is the clock reading since which the position has been past the source's end, None where it
-    is not. Until ``unknown_until_seconds`` a lease that brought nothing back may still be at work. ``was_refused`` is
-    True where nothing was ever copied because of what a look at the clusters had found; another look may find it gone.
-    ``is_ending`` is True while it only waits for its last lease, to be replaced. ``is_paused`` is True while somebody
-    wants no lease of it, ``is_restart_asked`` until a look has told whether it can begin anew. ``tail`` is the newest
-    segment of ``archived`` that is known by name and size. ``claim_looks`` counts the leases in a row that found a
-    claim past the source's end. ``size_limit`` is how large a batch the destination takes, None where that is still as
-    ``work`` says, and ``batch_bytes_max_seen`` what the latest look at the topic found, None where there was none.
-    ``failures`` counts those in a row, and ``failures_unbegun`` the leases among them that did nothing, the first of
-    them at the clock reading ``unbegun_since_seconds``; it is 0 again once that goes on for too long. ``view_records``
-    are the records of the newest snapshot at the start, None where it does not say or there are none. ``told`` is what
-    a lease that runs has told of its progress, None where none runs or has: what is shown counts it, and nothing is
-    decided by it.
+    from ``position``, None until they were read; ``source_moved_seconds`` is when that end was last seen to have grown.
+    ``bounds`` is what the latest look at the source found, from wherever one stands. ``once_end`` is where a bounded
+    run stops, None for a live one. ``is_bounded`` is True where the source may have an end for the mirror (`until`),
+    ``ended_at`` is where a lease has met it, None where none has, and ``is_end_told`` is True once somebody was told of
+    it. ``topic_id`` is the source topic's when it was found. ``ahead_since_seconds`` is the clock reading since which
+    the position has been past the source's end, None where it is not. Until ``unknown_until_seconds`` a lease that
+    brought nothing back may still be at work. ``was_refused`` is True where nothing was ever copied because of what a
+    look at the clusters had found; another look may find it gone. ``is_ending`` is True while it only waits for its
+    last lease, to be replaced. ``is_paused`` is True while somebody wants no lease of it, ``is_restart_asked`` until a
+    look has told whether it can begin anew. ``tail`` is the newest segment of ``archived`` that is known by name and
+    size. ``claim_looks`` counts the leases in a row that found a claim past the source's end. ``size_limit`` is how
+    large a batch the destination takes, None where that is still as ``work`` says, and ``batch_bytes_max_seen`` what
+    the latest look at the topic found, None where there was none. ``failures`` counts those in a row, and
+    ``failures_unbegun`` the leases among them that did nothing, the first of them at the clock reading
+    ``unbegun_since_seconds``; it is 0 again once that goes on for too long. ``view_records`` are the records of the
+    newest snapshot at the start, None where it does not say or there are none. ``told`` is what a lease that runs has
+    told of its progress, None where none runs or has: what is shown counts it, and nothing is decided by it.
     """
 
     mirror: str
@@ -102,6 +102,7 @@ class PartitionState:
     source_end: int | None = None
     bounds: Bounds | None = None
     source_seen_seconds: float | None = None
+    source_moved_seconds: float = -inf
     end_history: EndHistory = field(default_factory=EndHistory)
     once_end: int | None = None
     is_bounded: bool = False
@@ -311,6 +312,8 @@ class PartitionState:
         self._saw_end(end, now_seconds)
 
     def _saw_end(self, end: int, now_seconds: float) -> None:
+        if self.source_end is not None and end > self.source_end:
+            self.source_moved_seconds = now_seconds
         self.source_end = end
         self.source_seen_seconds = now_seconds
         self.end_history.saw(end, position=self.position, now_seconds=now_seconds)

@@ -55,6 +55,14 @@ class Taker(Protocol):
         """True where nothing more will be wanted."""
         ...
 
+    @property
+    def is_steady(self) -> bool:
+        """True where ``wants_more`` and ``is_over`` change by deliveries only, or `PartitionReader.changed` is called.
+
+        False where others decide it too: a pace that several partitions share, a segment that is cut.
+        """
+        ...
+
     def take(self, delivery: Delivery) -> None:
         """Takes a delivery that covers something, and its pin: its bytes stay until the taker lets go of them."""
         ...

@@ -23,8 +23,8 @@ from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.partition_copy import PartitionCopy
 from mirrorlake.offsets import OffsetRange, TopicPartition
-from mirrorlake.sources.kafka.broker_reader import PinnedAnswer, ReadPartition
 from mirrorlake.sources.kafka.partition_reader import KafkaPartitionReader
+from mirrorlake.sources.kafka.read_partition import PinnedAnswer, ReadPartition
 from support.records import build_batch, simple_records
 from unit.kafka.records.old_messages import GZIP, Message, message, wrapper
 
@@ -102,7 +102,7 @@ class Broker:
 
     def add(self, partition: ReadPartition) -> None: ...
 
-    def changed(self) -> None: ...
+    def changed(self, partition: ReadPartition) -> None: ...
 
 
 def reader_of(why_no_hole: Callable[[OffsetRange], Awaitable[MirrorlakeError | None]]) -> KafkaPartitionReader:

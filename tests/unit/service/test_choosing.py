@@ -52,6 +52,15 @@ def test_live_partitions_stay_in_their_lane_and_what_is_due_goes_to_any() -> Non
     assert chosen(states, lane=1, lanes=2) == ["lake-1"], "a share of what is due, the rest for other lanes"
 
 
+def test_where_records_came_last_is_opened_first() -> None:
+    states = [kafka_state(number) for number in range(4)]
+    for number, moved_at in ((1, 20.0), (2, 30.0)):
+        states[number].saw_source(Bounds(0, 5), 10.0, 0.0)
+        states[number].saw_source(Bounds(0, 6), moved_at, 0.0)
+    states[3].saw_source(Bounds(0, 5), 40.0, 0.0)  # what was there when it was first seen did not come now
+    assert chosen(states) == ["west-2", "west-1", "west-0", "west-3"]
+
+
 def test_no_more_is_due_in_one_lease_than_may_be() -> None:
     states = [waiting(number) for number in range(DUE_PARTITIONS_PER_LEASE_MAX + 1)]
     assert len(chosen(states)) == DUE_PARTITIONS_PER_LEASE_MAX

@@ -205,7 +205,7 @@ def test_a_transient_error_leaves_a_partition_out_for_a_while_and_the_others_go_
     bench.clock.advance(0.25)
     found = bench.next(0)
     assert found is not None
-    assert [work.source.partition for work in found[1].partitions] == [0, 1]
+    assert {work.source.partition for work in found[1].partitions} == {0, 1}
 
 
 def test_a_permanent_error_parks_the_partition_for_good() -> None:

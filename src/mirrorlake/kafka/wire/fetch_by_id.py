@@ -8,6 +8,8 @@ Source: ``FetchRequest.json`` and ``FetchResponse.json`` of Apache Kafka 4.3.0; 
 
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.fetch import (
@@ -22,8 +24,9 @@ FETCH_BY_ID_VERSION = 13
 
 _REQUEST = struct.Struct(">iiiibii")
 _REQUEST_PARTITION = struct.Struct(">iiqiqi")
+_FORGOTTEN_PARTITION = struct.Struct(">i")
 _NO_TAGS = b"\0"
-_NO_FORGOTTEN_TOPICS_NO_RACK = b"\1\1\0"
+_NO_RACK = b"\1\0"
 _ANSWER = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqqB")
 _NOTHING_ABORTED = 1
@@ -34,6 +37,42 @@ _ID_BYTES = 16
 _VARINT_BYTES_MAX = 5
 _NO_RECORDS = memoryview(b"")
 
+NO_SESSION_ID = 0
+OPENING_EPOCH = 0
+FINAL_EPOCH = -1
+
+
+class SessionStep(NamedTuple):
+    """What a request means in an incremental fetch session (KIP-227).
+
+    With `OPENING_EPOCH` the broker is asked for a session of the request's partitions, with `FINAL_EPOCH` for none; in
+    both cases the session of ``session_id`` ends. With any other epoch the request only says what changes in that
+    session.
+
+    Attributes:
+        session_id: of a session there is, `NO_SESSION_ID` for none.
+        epoch: how many requests the session has seen, from 1 on.
+    """
+
+    session_id: int = NO_SESSION_ID
+    epoch: int = FINAL_EPOCH
+
+
+NO_SESSION = SessionStep()
+"""Each request by itself."""
+
+
+class AnswerHead(NamedTuple):
+    """What an answer says of the whole request.
+
+    Attributes:
+        error_code: 0 for none; with any other nothing was fetched.
+        session_id: of the session the request was in, or has opened; `NO_SESSION_ID` where there is none.
+    """
+
+    error_code: int
+    session_id: int
+
 
 def encode_fetch_by_id(
     partitions: Sequence[FetchPartition],
@@ -43,16 +82,20 @@ def encode_fetch_by_id(
     min_bytes: int,
     max_bytes: int,
     isolation_level: int = READ_COMMITTED,
+    session: SessionStep = NO_SESSION,
+    forgotten: Sequence[tuple[str, int]] = (),
 ) -> bytes:
     """Returns the body of a request; see `encode_fetch`.
 
     Args:
         partitions: what to fetch; no partition twice.
-        ids: 16 bytes for each topic among them.
+        ids: 16 bytes for each topic among them, and among the forgotten.
         max_wait_ms: see `encode_fetch`; so are the others.
         min_bytes: 1 to answer as soon as there is anything.
         max_bytes: limit of the whole answer.
         isolation_level: `READ_COMMITTED` or `READ_UNCOMMITTED`.
+        session: which session it is in.
+        forgotten: partitions, by topic and number, that the session is to have no more.
     """
     pieces: list[bytes] = []
     runs = 0
@@ -68,8 +111,16 @@ def encode_fetch_by_id(
         pieces += (ids[topic], _varint(stop - at + 1), *rows, _NO_TAGS)
         runs += 1
         at = stop
-    head = _REQUEST.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1)
-    return b"".join((head, _varint(runs + 1), *pieces, _NO_FORGOTTEN_TOPICS_NO_RACK))
+    head = _REQUEST.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation_level, *session)
+    return b"".join((head, _varint(runs + 1), *pieces, _forgotten(forgotten, ids), _NO_RACK))
+
+
+def _forgotten(partitions: Sequence[tuple[str, int]], ids: Mapping[str, bytes]) -> bytes:
+    topics = [(topic, [number for _, number in held]) for topic, held in groupby(partitions, key=lambda each: each[0])]
+    pieces = [_varint(len(topics) + 1)]
+    for topic, numbers in topics:
+        pieces += (ids[topic], _varint(len(numbers) + 1), *map(_FORGOTTEN_PARTITION.pack, numbers), _NO_TAGS)
+    return b"".join(pieces)
 
 
 def _varint(number: int) -> bytes:
@@ -79,6 +130,19 @@ def _varint(number: int) -> bytes:
         number >>= 7
     found.append(number)
     return bytes(found)
+
+
+def decode_head(view: memoryview) -> AnswerHead:
+    """Returns what an answer says of the whole request.
+
+    Raises:
+        CorruptBatchError: not such an answer.
+    """
+    try:
+        _, error_code, session_id = _ANSWER.unpack_from(view)
+    except struct.error as error:
+        raise not_understood(str(error)) from error
+    return AnswerHead(error_code, session_id)
 
 
 def decode_fetch_by_id(view: memoryview, names: Mapping[bytes, str]) -> list[FetchedPartition]:

@@ -2,178 +2,50 @@
 
 The order of the partitions rotates from request to request; a broker fills its answer in the order it was asked,
 and the first would starve the others.
+
+Many partitions that are read to their ends are read on in a session (`fetch_session`), in which requests and answers
+name only those of which there is something to say. Whatever an answer does not settle ends it: all are asked for again.
 """
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.control.descriptions import parse_topic_id
 from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
-from mirrorlake.kafka.wire.fetch import FETCH_BYTES_MAX, FetchedPartition, FetchPartition, decode_fetch, encode_fetch
-from mirrorlake.kafka.wire.fetch_by_id import FETCH_BY_ID_VERSION, decode_fetch_by_id, encode_fetch_by_id
+from mirrorlake.kafka.wire.error_codes import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
+from mirrorlake.kafka.wire.fetch import FetchedPartition, decode_fetch
+from mirrorlake.kafka.wire.fetch_by_id import (
+    FETCH_BY_ID_VERSION,
+    FINAL_EPOCH,
+    NO_SESSION_ID,
+    OPENING_EPOCH,
+    SessionStep,
+    decode_fetch_by_id,
+    decode_head,
+)
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.sources.kafka.fetch_limits import BUSY_WAIT_MS, FetchLimits, QuietWait
+from mirrorlake.sources.kafka.fetch_session import FetchSession
+from mirrorlake.sources.kafka.read_partition import PinnedAnswer, ReadPartition
 
-PARTITION_BYTES_MAX = 1 << 20
-"""Bytes asked for of one partition, or its share of the answer where that is more: a few partitions fill it too. A
-larger batch comes whole when its partition is asked first (KIP-74)."""
+SESSION_PARTITIONS_MIN = 16
+"""Fewer are named in every request: that costs less than it takes to think of a session."""
 
-ANSWER_BYTES_MIN = 1
-"""Bytes the broker waits for before it answers."""
+LOOK_AT_ALL_SECONDS = 5.0
+"""How often in a session all partitions are asked what they want, and not only those that said so or got something."""
 
-FIRST_WAIT_MS = 8
-"""How long the broker may hold the first answer back: partitions that are added meanwhile wait for the next one."""
-
-FLOWING_WAIT_MS = 250
-"""The same after an answer with records; records that come end every wait."""
-
-QUIET_WAIT_MS = 1000
-"""The same after many empty answers, each of which is handed to every partition; it doubles up to here."""
-
-BUSY_WAIT_MS = 2
-"""The same while a partition was left out of the request for want of room: it may have room again any moment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchLimits:
-    """What every request asks of the broker: the constants above, where a cluster's settings say nothing else.
-
-    ``wait_ms`` is how long the broker may hold an answer back, None for as long as it fits (`QuietWait`).
-    """
-
-    answer_bytes_max: int
-    partition_bytes_max: int | None
-    answer_bytes_min: int
-    wait_ms: int | None
-
-    @classmethod
-    def of(cls, settings: ClusterSettings) -> "FetchLimits":
-        """Returns the limits of one cluster."""
-        wait = settings.fetch_wait_seconds_max
-        return cls(
-            answer_bytes_max=settings.fetch_bytes_max or FETCH_BYTES_MAX,
-            partition_bytes_max=settings.fetch_partition_bytes_max,
-            answer_bytes_min=settings.fetch_bytes_min or ANSWER_BYTES_MIN,
-            wait_ms=_wait_ms(settings) if wait is None else round(wait * 1000),
-        )
-
-    def wait_ms_within(self, left_seconds: float, fitting_ms: int) -> int:
-        """Returns how long the broker may hold an answer back.
-
-        Args:
-            left_seconds: until reading ends.
-            fitting_ms: how long it may, where the settings leave it open.
-        """
-        left_ms = max(0, int(left_seconds * 1000))
-        if self.answer_bytes_min > 1:
-            # Records held back until reading ends would come too late to be copied, lease after lease.
-            left_ms //= 2
-        return min(fitting_ms if self.wait_ms is None else self.wait_ms, left_ms)
-
-    def body(
-        self, partitions: Sequence["ReadPartition"], *, wait_ms: int, ids: Mapping[str, bytes] | None = None
-    ) -> bytes:
-        """Returns the request for these partitions, in this order, each from its next offset on.
-
-        With ``ids``, one for each topic, it is a Fetch by id; without, one by name.
-        """
-        share = self.partition_bytes_max or max(PARTITION_BYTES_MAX, self.answer_bytes_max // len(partitions))
-        asked = [
-            FetchPartition(p.source.topic, p.source.partition, p.fetch_offset, share, leader_epoch=p.leader_epoch)
-            for p in partitions
-        ]
-        least, most = self.answer_bytes_min, self.answer_bytes_max
-        if ids is not None:
-            return encode_fetch_by_id(asked, ids, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
-        return encode_fetch(asked, max_wait_ms=wait_ms, min_bytes=least, max_bytes=most)
-
-
-def _wait_ms(settings: ClusterSettings) -> int | None:
-    """A broker that is to wait for many bytes must have the time to; short waits would defeat it."""
-    return FLOWING_WAIT_MS if (settings.fetch_bytes_min or ANSWER_BYTES_MIN) > 1 else None
-
-
-class QuietWait:
-    """How long a broker may hold its next answer back: briefly at first, and ever longer while nothing comes."""
-
-    def __init__(self) -> None:
-        self.milliseconds = FIRST_WAIT_MS
-
-    def added(self) -> None:
-        """A partition has come: more of them may follow, and none is to wait long for its first request."""
-        self.milliseconds = FIRST_WAIT_MS
-
-    def answered(self, *, is_empty: bool) -> None:
-        """Takes whether an answer brought nothing."""
-        self.milliseconds = min(2 * self.milliseconds, QUIET_WAIT_MS) if is_empty else FLOWING_WAIT_MS
-
-
-class PinnedAnswer:
-    """A fetch answer that gives its buffer back when the last pin is gone."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._pins = 1
-
-    def pin(self) -> None:
-        """Keeps the bytes for one more holder."""
-        self._pins += 1
-
-    def unpin(self) -> None:
-        """Lets go; the last holder gives the buffer back to the pool."""
-        self._pins -= 1
-        if self._pins == 0:
-            self._frame.release()
-
-
-class ReadPartition(Protocol):
-    """A partition as the reader sees it."""
-
-    source: TopicPartition
-
-    @property
-    def topic_id(self) -> str:
-        """The id the source topic must have; empty where its cluster gives none."""
-        ...
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch the source's leader must lead in, −1 for any: after an election a log is looked at first."""
-        ...
-
-    @property
-    def wants_fetch(self) -> bool:
-        """True where the partition can take a delivery now."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """True where the partition needs nothing more in this lease."""
-        ...
-
-    @property
-    def fetch_offset(self) -> int:
-        """The offset to ask for next."""
-        ...
-
-    def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
-        """Takes what came for this partition; pins the frame if it keeps any of it.
-
-        ``is_quiet`` says that what is not in it was not left out for want of room: the whole answer is empty, or the
-        partition was the first to be asked for, which gets its first batch however large (KIP-74).
-        """
-        ...
-
-    def fetch_failed(self, error: MirrorlakeError) -> None:
-        """Learns that the broker could not be read."""
-        ...
+_SESSION_ERRORS = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR})
+"""The broker has forgotten the session, for want of room or since it was started again; nothing was fetched."""
 
 
 class BrokerReader:
@@ -185,6 +57,8 @@ class BrokerReader:
         read_until_seconds: reading of ``clock.elapsed_seconds`` at which fetching ends.
         settings: the broker's cluster: the limits of fetches, and how long the broker may take beyond the wait it
             was asked for.
+        sessions_left: ids of sessions at this broker that nobody goes on with, which stay in its memory until a
+            request names them. Each request of all partitions ends one; that of this reader is added when it is over.
     """
 
     def __init__(
@@ -194,6 +68,7 @@ class BrokerReader:
         clock: Clock,
         read_until_seconds: float,
         settings: ClusterSettings,
+        sessions_left: list[int] | None = None,
     ) -> None:
         self._connect = connect
         self._clock = clock
@@ -205,6 +80,12 @@ class BrokerReader:
         self._changed = asyncio.Event()
         self._turn = 0
         self._answer: asyncio.Future[Frame] | None = None
+        self._session: FetchSession | None = None
+        self._sessions_left = [] if sessions_left is None else sessions_left
+        self._may_open = True
+        self._were_at_end = False
+        self._to_look_at: dict[int, ReadPartition] = {}
+        self._looked_at_all = 0.0
         self.over = asyncio.Event()
 
     @property
@@ -215,11 +96,12 @@ class BrokerReader:
     def add(self, partition: ReadPartition) -> None:
         """Adds a partition; it is part of the next request."""
         self._partitions.append(partition)
-        self._quiet_wait.added()
-        self._changed.set()
+        self._quiet_wait.added(to_partitions=len(self._partitions) - 1)
+        self.changed(partition)
 
-    def changed(self) -> None:
-        """Says that a partition may want something again."""
+    def changed(self, partition: ReadPartition) -> None:
+        """Says that a partition may want something again, or is over."""
+        self._to_look_at[id(partition)] = partition
         self._changed.set()
 
     def end_reading(self) -> None:
@@ -235,12 +117,13 @@ class BrokerReader:
         try:
             connection = await self._connect()
             while (left := self._until - self._clock.elapsed_seconds()) > 0:
-                self._partitions = [p for p in self._partitions if not p.is_over]
+                looked_at = self._look()
                 if not self._partitions:
                     return
-                wanted = [p for p in self._partitions if p.wants_fetch]
-                if wanted:
-                    await self._fetch(connection, wanted, left)
+                if self._session is not None:
+                    await self._fetch_changes(connection, self._session, looked_at, left)
+                elif wanted := [p for p in self._partitions if p.wants_fetch]:
+                    await self._fetch_all(connection, wanted, left)
                 else:
                     await self._wait(left)
         except MirrorlakeError as error:
@@ -250,8 +133,21 @@ class BrokerReader:
             self._fail(OutcomeUnknownError(f"internal error: {error!r}; please report it"))
         finally:
             self.over.set()
+            if self._session is not None:
+                self._leave(self._session)
             if connection is not None:
                 connection.close("the lease ended")
+
+    def _look(self) -> Collection[ReadPartition]:
+        """Lets go of partitions that are over; returns those of which it is not known what they want."""
+        now = self._clock.elapsed_seconds()
+        looked_at: Collection[ReadPartition] = self._to_look_at.values()
+        if self._session is None or now >= self._looked_at_all + LOOK_AT_ALL_SECONDS:
+            looked_at, self._looked_at_all = self._partitions, now
+        self._to_look_at = {}
+        if any(p.is_over for p in looked_at):
+            self._partitions = [p for p in self._partitions if not p.is_over]
+        return looked_at
 
     def _fail(self, error: MirrorlakeError) -> None:
         for partition in self._partitions:
@@ -267,26 +163,120 @@ class BrokerReader:
         except TimeoutError:
             return
 
-    async def _fetch(self, connection: Connection, wanted: Sequence[ReadPartition], left_seconds: float) -> None:
+    # --- all that is wanted -------------------------------------------------------------------------------
+
+    async def _fetch_all(self, connection: Connection, wanted: Sequence[ReadPartition], left_seconds: float) -> None:
         self._turn += 1
         turn = self._turn % len(wanted)
         rotated = [*wanted[turn:], *wanted[:turn]]
-        wait_ms = self._limits.wait_ms_within(left_seconds, self._quiet_wait.milliseconds)
-        if len(wanted) < len(self._partitions):
-            wait_ms = min(wait_ms, BUSY_WAIT_MS)
+        wait_ms = self._wait_ms(left_seconds, is_whole=len(wanted) == len(self._partitions))
         ids = _ids_of(rotated) if connection.knows(Api.FETCH, FETCH_BY_ID_VERSION) else None
-        body = self._limits.body(rotated, wait_ms=wait_ms, ids=ids)
+        opens = ids is not None and self._may_open_with(wanted)
+        body = self._limits.body(rotated, wait_ms=wait_ms, ids=ids, session=self._step_of_all(opens=opens, by_id=ids))
+        opened_with = [(p, p.fetch_offset) for p in rotated] if opens else []
         version = FETCH_VERSION if ids is None else FETCH_BY_ID_VERSION
         frame = await self._ask(connection, body, version, wait_ms / 1000 + self._timeout)
         if frame is None:
             return
         pinned = PinnedAnswer(frame)
         try:
-            self._quiet_wait.answered(is_empty=_hand_out(frame, pinned, rotated, ids))
+            answers = _decoded(frame, ids)
+            self._quiet_wait.answered(is_empty=_hand_out(answers, pinned, rotated))
+            self._were_at_end = len(rotated) >= SESSION_PARTITIONS_MIN and all(p.is_at_end for p in rotated)
+            if opens and ids is not None:
+                answered = {TopicPartition(each.topic, each.partition) for each in answers}
+                begun = [(p, offset) for p, offset in opened_with if p.source in answered]
+                self._opened(decode_head(frame.view).session_id, begun, ids, share_bytes_of=len(rotated))
         finally:
             pinned.unpin()
         # Let the partitions take what they were given, so that the next request can ask for all of them again.
         await asyncio.sleep(0)
+
+    def _wait_ms(self, left_seconds: float, *, is_whole: bool) -> int:
+        wait_ms = self._limits.wait_ms_within(left_seconds, self._quiet_wait.milliseconds)
+        return wait_ms if is_whole else min(wait_ms, BUSY_WAIT_MS)
+
+    # --- a session ----------------------------------------------------------------------------------------
+
+    def _may_open_with(self, wanted: Sequence[ReadPartition]) -> bool:
+        return (
+            self._may_open
+            and self._were_at_end
+            and len(wanted) == len(self._partitions) >= SESSION_PARTITIONS_MIN
+            and all(p.is_steady for p in wanted)
+        )
+
+    def _step_of_all(self, *, opens: bool, by_id: object) -> SessionStep:
+        ended = self._sessions_left.pop() if by_id is not None and self._sessions_left else NO_SESSION_ID
+        return SessionStep(ended, OPENING_EPOCH if opens else FINAL_EPOCH)
+
+    def _opened(
+        self,
+        session_id: int,
+        begun: Sequence[tuple[ReadPartition, int]],
+        ids: Mapping[str, bytes],
+        *,
+        share_bytes_of: int,
+    ) -> None:
+        """Takes what the broker said to the wish for a session."""
+        if session_id == NO_SESSION_ID:
+            self._may_open = False  # it has no room, or knows none; the next lease asks again
+            return
+        session = FetchSession(session_id, begun, ids=ids, share_bytes=self._limits.share_of(share_bytes_of))
+        if not self._were_at_end:
+            self._sessions_left.append(session_id)
+            return
+        self._session = session
+        self._to_look_at |= {id(p): p for p in self._partitions}  # of which some were not among the answers
+        self._looked_at_all = self._clock.elapsed_seconds()
+
+    def _leave(self, session: FetchSession) -> None:
+        """Goes on by requests of all partitions; the next one tells the broker."""
+        self._session = None
+        self._sessions_left.append(session.session_id)
+        self._were_at_end = False
+
+    async def _fetch_changes(
+        self,
+        connection: Connection,
+        session: FetchSession,
+        looked_at: Collection[ReadPartition],
+        left_seconds: float,
+    ) -> None:
+        changes = session.changes(looked_at) if all(map(session.admits, looked_at)) else None
+        if changes is None or not len(session):
+            self._leave(session)
+            return
+        wait_ms = self._wait_ms(left_seconds, is_whole=len(session) == len(self._partitions))
+        body = self._limits.changes(changes, wait_ms=wait_ms, share_bytes=session.share_bytes)
+        frame = await self._ask(connection, body, FETCH_BY_ID_VERSION, wait_ms / 1000 + self._timeout)
+        if frame is None:
+            return
+        pinned = PinnedAnswer(frame)
+        try:
+            if decode_head(frame.view).error_code in _SESSION_ERRORS:
+                self._session, self._may_open = None, False
+                return
+            self._hand_out_changes(decode_fetch_by_id(frame.view, session.names), pinned, session)
+        finally:
+            pinned.unpin()
+        await asyncio.sleep(0)  # as after a request of all
+
+    def _hand_out_changes(
+        self, answers: Sequence[FetchedPartition], pinned: PinnedAnswer, session: FetchSession
+    ) -> None:
+        # Where no records came none was left out for want of room: the broker has looked at every partition.
+        is_empty = not any(len(answer.records) for answer in answers)
+        are_at_end = True
+        for answer in answers:
+            partition = session.partition(answer.topic, answer.partition)
+            if partition is not None:
+                partition.fetched(answer, pinned, is_quiet=is_empty)
+                are_at_end = are_at_end and partition.is_at_end
+                self._to_look_at[id(partition)] = partition
+        self._quiet_wait.answered(is_empty=is_empty)
+        if not are_at_end:
+            self._leave(session)
 
     async def _ask(self, connection: Connection, body: bytes, version: int, timeout_seconds: float) -> Frame | None:
         """Returns the answer, None where reading ended before it came."""
@@ -310,18 +300,18 @@ def _ids_of(partitions: Sequence[ReadPartition]) -> dict[str, bytes] | None:
     return {topic: parse_topic_id(topic_id) for topic, topic_id in ids.items()}
 
 
-def _hand_out(
-    frame: Frame, pinned: PinnedAnswer, partitions: Sequence[ReadPartition], ids: Mapping[str, bytes] | None
-) -> bool:
+def _decoded(frame: Frame, ids: Mapping[str, bytes] | None) -> list[FetchedPartition]:
+    if ids is None:
+        return decode_fetch(frame.view)
+    return decode_fetch_by_id(frame.view, {topic_id: topic for topic, topic_id in ids.items()})
+
+
+def _hand_out(answers: Sequence[FetchedPartition], pinned: PinnedAnswer, partitions: Sequence[ReadPartition]) -> bool:
     """Gives each partition its part; no view of the buffer outlives the call but those it is pinned for.
 
     Returns whether the answer brought no records.
     """
     by_name = {(p.source.topic, p.source.partition): p for p in partitions}
-    if ids is None:
-        answers = decode_fetch(frame.view)
-    else:
-        answers = decode_fetch_by_id(frame.view, {topic_id: topic for topic, topic_id in ids.items()})
     is_empty = not any(len(answer.records) for answer in answers)
     first = partitions[0]
     for answer in answers:

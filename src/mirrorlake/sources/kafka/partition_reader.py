@@ -13,9 +13,9 @@ from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.facts import classified
 from mirrorlake.sources.kafka.answer import check_answer, placed
-from mirrorlake.sources.kafka.broker_reader import PinnedAnswer, ReadPartition
 from mirrorlake.sources.kafka.leader_epoch_check import read_on
 from mirrorlake.sources.kafka.read_limit import ReadLimit
+from mirrorlake.sources.kafka.read_partition import PinnedAnswer, ReadPartition
 from mirrorlake.sources.mark import UNKNOWN_EPOCH, SourceMark
 from mirrorlake.sources.source import Taker
 
@@ -31,8 +31,8 @@ class Broker(Protocol):
         """Adds a partition; it is part of the next request."""
         ...
 
-    def changed(self) -> None:
-        """Says that a partition may want something again."""
+    def changed(self, partition: ReadPartition) -> None:
+        """Says that a partition may want something again, or is over."""
         ...
 
 
@@ -64,7 +64,6 @@ class KafkaPartitionReader:
         self.topic_id = topic_id
         self.leader_epoch = leader_epoch
         self.over = broker.over
-        self.changed = broker.changed
         self.source_start: int | None = None
         self.source_end: int | None = None
         self.ended_at: int | None = None
@@ -84,9 +83,14 @@ class KafkaPartitionReader:
         self._taker = taker
         self._broker.add(self)
 
+    def changed(self) -> None:
+        """Says that the taker may want more, or is over."""
+        self._broker.changed(self)
+
     def restart(self) -> None:
         """An answer still on its way belongs to the old position: taken, it would be delivered to the new one."""
         self._asked_offset = NO_ANSWER_ASKED
+        self._broker.changed(self)
 
     @property
     def refusal(self) -> MirrorlakeError | None:
@@ -132,6 +136,16 @@ class KafkaPartitionReader:
     def is_over(self) -> bool:
         """True where the taker wants nothing more."""
         return self._taker.is_over
+
+    @property
+    def is_at_end(self) -> bool:
+        """True where all is read that was decided when the broker last answered."""
+        return self.source_end is not None and 0 <= self.source_end <= self._taker.next_offset
+
+    @property
+    def is_steady(self) -> bool:
+        """True where what the taker wants changes by deliveries only, or it says so."""
+        return self._taker.is_steady
 
     def fetched(self, answer: FetchedPartition, frame: PinnedAnswer, *, is_quiet: bool) -> None:
         """Turns an answer into a delivery; answers to an offset no longer wanted are dropped."""

@@ -78,6 +78,7 @@ class ClusterReads:
                 clock=self._clock,
                 read_until_seconds=until,
                 settings=self._cluster,
+                sessions_left=self._connections.kept(("fetch sessions", self._cluster.name, leader), list[int]),
             )
             self._readers[key] = reader
             self._tasks.append(asyncio.create_task(reader.run()))

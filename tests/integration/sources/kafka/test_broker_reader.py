@@ -16,7 +16,8 @@ from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.kafka.wire.settings import ClusterSettings, parse_server
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.sources.kafka.broker_reader import BrokerReader, PinnedAnswer
+from mirrorlake.sources.kafka.broker_reader import BrokerReader
+from mirrorlake.sources.kafka.read_partition import PinnedAnswer
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import consume, in_batches, produce, settings_of, simple_records
 from support.sources import read_from, source_cluster
@@ -37,6 +38,8 @@ class Reading:
     wants_fetch: bool = True
     leader_epoch: int = -1
     topic_id: str = ""
+    is_at_end: bool = False
+    is_steady: bool = True
     answers: list[int] = field(default_factory=list)
     errors: list[MirrorlakeError] = field(default_factory=list)
 

@@ -12,7 +12,13 @@ import mirrorlake.kafka.wire.protocol_classes  # noqa: F401  (imports kafka with
 from mirrorlake.errors import BrokerNotReadyError, CorruptBatchError, MirrorlakeError
 from mirrorlake.kafka.control.descriptions import format_topic_id, parse_topic_id
 from mirrorlake.kafka.wire.fetch import AbortedTransaction, FetchedPartition, FetchPartition
-from mirrorlake.kafka.wire.fetch_by_id import decode_fetch_by_id, encode_fetch_by_id
+from mirrorlake.kafka.wire.fetch_by_id import (
+    AnswerHead,
+    SessionStep,
+    decode_fetch_by_id,
+    decode_head,
+    encode_fetch_by_id,
+)
 
 TOPIC = FetchResponse.FetchableTopicResponse
 PARTITION = TOPIC.PartitionData
@@ -72,6 +78,40 @@ def test_a_request_keeps_the_order_of_its_partitions_and_joins_neighbours_of_one
     assert {(p.partition_max_bytes, p.current_leader_epoch, p.last_fetched_epoch) for p in found} == {(77, 4, -1)}
     assert (read.replica_id, read.max_wait_ms, read.min_bytes, read.max_bytes) == (-1, 500, 1, 2000)
     assert (read.isolation_level, read.session_id, read.session_epoch, read.rack_id) == (1, 0, -1, "")
+
+
+def test_a_request_in_a_session_says_what_comes_and_what_goes() -> None:
+    body = encode_fetch_by_id(
+        [FetchPartition("orders", 5, 15, 77)],
+        IDS,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=2000,
+        session=SessionStep(0x7FFF0001, 12),
+        forgotten=[("orders", 1), ("orders", 200), ("payments", 0), ("orders", 2)],
+    )
+    read = FetchRequest.decode(body, version=13)
+    assert (read.session_id, read.session_epoch) == (0x7FFF0001, 12)
+    assert [(t.topic_id, [p.partition for p in t.partitions]) for t in read.topics] == [(ORDERS, [5])]
+    assert [(t.topic_id, t.partitions) for t in read.forgotten_topics_data] == [
+        (ORDERS, [1, 200]),
+        (PAYMENTS, [0]),
+        (ORDERS, [2]),
+    ]
+    assert read.rack_id == ""
+
+
+def test_a_request_in_a_session_may_say_nothing() -> None:
+    body = encode_fetch_by_id([], {}, max_wait_ms=0, min_bytes=1, max_bytes=2000, session=SessionStep(3, 1))
+    read = FetchRequest.decode(body, version=13)
+    assert (read.session_id, read.session_epoch, read.topics, read.forgotten_topics_data) == (3, 1, [], [])
+
+
+def test_the_head_of_an_answer_tells_its_session_and_what_was_wrong() -> None:
+    message = FetchResponse(throttle_time_ms=9, error_code=71, session_id=-5, responses=[], version=13)
+    assert decode_head(memoryview(bytes(message.encode(version=13)))) == AnswerHead(error_code=71, session_id=-5)
+    with pytest.raises(CorruptBatchError, match="could not be understood"):
+        decode_head(memoryview(b"\0" * 9))
 
 
 def test_an_answer_is_read_whole() -> None:

@@ -10,7 +10,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.fetch import FETCH_BYTES_MAX, FetchedPartition
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.sources.kafka.broker_reader import (
+from mirrorlake.sources.kafka.fetch_limits import (
     ANSWER_BYTES_MIN,
     FIRST_WAIT_MS,
     FLOWING_WAIT_MS,
@@ -41,6 +41,8 @@ class Wanted:
     leader_epoch: int = -1
     topic_id: str = ""
     is_over: bool = False
+    is_at_end: bool = False
+    is_steady: bool = True
 
     def fetched(self, answer: FetchedPartition, frame: PinnedFrame, *, is_quiet: bool) -> None:
         raise AssertionError("nothing is fetched here")
@@ -116,8 +118,10 @@ def test_the_broker_holds_empty_answers_back_ever_longer_while_nothing_comes() -
     assert waits == [8, 16, 32, 64, 128, 256, 512, QUIET_WAIT_MS, QUIET_WAIT_MS]
     wait.answered(is_empty=False)
     assert wait.milliseconds == FLOWING_WAIT_MS
-    wait.added()
+    wait.added(to_partitions=15)
     assert wait.milliseconds == FIRST_WAIT_MS
+    wait.added(to_partitions=800)
+    assert wait.milliseconds == FIRST_WAIT_MS + 50
 
 
 def test_the_request_asks_for_what_the_limits_say() -> None:
