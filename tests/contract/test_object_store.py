@@ -30,6 +30,18 @@ def test_an_object_is_read_as_it_was_created(store: ObjectStore) -> None:
     assert store.read("at-the-root") == b"x"
 
 
+@pytest.mark.parametrize("letters", [100, 173, 174, 250])
+def test_names_may_be_as_long_as_file_systems_take(store: ObjectStore, letters: int) -> None:
+    folders = [f"{mark}{'x' * (letters - 1)}" for mark in "abcd"]  # alike but for one character
+    for folder in folders:
+        store.create(f"_mirrorlake/_schemas/here/{folder}/0000000001-0000000014.json", folder.encode())
+        publish(store, f"_mirrorlake/_schemas/here/{folder}/{folder}", b"its name is as long")
+    for folder in folders:
+        prefix = f"_mirrorlake/_schemas/here/{folder}"
+        assert names(store, prefix) == ["0000000001-0000000014.json", folder]
+        assert store.read(f"{prefix}/0000000001-0000000014.json") == folder.encode()
+
+
 def test_a_second_create_loses_and_changes_nothing(store: ObjectStore) -> None:
     store.create("orders/0/a", b"first")
     with pytest.raises(ObjectExistsError):

@@ -9,6 +9,7 @@ then, and what is staged lies beside its target, under the same kind of name.
 """
 
 import contextlib
+import hashlib
 import uuid
 from pathlib import Path
 
@@ -21,6 +22,10 @@ _NAME_CHARACTERS_MAX = 40
 """Of the final name, as people see it in leftovers; the uuid tells them apart."""
 
 
+_LEAD_BYTES_MAX = 150
+_DIGEST_CHARACTERS = 16
+
+
 def staging_prefix(prefix: str) -> str:
     """Returns the folder where objects of the folder ``prefix`` are staged; ``prefix`` where they are beside it."""
     first, separates, _ = prefix.partition("/")
@@ -28,8 +33,17 @@ def staging_prefix(prefix: str) -> str:
 
 
 def staged_lead(prefix: str) -> str:
-    """Returns how the names of all files begin that are staged apart for the folder ``prefix``, and of no other's."""
-    return "_" + ".".join([*prefix.split("/")[1:], ""])
+    """Returns how the names of all files begin that are staged apart for the folder ``prefix``.
+
+    A long one is cut, and a digest of all of it tells it apart: with the name and the uuid behind it, it must be no
+    longer than file systems take (255 bytes).
+    """
+    lead = "_" + ".".join([*prefix.split("/")[1:], ""])
+    if len(lead.encode()) > _LEAD_BYTES_MAX:
+        digest = hashlib.sha256(lead.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+        cut = lead.encode()[: _LEAD_BYTES_MAX - _DIGEST_CHARACTERS - 1].decode(errors="ignore")
+        lead = f"{cut}~{digest}."
+    return lead
 
 
 def staged_name(prefix: str, name: str) -> str:

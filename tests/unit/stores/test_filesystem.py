@@ -23,7 +23,7 @@ from mirrorlake.errors import (
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError
 from mirrorlake.stores.os_errors import store_error
-from mirrorlake.stores.staging import STAGED_MARK
+from mirrorlake.stores.staging import STAGED_MARK, staged_name
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
 
@@ -158,6 +158,20 @@ def test_a_sweep_of_one_partition_leaves_what_is_staged_for_others(tmp_path: Pat
     assert store.sweep_staged("orders/1") == 1
     assert store.sweep_staged("orders/_meta/1") == 1
     assert names(folder) == ["_0.s.tmp.x", "_10.s.tmp.x"]
+
+
+def test_a_sweep_of_a_folder_with_a_long_name_leaves_what_is_staged_for_one_that_differs_at_its_end(
+    tmp_path: Path,
+) -> None:
+    store = FilesystemStore(tmp_path, clock=ManualClock(FAR_FUTURE_SECONDS))
+    mine, other = (f"lake/here/{'x' * 200}{last}" for last in "ab")
+    for prefix in (mine, other):
+        staging = tmp_path / "lake/_staged"
+        staging.mkdir(parents=True, exist_ok=True)
+        (staging / staged_name(prefix, "s")).write_bytes(b"")
+    assert store.sweep_staged(mine) == 1
+    assert store.sweep_staged(mine) == 0
+    assert store.sweep_staged(other) == 1
 
 
 def test_publishing_links_and_never_renames(tmp_path: Path) -> None:
