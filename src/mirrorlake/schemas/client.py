@@ -14,6 +14,7 @@ from mirrorlake.errors import NotRegistryError, SubjectMovedError
 from mirrorlake.schemas.answers import (
     RawSchema,
     UnreadableAnswerError,
+    guid_of,
     number_in,
     numbers_of,
     raw_schema_of,
@@ -96,7 +97,11 @@ class RegistryClient:
                     subject=subject,
                     versions=tuple(
                         SchemaVersion(
-                            version=each.version, id=each.id, schema=each.schema, is_deleted=each.version not in live
+                            version=each.version,
+                            id=each.id,
+                            schema=each.schema,
+                            is_deleted=each.version not in live,
+                            guid=each.guid,
                         )
                         for each in versions
                         if each is not None
@@ -249,7 +254,7 @@ class RegistryClient:
         schema = await self._resolved(self._read(answer, about, raw_schema_of), about, depth)
         if schema is None:
             return None
-        known[number] = SchemaVersion(version=number, id=id_, schema=schema)
+        known[number] = SchemaVersion(version=number, id=id_, schema=schema, guid=self._read(answer, about, guid_of))
         return known[number]
 
     async def _resolved(self, raw: RawSchema, about: str, depth: int) -> Schema | None:
