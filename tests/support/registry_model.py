@@ -13,6 +13,7 @@ The rules were read in Confluent's public sources (`KafkaSchemaRegistry.register
   soft-deleted;
 - compatibility is checked against live versions, not in IMPORT; a level or mode nobody has set is 40408 or 40409;
 - what others refer to cannot be deleted (42206);
+- all versions of subjects with a prefix are listed in pages, sorted;
 - from 8.0 on a schema has a GUID: MD5 of text, references, and a data contract, in this order (`Schema.updateHash`),
   whatever its type is (here without data contracts).
 
@@ -51,13 +52,18 @@ class Stored:
 
 @dataclass
 class RegistryModel:
-    """One registry. ``keeps_white_space`` as some do; ``has_modes`` as some have not, ``has_guids`` as from 8.0 on."""
+    """One registry. ``keeps_white_space`` as some do; ``has_modes`` as some have not, ``has_guids`` as from 8.0 on.
+
+    ``lists`` is ``pages`` as Confluent's from 6.1 on, ``whole`` as Karapace, without pages, ``none`` as Apicurio.
+    """
 
     level: str = "BACKWARD"
     mode: str = "READWRITE"
     keeps_white_space: bool = False
     has_modes: bool = True
     has_guids: bool = False
+    lists: str = "pages"
+    page_items_max: int = 1000
     subjects: dict[str, list[Stored]] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)

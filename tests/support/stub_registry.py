@@ -132,6 +132,8 @@ class StubRegistry:
             case "GET", ["subjects"]:
                 prefix = query.get("subjectPrefix", "")
                 return [s for s in model.subjects if s.startswith(prefix) and (model.live(s) or deleted)]
+            case "GET", ["schemas"] if model.lists != "none":
+                return self._listed(query, deleted=deleted)
             case "GET", ["subjects", subject, "versions"]:
                 return model.listed(subject, deleted=deleted)
             case "GET", ["subjects", subject, "versions", version]:
@@ -157,6 +159,20 @@ class StubRegistry:
             case _, ["mode", *_] if model.has_modes:
                 return self._mode(method, parts[1:], query, body)
         raise RefusedError(404, 404, "HTTP 404 Not Found")
+
+    def _listed(self, query: dict[str, str], *, deleted: bool) -> list[dict[str, Any]]:
+        """As `SchemasResource.getSchemas`: by subject and version; a limit above the highest is the default one."""
+        prefix, has_pages = query.get("subjectPrefix", ""), self.model.lists == "pages"
+        whole = [
+            self._shown(subject, each)
+            for subject in sorted(self.model.subjects)
+            for each in self.model.subjects[subject]
+            if (deleted or not each.is_deleted) and (subject.startswith(prefix) or not has_pages)
+        ]
+        if not has_pages:
+            return whole
+        limit, begin = int(query.get("limit", "-1")), int(query.get("offset", "0"))
+        return whole[begin:][: limit if 0 < limit <= self.model.page_items_max else self.model.page_items_max]
 
     def _shown(self, subject: str, each: Stored) -> dict[str, Any]:
         return {"subject": subject, "version": each.version, "id": each.id, **self._guid(each), **each.body}
