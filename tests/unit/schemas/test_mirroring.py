@@ -424,3 +424,28 @@ def test_without_a_listing_a_look_costs_five_requests_for_each_subject_and_eight
     assert asyncio.run(run()) == (5 * 60 + 2, 5 * 60 + 3)
     # More would stand in the client's own queue, which it goes through as a whole for each of them.
     assert [*most.values()] == [8, 8]
+
+
+def test_of_many_subjects_that_both_registries_list_one_that_has_changed_is_brought(
+    source: StubRegistry, destination: StubRegistry
+) -> None:
+    names = [f"orders-{number}-value" for number in range(24)]
+    for name in names:
+        fill(source, record("a"), subject=name)
+
+    async def run() -> tuple[AppliedPlan, int, int]:
+        async with mirroring_of(source, destination, STRICT) as mirroring:
+            await mirror_subjects(mirroring, names, sleep=no_time)
+            fill(source, record("a", "b"), subject=names[5])
+            before = len(source.requests), len(destination.requests)
+            plan = await mirroring.plan(names)
+            asked = len(source.requests) - before[0], len(destination.requests) - before[1]
+            return await mirror_subjects(mirroring, names, first=plan, sleep=no_time), *asked
+
+    done, *asked = asyncio.run(run())
+    assert [(each.kind.value, each.subject) for each in done.done if each.kind.value == "register"] == [
+        ("register", names[5])
+    ]
+    assert [each.version for each in destination.model.live(names[5])] == [1, 2]
+    # Two of levels for some, six for the changed one, eight for all.
+    assert max(asked) < 5 * 24 / 2
