@@ -4,8 +4,10 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from hashlib import md5
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
 
@@ -281,3 +283,47 @@ def test_an_object_that_is_not_what_was_archived_is_named_and_the_others_are_rea
 def test_an_archive_without_the_registry_is_not_one_without_subjects(store: ObjectStore) -> None:
     with pytest.raises(RegistryUnavailableError, match="no schemas of a registry here"):
         restored(store, "orders-value")
+
+
+def test_guids_are_archived_where_the_registry_gives_them_out(store: ObjectStore, here: StubRegistry) -> None:
+    here.model.has_guids = True
+    filled(here.model)
+    archived(store, here)
+    assert restored(store) == registered(here)
+    said = json.loads(store.read("_mirrorlake/schemas/here/common/0000000001-0000000041.json"))
+    # MD5 of the text alone, as there is nothing else.
+    text = '{"type":"record","name":"Order","fields":[{"name":"x","type":"int"}]}'
+    assert (said["schema"], said["guid"]) == (text, str(UUID(hex=md5(text.encode()).hexdigest())))
+    schemas = ArchivedSchemas(store, "here")
+    schemas.look()
+    assert [each.version.guid is None for each in schemas.versions()] == [False] * 5
+    assert (archived(store, here).done, restored(store)) == ((), registered(here))
+
+
+def test_guids_that_a_registry_gives_out_since_are_said_by_a_further_object(
+    store: ObjectStore, here: StubRegistry
+) -> None:
+    filled(here.model)
+    kept = ArchivedSchemas(store, "here")
+    archived(store, here, schemas=kept)
+    before = objects(store)
+    here.model.has_guids = True
+    here.model.register("common", {"schema": record("x", "y?", "z?")})
+    archived(store, here, schemas=kept)
+    expected = registered(here)
+    assert restored(store) == expected
+    assert before.items() <= objects(store).items(), "nothing is changed or removed"
+    schemas = ArchivedSchemas(store, "here")
+    schemas.look()
+    told = {each.version.id: each.version.guid for each in schemas.versions()}
+    assert told == {each.id: each.guid for history in expected.values() for each in history.versions}
+    assert None not in told.values()
+    after = objects(store)
+    here.model.has_guids = False  # another member of it, of the version before
+    assert (archived(store, here).done, archived(store, here, schemas=kept).done) == ((), ())
+    assert objects(store) == after
+    here.model.levels["common"] = "FULL"
+    archived(store, here)
+    assert {each.guid for each in restored(store)["common"].versions} == {
+        each.guid for each in expected["common"].versions
+    }, "a later state forgets none"

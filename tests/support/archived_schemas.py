@@ -1,10 +1,11 @@
 """What an archive holds of schemas and of the ids of its records, read without mirrorlake; and one to query."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import pack, unpack
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +18,25 @@ from mirrorlake.schemas.history import Schema, SchemaVersion
 from mirrorlake.stores.filesystem import FilesystemStore
 from support.archives import FIRST_TIME_MS, publish_segment
 
+_DECODED = "try_decoded(value, headers, 'value')"
 DECODED_QUERY = (
-    "select offset, schema_id(value) as id, get_json_object(try_decoded(value), '$.total') as total, "
-    "try_decoded(value) as whole from lake.bills where get_json_object(try_decoded(value), '$.total') > 5 order by 1"
+    f"select offset, schema_id(value) as id, get_json_object({_DECODED}, '$.total') as total, {_DECODED} as whole, "
+    "schema_guid(value, headers, 'value') as guid from lake.bills "
+    f"where get_json_object({_DECODED}, '$.total') > 5 order by 1"
 )
+GUID = "00112233-4455-6677-8899-aabbccddeeff"
 DECODED_ROWS = [
-    {"offset": 1, "id": 7, "total": "9", "whole": '{"total": 9}'},
-    {"offset": 4, "id": 8, "total": "11", "whole": '{"total": 11, "note": "é"}'},
-    {"offset": 6, "id": 10, "total": "12", "whole": '{"total": 12}'},
+    {"offset": 1, "id": 7, "total": "9", "whole": '{"total": 9}', "guid": None},
+    {"offset": 4, "id": 8, "total": "11", "whole": '{"total": 11, "note": "é"}', "guid": None},
+    {"offset": 6, "id": 10, "total": "12", "whole": '{"total": 12}', "guid": None},
+    {"offset": 7, "id": None, "total": "13", "whole": '{"total": 13}', "guid": GUID},
+    {"offset": 8, "id": None, "total": "14", "whole": '{"total": 14}', "guid": GUID},
 ]
 """Of `write_bills`, what that query finds."""
 
 
 def write_bills(lake: Path) -> None:
-    """A topic of Avro, JSON and Protobuf, with a null, something else, and an id of nobody's; with the schemas."""
+    """Avro, JSON and Protobuf, with a null, something else, an id of nobody's, and a GUID; with the schemas."""
     schemas = ArchivedSchemas(FilesystemStore(lake), "here")
     avro = '{"type": "record", "name": "Bill", "fields": [{"name": "total", "type": "int"}]}'
     protobuf = 'syntax = "proto3"; message Bill { int32 total = 1; }'
@@ -40,7 +46,7 @@ def write_bills(lake: Path) -> None:
         10: Schema(text=protobuf, type="PROTOBUF"),
     }
     for number, schema in schemas_by_id.items():
-        version = SchemaVersion(version=number, id=number, schema=schema)
+        version = SchemaVersion(version=number, id=number, schema=schema, guid=GUID if number == 7 else None)
         archived = ArchivedVersion(subject="bills-value", version=version, level="NONE", mode=None)
         schemas.add(archived, writer="test", now_seconds=0.0)
     values = [
@@ -51,8 +57,10 @@ def write_bills(lake: Path) -> None:
         _framed(8, '{"total": 11, "note": "é"}'.encode()),
         _framed(9, b"\x12"),
         _framed(10, b"\0\x08\x0c"),
+        b"\x1a",
+        b"\1" + UUID(GUID).bytes + b"\x1c",
     ]
-    records = _records(values)
+    records = _records(values, {7: [(b"__value_schema_id", b"\1" + UUID(GUID).bytes)]})
     publish_segment(FilesystemStore(lake), "bills", 0, 0, len(values), records=records)
 
 
@@ -60,7 +68,7 @@ def _framed(schema_id: int, body: bytes) -> bytes:
     return b"\0" + pack(">i", schema_id) + body
 
 
-def _records(values: Sequence[bytes | None]) -> RecordColumns:
+def _records(values: Sequence[bytes | None], headers: Mapping[int, list[tuple[bytes, bytes]]]) -> RecordColumns:
     count = len(values)
     return RecordColumns.of(
         offsets=np.arange(count, dtype=np.int64),
@@ -68,7 +76,7 @@ def _records(values: Sequence[bytes | None]) -> RecordColumns:
         timestamp_types=np.zeros(count, np.int8),
         keys=pa.array([None] * count, pa.large_binary()),
         values=pa.array(values, pa.large_binary()),
-        headers=pa.array([[] for _ in values], HEADERS_TYPE),
+        headers=pa.array([headers.get(place, []) for place in range(count)], HEADERS_TYPE),
     )
 
 

@@ -12,7 +12,10 @@ The rules were read in Confluent's public sources (`KafkaSchemaRegistry.register
 - IMPORT is not switched on while there are live versions, unless forced; not forced it deletes for good what was
   soft-deleted;
 - compatibility is checked against live versions, not in IMPORT; a level or mode nobody has set is 40408 or 40409;
-- what others refer to cannot be deleted (42206).
+- what others refer to cannot be deleted (42206);
+- all versions of subjects with a prefix are listed in pages, sorted;
+- from 8.0 on a schema has a GUID: MD5 of text, references, and a data contract, in this order (`Schema.updateHash`),
+  whatever its type is (here without data contracts).
 
 Compatibility is told for records of Avro whose fields have a default or not: BACKWARD forbids adding fields without,
 FORWARD removing such; TRANSITIVE compares with all live versions.
@@ -21,7 +24,10 @@ FORWARD removing such; TRANSITIVE compares with all live versions.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import md5
+from struct import pack
 from typing import Any
+from uuid import UUID
 
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 MODES = ("READWRITE", "READONLY", "IMPORT")
@@ -46,12 +52,18 @@ class Stored:
 
 @dataclass
 class RegistryModel:
-    """One registry. ``keeps_white_space`` as some do; ``has_modes`` as some have not."""
+    """One registry. ``keeps_white_space`` as some do; ``has_modes`` as some have not, ``has_guids`` as from 8.0 on.
+
+    ``lists`` is ``pages`` as Confluent's from 6.1 on, ``whole`` as Karapace, without pages, ``none`` as Apicurio.
+    """
 
     level: str = "BACKWARD"
     mode: str = "READWRITE"
     keeps_white_space: bool = False
     has_modes: bool = True
+    has_guids: bool = False
+    lists: str = "pages"
+    page_items_max: int = 1000
     subjects: dict[str, list[Stored]] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
@@ -83,6 +95,13 @@ class RegistryModel:
                 if each.id == id_ and context_of(subject) == context:
                     return each
         raise RefusedError(404, 40403, f"Schema {id_} not found")
+
+    def by_guid(self, guid: str) -> Stored:
+        for versions in self.subjects.values():
+            for each in versions:
+                if guid_of(each.body) == guid:
+                    return each
+        raise RefusedError(404, 40403, f"Schema {guid} not found")
 
     def places(self, id_: int, context: str = "") -> list[tuple[str, int]]:
         self.by_id(id_, context)
@@ -246,6 +265,14 @@ class RegistryModel:
 def context_of(subject: str) -> str:
     """The context in a subject's name; empty for the default one."""
     return subject[2:].partition(":")[0] if subject.startswith(":.") else ""
+
+
+def guid_of(body: Body) -> str:
+    """As `Schema.getGuid` and `SchemaReference.updateHash` have it; of schemas without a data contract."""
+    digest = md5(body["schema"].encode(), usedforsecurity=False)
+    for each in body.get("references", ()):
+        digest.update(each["name"].encode() + each["subject"].encode() + pack(">i", each["version"]))
+    return str(UUID(bytes=digest.digest()))
 
 
 def _fields(body: Body) -> dict[str, bool]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from support.registry_model import RefusedError, RegistryModel, Stored
+from support.registry_model import RefusedError, RegistryModel, Stored, guid_of
 
 Fault = Callable[[str, str], str | tuple[int, dict[str, str]] | None]
 """By method and path: ``drop-before`` or ``drop-after`` doing it, a status with headers, or None for no fault."""
@@ -132,18 +132,25 @@ class StubRegistry:
             case "GET", ["subjects"]:
                 prefix = query.get("subjectPrefix", "")
                 return [s for s in model.subjects if s.startswith(prefix) and (model.live(s) or deleted)]
+            case "GET", ["schemas"] if model.lists != "none":
+                return self._listed(query, deleted=deleted)
             case "GET", ["subjects", subject, "versions"]:
                 return model.listed(subject, deleted=deleted)
             case "GET", ["subjects", subject, "versions", version]:
-                return _shown(subject, model.found(subject, int(version), deleted=deleted))
+                return self._shown(subject, model.found(subject, int(version), deleted=deleted))
             case "POST", ["subjects", subject, "versions"]:
-                return {"id": model.register(subject, _plain(body), body.get("id")).id}
+                made = model.register(subject, _plain(body), body.get("id"))
+                return {"id": made.id, **self._guid(made)}
             case "POST", ["subjects", subject]:
-                return _shown(subject, model.look_up(subject, _plain(body)))
+                return self._shown(subject, model.look_up(subject, _plain(body)))
             case "DELETE", ["subjects", subject, "versions", version]:
                 return model.delete(subject, int(version), permanent=query.get("permanent") == "true")
             case "GET", ["schemas", "ids", id_]:
-                return model.by_id(int(id_), _context(query)).body
+                held = model.by_id(int(id_), _context(query))
+                return {**held.body, **self._guid(held)}
+            case "GET", ["schemas", "guids", guid] if model.has_guids:
+                held = model.by_guid(guid)
+                return {**held.body, **self._guid(held)}
             case "GET", ["schemas", "ids", id_, "versions"]:
                 found = model.places(int(id_), _context(query))
                 return [{"subject": subject, "version": version} for subject, version in found]
@@ -152,6 +159,26 @@ class StubRegistry:
             case _, ["mode", *_] if model.has_modes:
                 return self._mode(method, parts[1:], query, body)
         raise RefusedError(404, 404, "HTTP 404 Not Found")
+
+    def _listed(self, query: dict[str, str], *, deleted: bool) -> list[dict[str, Any]]:
+        """As `SchemasResource.getSchemas`: by subject and version; a limit above the highest is the default one."""
+        prefix, has_pages = query.get("subjectPrefix", ""), self.model.lists == "pages"
+        whole = [
+            self._shown(subject, each)
+            for subject in sorted(self.model.subjects)
+            for each in self.model.subjects[subject]
+            if (deleted or not each.is_deleted) and (subject.startswith(prefix) or not has_pages)
+        ]
+        if not has_pages:
+            return whole
+        limit, begin = int(query.get("limit", "-1")), int(query.get("offset", "0"))
+        return whole[begin:][: limit if 0 < limit <= self.model.page_items_max else self.model.page_items_max]
+
+    def _shown(self, subject: str, each: Stored) -> dict[str, Any]:
+        return {"subject": subject, "version": each.version, "id": each.id, **self._guid(each), **each.body}
+
+    def _guid(self, each: Stored) -> dict[str, str]:
+        return {"guid": guid_of(each.body)} if self.model.has_guids else {}
 
     def _config(self, method: str, rest: list[str], query: dict[str, str], body: dict[str, Any]) -> object:
         if not rest:
@@ -176,10 +203,6 @@ class StubRegistry:
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in ("id", "version")}
-
-
-def _shown(subject: str, each: Stored) -> dict[str, Any]:
-    return {"subject": subject, "version": each.version, "id": each.id, **each.body}
 
 
 def _context(query: dict[str, str]) -> str:

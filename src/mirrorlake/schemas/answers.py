@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from uuid import UUID
 
 from mirrorlake.schemas.transport import Json
 
@@ -86,6 +87,17 @@ def raw_schema_of(body: Json) -> RawSchema:
         metadata=_contract(body, "metadata"),
         rule_set=_contract(body, "ruleSet"),
     )
+
+
+def guid_of(body: Json) -> str | None:
+    """Returns a version's GUID as RFC 9562 words it; None where the registry gives none, or no such thing."""
+    given = fields_of(body).get("guid")
+    if not isinstance(given, str):
+        return None
+    try:
+        return str(UUID(given))
+    except ValueError:
+        return None
 
 
 def _contract(body: Json, field: str) -> str:

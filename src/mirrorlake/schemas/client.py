@@ -6,14 +6,15 @@ Source: Confluent's Schema Registry API reference; Karapace, Redpanda and Apicur
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from mirrorlake.errors import NotRegistryError, SubjectMovedError
+from mirrorlake.errors import MirrorlakeError, NotRegistryError, SubjectMovedError
 from mirrorlake.schemas.answers import (
     RawSchema,
     UnreadableAnswerError,
+    guid_of,
     number_in,
     numbers_of,
     raw_schema_of,
@@ -23,6 +24,7 @@ from mirrorlake.schemas.answers import (
 from mirrorlake.schemas.history import Reference, Schema, SchemaVersion, SubjectHistory
 from mirrorlake.schemas.settings import RegistrySettings
 from mirrorlake.schemas.transport import ABSENT_CODES, Json, RegistryAnswer, RegistryTransport
+from mirrorlake.schemas.unchanged import SeenSubjects, needs_listing
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ class RegistryClient:
         self.settings = settings
         self._transport = transport or RegistryTransport(settings)
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
+        self._seen = SeenSubjects()
 
     @property
     def calls(self) -> int:
@@ -77,6 +80,25 @@ class RegistryClient:
             return sorted(name for name in names if not name.startswith(":."))
         return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
+    async def histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
+        """Returns all that the registry holds of subjects, in their order.
+
+        Many that were read before are asked about together: those that the registry lists as they were are not read
+        again, and whether their level or mode is another is asked at every tenth look, unless the registry's own is.
+
+        Raises:
+            SubjectMovedError: one changed at each try.
+            MirrorlakeError: see `RegistryTransport.ask`.
+        """
+        unchanged: dict[str, SubjectHistory] = {}
+        if needs_listing(subjects):
+            self._seen.take_defaults((await self._default_of("/config"), await self._default_of("/mode")))
+            prefix = self._qualified("")
+            unchanged = await self._seen.unchanged(subjects, self._listed, prefix=prefix, versions=self._versions)
+        return await asyncio.gather(
+            *(self._settled(unchanged[name]) if name in unchanged else self.history(name) for name in subjects)
+        )
+
     async def history(self, subject: str) -> SubjectHistory:
         """Returns all that the registry holds of a subject; without versions where it does not know it.
 
@@ -92,11 +114,15 @@ class RegistryClient:
             await self._forget_what_changed(subject, numbers)
             versions = await asyncio.gather(*(self._version(subject, number) for number in numbers))
             if all(versions):
-                return SubjectHistory(
+                history = SubjectHistory(
                     subject=subject,
                     versions=tuple(
                         SchemaVersion(
-                            version=each.version, id=each.id, schema=each.schema, is_deleted=each.version not in live
+                            version=each.version,
+                            id=each.id,
+                            schema=each.schema,
+                            is_deleted=each.version not in live,
+                            guid=each.guid,
                         )
                         for each in versions
                         if each is not None
@@ -104,6 +130,7 @@ class RegistryClient:
                     level=await self.level(subject),
                     mode=await self.mode(subject),
                 )
+                return self._seen.read(history)
         raise SubjectMovedError(
             f"subject {subject} of registry {self.settings.name} changed each time it was read",
             hint="it is read again",
@@ -175,6 +202,7 @@ class RegistryClient:
 
     async def set_level(self, subject: str, level: str) -> None:
         """Sets a subject's own compatibility level. Idempotent."""
+        self._seen.forget(subject)
         path = self._path("/config", subject)
         await self._present("PUT", path, about=f"subject {subject}: level {level}", body={"compatibility": level})
 
@@ -183,6 +211,7 @@ class RegistryClient:
 
         Forced: without that, a registry that goes to IMPORT deletes for good what was soft-deleted.
         """
+        self._seen.forget(subject)
         path, about = self._path("/mode", subject), f"subject {subject}: mode {mode}"
         await self._present("PUT", path, about=about, query={"force": "true"}, body={"mode": mode})
 
@@ -197,6 +226,7 @@ class RegistryClient:
             references: of it, by this registry's subjects and versions.
             id_: the id it shall have; None leaves it to the registry.
         """
+        self._seen.forget(subject)
         body = _body_of(schema, references)
         path, about = self._path("/subjects", subject, "/versions"), f"a schema for subject {subject}"
         given = body if id_ is None else {**body, "id": id_}
@@ -216,8 +246,33 @@ class RegistryClient:
 
     async def delete_version(self, subject: str, version: int) -> None:
         """Soft-deletes a version; one that is soft-deleted stays so. Idempotent."""
+        self._seen.forget(subject)
         path, about = self._path("/subjects", subject, f"/versions/{version}"), f"subject {subject} version {version}"
         await self._asked("DELETE", path, about=about)
+
+    async def _settled(self, seen: SubjectHistory) -> SubjectHistory:
+        """Returns an unchanged subject with its level and mode, asked about where it is their turn."""
+        if (known := self._seen.settings_of(seen.subject)) is not None:
+            return known
+        level, mode = await self.level(seen.subject), await self.mode(seen.subject)
+        return self._seen.read(replace(seen, level=level, mode=mode))
+
+    async def _default_of(self, path: str) -> object:
+        """Returns what holds for subjects without a level, or a mode, of their own; equal to nothing if it fails."""
+        try:
+            answer = await self._transport.ask("GET", path, about="what holds for all subjects")
+        except MirrorlakeError:
+            return object()  # whoever asks about the subjects hears why
+        return answer.body if answer.code == 0 else answer.code
+
+    async def _listed(self, page: Mapping[str, str], *, beginning: str, with_deleted: bool) -> Json:
+        query = {
+            **({"subjectPrefix": beginning} if beginning else {}),
+            **(_DELETED_TOO if with_deleted else {}),
+            **page,
+        }
+        answer = await self._transport.ask("GET", "/schemas", about="a list of schemas", query=query)
+        return answer.body if answer.code == 0 else None
 
     async def _numbers(self, subject: str, *, with_deleted: bool) -> list[int]:
         about = f"subject {subject}"
@@ -249,7 +304,7 @@ class RegistryClient:
         schema = await self._resolved(self._read(answer, about, raw_schema_of), about, depth)
         if schema is None:
             return None
-        known[number] = SchemaVersion(version=number, id=id_, schema=schema)
+        known[number] = SchemaVersion(version=number, id=id_, schema=schema, guid=self._read(answer, about, guid_of))
         return known[number]
 
     async def _resolved(self, raw: RawSchema, about: str, depth: int) -> Schema | None:

@@ -57,12 +57,22 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """One version of a subject; ``is_deleted`` where it was soft-deleted: its id is readable, it is listed no more."""
+    """One version of a subject.
+
+    Attributes:
+        version: its number.
+        id: what the registry calls its schema.
+        schema: what it is.
+        is_deleted: whether it was soft-deleted: its id is readable, it is listed no more.
+        guid: what registries of Confluent from 8.0 on call its schema beside the id; None where it is not known.
+            Of text, references and data contract alone: schemas of two formats may share one.
+    """
 
     version: int
     id: int
     schema: Schema
     is_deleted: bool = False
+    guid: str | None = None
 
     @property
     def key(self) -> str:

@@ -1,6 +1,5 @@
 """Looks at subjects on both sides, with all that they refer to, and plans what is done about them. Changes nothing."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -88,6 +87,10 @@ class SchemaReader(Protocol):
         """Returns all that is known of a subject; without versions where it is not known."""
         ...
 
+    async def histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
+        """Returns the same of many subjects, in their order."""
+        ...
+
     async def schema_of_id(self, id_: int, *, subject: str | None = None) -> Schema | None:
         """Returns what an id means; None where it is not known."""
         ...
@@ -106,7 +109,7 @@ async def histories_of(source: SchemaReader, subjects: Sequence[str]) -> dict[st
     found: dict[str, SubjectHistory] = {}
     waiting = list(dict.fromkeys(subjects))
     while waiting:
-        histories = await asyncio.gather(*(source.history(name) for name in waiting))
+        histories = await source.histories(waiting)
         found |= dict(zip(waiting, histories, strict=True))
         referred = dict.fromkeys(name for history in histories for name in _referred(history))
         waiting = [name for name in referred if name not in found]
@@ -143,7 +146,7 @@ class SubjectMirroring:
         """
         sources = await histories_of(self.source, subjects)
         order = _referred_first(sources)
-        there = await asyncio.gather(*(self.destination.history(self.destination_name(name)) for name in order))
+        there = await self.destination.histories([self.destination_name(name) for name in order])
         destinations = dict(zip(order, there, strict=True))
         plans: dict[str, SubjectPlan] = {}
         same: dict[str, str] = {}

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 
+import httpx
 import pytest
 
 from mirrorlake.errors import RegistryRefusedError
@@ -172,3 +173,34 @@ def test_deleted_versions_are_brought_as_configured(apicurio: Apicurio, subject:
     assert texts(apicurio.url, subject) == listed
     assert (2 in done.plan.id_pairs) is (deleted is not DeletedVersions.SKIP)
     assert again.done == ()
+
+
+def test_later_looks_at_many_subjects_find_what_has_changed_though_nothing_lists_them(
+    apicurio: Apicurio, subject: str
+) -> None:
+    names = [f"{subject}-{number}" for number in range(20)]
+
+    async def run() -> list[list[int]]:
+        client = client_at(apicurio.url)
+        try:
+            for name in names:
+                await client.register(name, avro("a"), ())
+            await client.histories(names)
+            found = []
+            for place in (3, 4):
+                fresh = client_at(apicurio.url)
+                await fresh.register(names[place], avro("a", "b?"), ())
+                await fresh.close()
+                found.append([len(each.versions) for each in await client.histories(names)])
+            return found
+        finally:
+            await client.close()
+
+    once = [1] * 3 + [2] + [1] * 16
+    twice = [1] * 3 + [2, 2] + [1] * 15
+    assert asyncio.run(run()) == [once, twice]
+
+
+def test_this_registry_lists_no_schemas(apicurio: Apicurio) -> None:
+    answer = httpx.get(f"{apicurio.url}/schemas", params={"deleted": "true", "offset": "0", "limit": "1"})
+    assert (answer.status_code, isinstance(answer.json(), list)) == (404, False)

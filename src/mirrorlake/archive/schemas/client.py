@@ -1,6 +1,7 @@
 """Archived schemas as a registry that can be read: what subjects are restored from."""
 
 import asyncio
+from collections.abc import Sequence
 
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.errors import RegistryUnavailableError
@@ -24,7 +25,7 @@ class ArchivedRegistry:
     async def subjects(self) -> list[str]:
         """Returns the names of all archived subjects that have a live version, sorted."""
         await self._look()
-        histories = [await self.history(subject) for subject in self._schemas.subjects]
+        histories = await self.histories(self._schemas.subjects)
         return [each.subject for each in histories if each.live]
 
     async def history(self, subject: str) -> SubjectHistory:
@@ -38,6 +39,10 @@ class ArchivedRegistry:
             await self._look()
         found = await asyncio.to_thread(self._schemas.history, subject)
         return found or SubjectHistory(subject=subject, level=NO_CHECK)
+
+    async def histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
+        """Returns the same of many subjects, in their order."""
+        return await asyncio.gather(*(self.history(subject) for subject in subjects))
 
     async def schema_of_id(self, id_: int, *, subject: str | None = None) -> Schema | None:
         """Returns what an id meant to the registry; None where it is not archived.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirrorlake.archive.marker_content import MARKER_VERSION, list_of, number_of, object_of, text_of
 from mirrorlake.archive.schemas.names import VersionName
@@ -38,13 +38,14 @@ class SubjectState:
     """How a subject stood at a later look.
 
     ``deleted`` says of each version that was archived by then whether it is listed no more; of later ones their own
-    objects say it.
+    objects say it. ``guids`` has those of versions whose own objects do not say them: the registry had given out none.
     """
 
     subject: str
     level: str
     mode: str | None
     deleted: Mapping[VersionName, bool]
+    guids: Mapping[VersionName, str] = field(default_factory=dict)
 
 
 def encode_version(archived: ArchivedVersion, *, registry: str, writer: str, created_at: str) -> bytes:
@@ -66,9 +67,9 @@ def encode_version(archived: ArchivedVersion, *, registry: str, writer: str, cre
         "level": archived.level,
         "mode": archived.mode,
     }
-    for field, text in (("metadata", schema.metadata), ("rule_set", schema.rule_set)):
+    for name, text in (("metadata", schema.metadata), ("rule_set", schema.rule_set), ("guid", version.guid)):
         if text:
-            fields[field] = text
+            fields[name] = text
     return _sealed(fields, writer=writer, created_at=created_at)
 
 
@@ -98,6 +99,7 @@ def decode_version(data: bytes, *, where: str) -> ArchivedVersion | None:
                 id=number_of(fields["id"]),
                 schema=schema,
                 is_deleted=fields["deleted"] is True,
+                guid=_guid(fields),
             ),
             level=text_of(fields["level"]),
             mode=_mode(fields),
@@ -109,7 +111,12 @@ def decode_version(data: bytes, *, where: str) -> ArchivedVersion | None:
 def encode_state(state: SubjectState, *, registry: str, writer: str, created_at: str) -> bytes:
     """Returns the object of a subject's state, likewise."""
     versions = [
-        {"version": name.version, "id": name.id, "deleted": is_deleted}
+        {
+            "version": name.version,
+            "id": name.id,
+            "deleted": is_deleted,
+            **({"guid": state.guids[name]} if name in state.guids else {}),
+        }
         for name, is_deleted in sorted(state.deleted.items())
     ]
     fields = {
@@ -128,15 +135,13 @@ def decode_state(data: bytes, *, where: str) -> SubjectState | None:
         fields = _opened(data, where)
         if fields is None:
             return None
-        versions = [object_of(each) for each in list_of(fields["versions"])]
+        versions = {_name(each): each for each in map(object_of, list_of(fields["versions"]))}
         return SubjectState(
             subject=text_of(fields["subject"]),
             level=text_of(fields["level"]),
             mode=_mode(fields),
-            deleted={
-                VersionName(version=number_of(each["version"]), id=number_of(each["id"])): each["deleted"] is True
-                for each in versions
-            },
+            deleted={name: each["deleted"] is True for name, each in versions.items()},
+            guids={name: guid for name, each in versions.items() if (guid := _guid(each)) is not None},
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -175,6 +180,14 @@ def _reference(fields: Mapping[str, object]) -> Reference:
         version=number_of(fields["version"]),
         key=text_of(fields["digest"]),
     )
+
+
+def _name(fields: Mapping[str, object]) -> VersionName:
+    return VersionName(version=number_of(fields["version"]), id=number_of(fields["id"]))
+
+
+def _guid(fields: Mapping[str, object]) -> str | None:
+    return text_of(fields["guid"]) if "guid" in fields else None
 
 
 def _mode(fields: Mapping[str, object]) -> str | None:

@@ -1,8 +1,9 @@
 """The archived schemas of one registry, in one store: reading them, and adding to them.
 
 Objects never change. A version is an object of its own, created if absent; what changes of a subject afterwards (its
-level, its mode, which versions are deleted) is said by a further object, of which the one with the highest number
-counts. So two processes may add at once, and whatever a dead one leaves can be read.
+level, its mode, which versions are deleted, a GUID that the registry did not give out before) is said by a further
+object, of which the one with the highest number counts. So two processes may add at once, and whatever a dead one
+leaves can be read.
 """
 
 import threading
@@ -59,6 +60,7 @@ class ArchivedSchemas:
         self._names: dict[str, frozenset[VersionName]] = {}
         self._places: dict[int, set[tuple[str, VersionName]]] = {}
         self._said: dict[str, SubjectHistory] = {}
+        self._stated: set[str] = set()
 
     @property
     def subjects(self) -> list[str]:
@@ -76,8 +78,10 @@ class ArchivedSchemas:
         with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
             found = dict(each for each in pool.map(self._listed, folders) if each is not None)
         # Added to what is known, and never anew: whoever asks meanwhile must not find less than there was.
-        for subject, names in found.items():
+        for subject, (names, is_stated) in found.items():
             self._note(subject, names)
+            if is_stated:
+                self._stated.add(subject)
         return bool(found)
 
     def places_of_id(self, id_: int) -> list[tuple[str, int]]:
@@ -89,7 +93,7 @@ class ArchivedSchemas:
         return next((self._read(subject, name) for subject, name in sorted(self._with_id(id_))), None)
 
     def versions(self) -> list[ArchivedVersion]:
-        """Returns all versions that the last look found, of every subject.
+        """Returns all versions that the last look found, of every subject, with the GUIDs that were told later.
 
         Raises:
             SchemaAlteredError: an object cannot be read, or an id means two schemas.
@@ -101,7 +105,13 @@ class ArchivedSchemas:
         first: dict[int, ArchivedVersion] = {}
         for each in found:
             self._check_same(each, first.setdefault(each.version.id, each), self._key(each.subject, each.name))
-        return found
+        # What else is said of a subject is read only where it may say more.
+        lacking = sorted({each.subject for each in found if each.version.guid is None} & self._stated)
+        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
+            states = dict(zip(lacking, pool.map(lambda subject: self._subject(subject)[1], lacking), strict=True))
+        return [
+            replace(each, version=replace(each.version, guid=_guid(each, states.get(each.subject)))) for each in found
+        ]
 
     def history(self, subject: str) -> SubjectHistory | None:
         """Returns all that is archived of a subject, as it stood when it was looked at last; None where nothing is.
@@ -190,11 +200,18 @@ class ArchivedSchemas:
                 for name in (VersionName(version=each.version, id=each.id) for each in archived.versions)
             }
             said = {VersionName(version=each.version, id=each.id): each.is_deleted for each in archived.versions}
-            if (said, archived.level, archived.mode) == (deleted, history.level, history.mode):
+            before, guids = _guids(archived), {**_guids(history), **_guids(archived)}
+            guids = {name: guid for name, guid in guids.items() if name in deleted}
+            if (said, before, archived.level, archived.mode) == (deleted, guids, history.level, history.mode):
                 self._said[history.subject] = history
                 return False
             number = 1 + max(self._states(history.subject), default=-1)
-            state = SubjectState(subject=history.subject, level=history.level, mode=history.mode, deleted=deleted)
+            told = {
+                name: guid for name, guid in guids.items() if self._read(history.subject, name).version.guid is None
+            }
+            state = SubjectState(
+                subject=history.subject, level=history.level, mode=history.mode, deleted=deleted, guids=told
+            )
             crash_point("schema-state")
             try:
                 self._store.create(
@@ -251,9 +268,11 @@ class ArchivedSchemas:
         names = (info.name for info in self._store.list(self._folder(subject)))
         return [each for name in names if (each := parse_state_name(name)) is not None]
 
-    def _listed(self, folder: str) -> tuple[str, frozenset[VersionName]] | None:
+    def _listed(self, folder: str) -> tuple[str, tuple[frozenset[VersionName], bool]] | None:
+        """Returns a folder's subject, its versions, and whether more is said of it; None where there is no version."""
         prefix = f"{registry_folder(self.registry)}/{folder}"
-        names = [each for info in self._store.list(prefix) if (each := parse_version_name(info.name)) is not None]
+        listed = [info.name for info in self._store.list(prefix)]
+        names = [each for name in listed if (each := parse_version_name(name)) is not None]
         if not names:
             return None
         subject = subject_of_folder(folder)
@@ -263,7 +282,7 @@ class ArchivedSchemas:
             if archived is None or self._folder(archived.subject) != prefix:
                 raise _unreadable(key)
             subject = archived.subject
-        return subject, frozenset(names)
+        return subject, (frozenset(names), any(parse_state_name(name) is not None for name in listed))
 
     def _read(self, subject: str, name: VersionName) -> ArchivedVersion:
         if known := self._versions.get((subject, name)):
@@ -287,7 +306,17 @@ class ArchivedSchemas:
 
 def _as_it_stands(archived: ArchivedVersion, state: SubjectState | None) -> SchemaVersion:
     deleted: Mapping[VersionName, bool] = {} if state is None else state.deleted
-    return replace(archived.version, is_deleted=deleted.get(archived.name, archived.version.is_deleted))
+    is_deleted = deleted.get(archived.name, archived.version.is_deleted)
+    return replace(archived.version, is_deleted=is_deleted, guid=_guid(archived, state))
+
+
+def _guid(archived: ArchivedVersion, state: SubjectState | None) -> str | None:
+    told = None if state is None else state.guids.get(archived.name)
+    return archived.version.guid or told
+
+
+def _guids(history: SubjectHistory) -> dict[VersionName, str]:
+    return {VersionName(version=v.version, id=v.id): v.guid for v in history.versions if v.guid is not None}
 
 
 def _unreadable(key: str) -> SchemaAlteredError:

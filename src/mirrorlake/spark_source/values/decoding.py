@@ -1,20 +1,19 @@
-"""Keys and values as JSON, by the schemas of an archive that their ids name. Pure; imports no Spark."""
+"""Keys and values as JSON, by the schemas of an archive that their ids or GUIDs name. Pure; imports no Spark."""
 
 import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from struct import unpack_from
 from typing import Any
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.errors import QueryError
+from mirrorlake.spark_source.values.framing import Framed, Headers, framed
 from mirrorlake.spark_source.values.plain import plain
 from mirrorlake.spark_source.values.protobuf import CompiledFile, ProtobufFile
 
-_FRAMED_BYTES = 5
-_MAGIC = 0
 _DIGEST_SHOWN = 12
+_NULL_HINT = "`try_decoded` gives null for such values"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ takes a fraction of a second each time."""
 
 @dataclass(slots=True, kw_only=True)
 class ValueDecoder:
-    """Decodes what Confluent's serializers wrote: a zero byte, the four bytes of an id, and the value.
+    """Decodes what Confluent's serializers wrote, with the id or GUID of its schema before it or in a header.
 
     Travels to Spark's workers with all schemas it may need; what they are parsed to stays there.
 
@@ -44,11 +43,13 @@ class ValueDecoder:
         registry: what the configuration calls it, for messages.
         keys: the schema that each id means, by its key.
         schemas: by key; those that are referred to among them.
+        guids: the schemas that each GUID means, by their keys: two may share one, as it says nothing of the format.
     """
 
     registry: str
     keys: Mapping[int, str]
     schemas: Mapping[str, StoredSchema]
+    guids: Mapping[str, frozenset[str]] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -56,61 +57,92 @@ class ValueDecoder:
         """Returns the decoder of all versions that are archived of a registry."""
         keys: dict[int, str] = {}
         schemas: dict[str, StoredSchema] = {}
+        guids: dict[str, frozenset[str]] = {}
         for each in versions:
             schema = each.version.schema
             keys[each.version.id] = schema.key
+            if each.version.guid is not None:
+                guids[each.version.guid] = guids.get(each.version.guid, frozenset()) | {schema.key}
             schemas[schema.key] = StoredSchema(
                 type=schema.type, text=schema.text, references=tuple((r.name, r.key) for r in schema.references)
             )
-        return cls(registry=registry, keys=keys, schemas=schemas)
+        return cls(registry=registry, keys=keys, schemas=schemas, guids=guids)
 
-    def decode(self, data: bytes | None) -> str | None:
+    def decode(self, data: bytes | None, headers: Headers | None = None, side: str | None = None) -> str | None:
         """Returns a value as JSON: bytes as base64, times as ISO 8601, decimals and NaN as text. None for null.
 
+        Args:
+            data: the key or value.
+            headers: of its record; left out, they are not looked at.
+            side: with headers, which it is: ``key`` or ``value``.
+
         Raises:
-            QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; or it
-                is not what its schema says.
+            QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; it
+                is not what its schema says; or there are headers and no side.
         """
         if data is None:
             return None
-        id_ = schema_id(data)
-        if id_ is None:
+        found = framed(data, headers, side)
+        if found is None:
+            where = ", and no header holds one" if headers is not None else ""
             raise QueryError(
-                f"a value of {len(data)} bytes does not begin with a schema id",
-                hint="`try_decoded` gives null for such values",
+                f"a value of {len(data)} bytes does not begin with a schema id or GUID{where}", hint=_NULL_HINT
             )
-        key = self.keys.get(id_)
-        if key is None:
-            raise QueryError(
-                f"the archive holds no schema with id {id_} of registry {self.registry}",
-                hint="`try_decoded` gives null for such values",
-            )
-        schema = self.schemas[key]
+        key = self._key(found)
+        type_ = self.schemas[key].type
         try:
-            if schema.type == "AVRO":
-                return json.dumps(plain(self._avro(key, bytes(data[_FRAMED_BYTES:]))), ensure_ascii=False)
-            if schema.type == "PROTOBUF":
-                return json.dumps(self._protobuf(key, bytes(data[_FRAMED_BYTES:])), ensure_ascii=False)
-            if schema.type == "JSON":
-                return json.dumps(json.loads(data[_FRAMED_BYTES:]), ensure_ascii=False)
+            if type_ == "AVRO":
+                return json.dumps(plain(self._avro(key, found.body)), ensure_ascii=False)
+            if type_ == "PROTOBUF":
+                return json.dumps(self._protobuf(key, found.prefix + found.body), ensure_ascii=False)
+            if type_ == "JSON":
+                return json.dumps(json.loads(found.body), ensure_ascii=False)
         except QueryError:
             raise
         except Exception as error:  # whatever a library makes of bytes that are not what they should be
             raise QueryError(
-                f"a value with schema id {id_} is not what its schema says ({type(error).__name__}: {error})",
-                hint="`try_decoded` gives null for such values",
+                f"a value with {found} is not what its schema says ({type(error).__name__}: {error})", hint=_NULL_HINT
             ) from error
-        raise QueryError(
-            f"schema id {id_} is {schema.type}, and only AVRO, JSON and PROTOBUF are decoded",
-            hint="`try_decoded` gives null for such values",
-        )
+        raise QueryError(f"{found} is {type_}, and only AVRO, JSON and PROTOBUF are decoded", hint=_NULL_HINT)
 
-    def try_decode(self, data: bytes | None) -> str | None:
-        """Returns the same, and None where it cannot be had."""
+    def try_decode(self, data: bytes | None, headers: Headers | None = None, side: str | None = None) -> str | None:
+        """Returns the same, and None where it cannot be had.
+
+        Raises:
+            QueryError: there are headers and no side, which is the query's fault and not the value's.
+        """
+        if data is not None and headers is not None:
+            framed(data, headers, side)
         try:
-            return self.decode(data)
+            return self.decode(data, headers, side)
         except QueryError:
             return None
+
+    def _key(self, found: Framed) -> str:
+        """Returns the key of the schema that is named.
+
+        Raises:
+            QueryError: it is not archived, or a GUID means schemas of several formats.
+        """
+        if found.guid is None:
+            assert found.id is not None
+            if found.id in self.keys:
+                return self.keys[found.id]
+            raise QueryError(
+                f"the archive holds no schema with id {found.id} of registry {self.registry}", hint=_NULL_HINT
+            )
+        meant = self.guids.get(found.guid, frozenset())
+        if not meant:
+            raise QueryError(
+                f"the archive holds no schema with GUID {found.guid} of registry {self.registry}", hint=_NULL_HINT
+            )
+        if len(meant) > 1:
+            raise QueryError(
+                f"GUID {found.guid} of registry {self.registry} is that of {len(meant)} schemas, which differ in their "
+                "format alone",
+                hint=_NULL_HINT,
+            )
+        return next(iter(meant))
 
     def _avro(self, key: str, data: bytes) -> Any:
         # Only who decodes loads the library.
@@ -165,8 +197,13 @@ class ValueDecoder:
         return references
 
 
-def schema_id(data: bytes | None) -> int | None:
-    """Returns the id that a value begins with; None for null, and where it has none."""
-    if data is None or len(data) < _FRAMED_BYTES or data[0] != _MAGIC:
-        return None
-    return int(unpack_from(">i", data, 1)[0])
+def schema_id(data: bytes | None, headers: Headers | None = None, side: str | None = None) -> int | None:
+    """Returns the id that a value has; None for null, and where it has none. Raises as `framed`."""
+    found = None if data is None else framed(data, headers, side)
+    return None if found is None else found.id
+
+
+def schema_guid(data: bytes | None, headers: Headers | None = None, side: str | None = None) -> str | None:
+    """Returns the GUID that a value has; None for null, and where it has none. Raises as `framed`."""
+    found = None if data is None else framed(data, headers, side)
+    return None if found is None else found.guid

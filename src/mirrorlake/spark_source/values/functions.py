@@ -8,12 +8,12 @@ from typing import Any
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.config.resolved import Configuration, RegistryInArchive
 from mirrorlake.errors import ConfigurationError
-from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_id
+from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_guid, schema_id
 from mirrorlake.stores.opening import open_store
 
 
 def register_functions(spark: Any, config: Configuration, registry: str) -> None:
-    """Makes `schema_id`, `decoded` and `try_decoded` known to a session. Reads all schemas of the registry.
+    """Makes what decodes known to a session, by the names of `docs/spark.md`. Reads all schemas of the registry.
 
     Raises:
         ConfigurationError: the file has no such registry, or it is none in an archive; or nothing of it is archived.
@@ -22,6 +22,7 @@ def register_functions(spark: Any, config: Configuration, registry: str) -> None
     """
     decoder = decoder_of(config, registry)
     spark.udf.register("schema_id", schema_id, "int")
+    spark.udf.register("schema_guid", schema_guid, "string")
     spark.udf.register("decoded", decoder.decode, "string")
     spark.udf.register("try_decoded", decoder.try_decode, "string")
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from struct import pack
 from typing import Any
+from uuid import UUID
 
 import avro.io
 import avro.schema
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.errors import QueryError
 from mirrorlake.schemas.history import Reference, Schema, SchemaVersion
-from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_id
+from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_guid, schema_id
 
 ORDER = {
     "type": "record",
@@ -34,13 +35,18 @@ ORDER = {
 }
 
 
-def version(id_: int, text: Any, *references: Schema, type_: str = "AVRO") -> ArchivedVersion:
+GUID = "00112233-4455-6677-8899-aabbccddeeff"
+OTHER_GUID = "ffeeddcc-bbaa-9988-7766-554433221100"
+VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
+
+
+def version(id_: int, text: Any, *references: Schema, type_: str = "AVRO", guid: str | None = None) -> ArchivedVersion:
     schema = Schema(
         text=text if isinstance(text, str) else json.dumps(text),
         type=type_,
         references=tuple(Reference(name="n", subject="s", version=1, key=each.key) for each in references),
     )
-    found = SchemaVersion(version=1, id=id_, schema=schema)
+    found = SchemaVersion(version=1, id=id_, schema=schema, guid=guid)
     return ArchivedVersion(subject="s", version=found, level="NONE", mode=None)
 
 
@@ -142,3 +148,69 @@ def test_an_id_is_four_bytes_behind_a_zero() -> None:
         *(None, None, None, None),
         258,
     ]
+
+
+def by_guid(guid: str, body: bytes = b"") -> bytes:
+    return b"\1" + UUID(guid).bytes + body
+
+
+def test_a_guid_before_the_value_names_its_schema() -> None:
+    read = decoder(version(4, '"long"', guid=GUID), version(9, "{}", type_="JSON", guid=OTHER_GUID))
+    assert read.decode(by_guid(GUID, b"\x0a")) == "5"
+    assert read.decode(by_guid(OTHER_GUID, b'{"a": 1}')) == '{"a": 1}'
+    assert schema_guid(by_guid(GUID, b"\x0a")) == GUID
+    assert [schema_guid(each) for each in (None, b"", by_guid(GUID)[:-1], framed(4, b""))] == [None] * 4
+
+
+@pytest.mark.parametrize("named", [framed(4, b""), by_guid(GUID), by_guid(GUID, b"what Confluent's reader ignores")])
+def test_a_value_whose_header_names_its_schema_has_nothing_before_it(named: bytes) -> None:
+    read = decoder(version(4, '"long"', guid=GUID))
+    assert read.decode(b"\x0a", [("other", b"x"), (VALUE_HEADER, named)], "value") == "5"
+    assert read.decode(b"\x0a", [(KEY_HEADER, named)], "key") == "5"
+    assert read.decode(None, [(VALUE_HEADER, named)], "value") is None
+
+
+def test_the_last_header_of_the_own_side_counts_and_a_null_one_leaves_it_to_the_value() -> None:
+    read = decoder(version(4, '"long"', guid=GUID), version(5, '"boolean"'))
+    both = [(VALUE_HEADER, framed(5, b"")), (KEY_HEADER, framed(5, b"")), (VALUE_HEADER, by_guid(GUID))]
+    assert read.decode(b"\x01", both, "value") == "-1"
+    assert read.decode(b"\x01", both, "key") == "true"
+    unsaid = [(VALUE_HEADER, framed(5, b"")), (VALUE_HEADER, None), (KEY_HEADER, framed(5, b""))]
+    assert read.decode(framed(4, b"\x0a"), unsaid, "value") == "5"
+    assert read.decode(framed(4, b"\x0a"), [], "value") == "5"
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "said"),
+    [
+        (by_guid(OTHER_GUID, b"\x0a"), None, f"no schema with GUID {OTHER_GUID} of registry here"),
+        (b"\x0a", [(VALUE_HEADER, by_guid(OTHER_GUID))], f"no schema with GUID {OTHER_GUID}"),
+        (b"\x0a", [(VALUE_HEADER, framed(8, b""))], "no schema with id 8"),
+        (framed(4, b"\x0a"), [(VALUE_HEADER, b"x")], "no header holds one"),
+        (b"\x0a", [], "no header holds one"),
+        (by_guid(GUID, b"\x0a\x0a"), None, f"schema GUID {GUID} is not what its schema says"),
+    ],
+)
+def test_a_guid_that_is_not_archived_ends_the_query_or_is_null(
+    data: bytes, headers: list[tuple[str, bytes]] | None, said: str
+) -> None:
+    read = decoder(version(4, '"long"', guid=GUID))
+    with pytest.raises(QueryError, match=said.replace("is not what", ".*not what")):
+        read.decode(data, headers, "value")
+    assert read.try_decode(data, headers, "value") is None
+
+
+def test_a_guid_of_schemas_of_two_formats_is_no_guess() -> None:
+    same = '{"type": "string"}'
+    read = decoder(version(4, same, guid=GUID), version(5, same, type_="JSON", guid=GUID), version(4, same, guid=GUID))
+    with pytest.raises(QueryError, match="that of 2 schemas, which differ in their format alone"):
+        read.decode(by_guid(GUID, b"\x02a"))
+    assert read.decode(framed(5, b'"a"')) == '"a"'
+
+
+def test_headers_without_a_side_are_an_error_of_the_query() -> None:
+    read = decoder(version(4, '"long"'))
+    with pytest.raises(QueryError, match="None is neither"):
+        read.decode(framed(4, b"\x0a"), [])
+    with pytest.raises(QueryError, match="'headers' is neither"):
+        read.try_decode(framed(4, b"\x0a"), [], "headers")

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 from struct import pack
+from uuid import UUID
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -254,3 +255,14 @@ def test_what_confluents_serializer_registers_and_writes_is_decoded() -> None:
     assert serialized is not None
     read = decoder(version(registered.id, registered.body["schema"]))
     assert read.decode(serialized) == '{"total": 12}'
+
+
+def test_with_its_schema_in_a_header_a_message_has_its_place_there_too() -> None:
+    guid = "00112233-4455-6677-8899-aabbccddeeff"
+    schema = Schema(text=ORDER, type="PROTOBUF")
+    found = SchemaVersion(version=1, id=2, schema=schema, guid=guid)
+    read = decoder(ArchivedVersion(subject="s", version=found, level="NONE", mode=None))
+    # One index, zigzag: the second message of the file.
+    header = [("__value_schema_id", b"\1" + UUID(guid).bytes + b"\x02\x02")]
+    assert read.decode(b"\x0a\x03why", header, "value") == '{"why": "why"}'
+    assert read.decode(b"\1" + UUID(guid).bytes + b"\x02\x02" + b"\x0a\x03why") == '{"why": "why"}'
