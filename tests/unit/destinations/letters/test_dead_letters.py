@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch, Progress
-from mirrorlake.destinations.map.dead_letters import LetterOrigin, Letters, origin_of, parted
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin, Letters, origin_of, parted
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
