@@ -5,18 +5,17 @@ from collections.abc import Collection, Iterable, Mapping
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.progress import (
-    KeyAndValue,
     MapPage,
     MapProgress,
     PageKey,
     ProgressKey,
-    columns_of,
     encode_page,
     encode_page_key,
     encode_progress,
     encode_progress_key,
 )
 from mirrorlake.destinations.map.settings import Step
+from mirrorlake.destinations.transactions.own_records import KeyAndValue, columns_of
 from mirrorlake.destinations.transactions.record_writer import RecordWriter
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.kafka.records.batches import Codec

@@ -11,7 +11,6 @@ from mirrorlake.destinations.letters.dead_letters import LetterOrigin
 from mirrorlake.destinations.letters.outcome import has_committed_letter, origins_from
 from mirrorlake.destinations.letters.topics import letters_topic
 from mirrorlake.destinations.map.progress import (
-    KeyAndValue,
     MapProgress,
     ProgressKey,
     decode_page,
@@ -20,6 +19,7 @@ from mirrorlake.destinations.map.progress import (
     decode_progress_key,
 )
 from mirrorlake.destinations.transactions.outcome import is_committed
+from mirrorlake.destinations.transactions.own_records import KeyAndValue
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.destinations.transactions.written_records import read_written_by
 from mirrorlake.kafka.control.cluster import ClusterClient

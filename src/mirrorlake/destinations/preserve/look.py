@@ -4,11 +4,15 @@
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+from mirrorlake.destinations.letters.progress import NO_OFFSETS, Offsets
+from mirrorlake.destinations.letters.progress_store import read_letter_progress
+from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_log import SourceLog
-from mirrorlake.destinations.tail_check import TailCheck
+from mirrorlake.destinations.tail_check import AskLettered, TailCheck
 from mirrorlake.destinations.transactions.claim import PartitionClaim, claim_from
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -40,8 +44,14 @@ def check_writers(settings: PreserveSettings, claim: PartitionClaim, own_produce
         )
 
 
-def tail_check_of(settings: PreserveSettings, source_log: SourceLog, *, destination_client: ClusterClient) -> TailCheck:
-    """Returns what compares the tails of a partition and its copy."""
+def tail_check_of(
+    settings: PreserveSettings,
+    source_log: SourceLog,
+    *,
+    destination_client: ClusterClient,
+    lettered: AskLettered | None = None,
+) -> TailCheck:
+    """Returns what compares the tails of a partition and its copy; ``lettered`` is asked what has a dead letter."""
     return TailCheck(
         source_log,
         destination_client,
@@ -49,6 +59,7 @@ def tail_check_of(settings: PreserveSettings, source_log: SourceLog, *, destinat
         source_is_compacted=settings.source_is_compacted,
         destination_is_compacted=settings.destination_is_compacted,
         transform=settings.transform,
+        lettered=lettered,
     )
 
 
@@ -100,7 +111,12 @@ async def look(
     if own or not isinstance(shard, PermissionDeniedError):
         check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)), own)
     position = min([claim.end_offset, *_open_from(state, own)])
-    check = tail_check_of(settings, source_log, destination_client=destination_client)
+    check = tail_check_of(
+        settings,
+        source_log,
+        destination_client=destination_client,
+        lettered=partial(_lettered, settings.letters, destination_client) if settings.letters is not None else None,
+    )
     await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
     if position == 0 or not asks_whether_new:
         return position == 0
@@ -111,6 +127,16 @@ def _identity(found: TransactionState | MirrorlakeError | None) -> ProducerIdent
     if isinstance(found, TransactionState):
         return ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
     return _NOBODY
+
+
+async def _lettered(letters: LetterSettings, client: ClusterClient) -> Offsets:
+    """Returns what has a dead letter by what is committed now; nothing where no lease has written any yet."""
+    there = (await client.metadata([letters.destination_topic, letters.progress_partition.topic])).topics
+    copy = there.get(letters.destination_topic)
+    if copy is None or letters.progress_partition.topic not in there:
+        return NO_OFFSETS
+    found = (await read_letter_progress(client, letters.progress_partition)).get(letters.key(copy.topic_id))
+    return NO_OFFSETS if found is None else found.offsets
 
 
 def _open_from(state: AppendState, own: frozenset[int]) -> list[int]:

@@ -33,8 +33,8 @@ class RecordWriter:
         """Returns the sequence that the next record of a partition gets."""
         return self._sequences[partition]
 
-    async def append(self, partition: TopicPartition, columns: RecordColumns, *, codec: Codec, step: str) -> None:
-        """Appends one batch.
+    async def append(self, partition: TopicPartition, columns: RecordColumns, *, codec: Codec, step: str) -> int:
+        """Appends one batch; returns the offset of its first record.
 
         Args:
             partition: that was opened and added to the transaction.
@@ -56,4 +56,4 @@ class RecordWriter:
         )
         self._crash_point(step)
         self._sequences[partition] = next_sequence(sequence, len(columns))
-        await self._session.produce(partition, batch, what=f"append to {partition}")
+        return await self._session.produce(partition, batch, what=f"append to {partition}")
