@@ -6,24 +6,33 @@ Every record is either in the copy, at its own offset, or a dead letter, once; t
 import os
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import RunAsync
-from mirrorlake.destinations.letters.settings import LetterSettings, LetterStep, letter_progress_topic
+from mirrorlake.destinations.letters.settings import LetterStep, letter_progress_topic
 from mirrorlake.destinations.preserve.settings import Step
-from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.gap_filler import FillStep
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.copies import create_topic, log_end, wait_until
 from support.gaps import open_transactions
+from support.kept_letters import (
+    ABSENT_ID,
+    HERE,
+    LATER_IDS,
+    SHORT,
+    THERE,
+    create_letter_topics,
+    lettered_offsets,
+    lettering,
+    letters_topic,
+)
 from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
-from support.leases import kafka_work, lease_plan, run_lease
+from support.leases import lease_plan, run_lease
 from support.records import Record, consume, in_batches, produce
 from support.schema_site import framed, letter_headers, letters_in
 
@@ -34,7 +43,7 @@ PER_BATCH = 10
 IS_LETTER = frozenset(n for n in range(RECORDS) if n % 10 in (3, 4, 9) or n % 60 == 0 or 50 <= n < 60)
 """In every batch in the middle and at its end, in some the first, and all of one."""
 
-SHORT, ABSENT, HERE, THERE = b"\0", framed(4711, b"x" * 20_000), 1, 501
+ABSENT = framed(ABSENT_ID, b"x" * 50_000)
 
 MARKERS, FILLER = GapFill.MARKERS, GapFill.FILLER
 
@@ -61,8 +70,7 @@ def topic(
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     create_topic(source, topic_name)
     create_topic(destination, topic_name)
-    create_topic(destination, letters_topic(topic_name), 2)
-    create_topic(destination, letter_progress_topic(topic_name), **{"cleanup.policy": "compact"})
+    create_letter_topics(destination, topic_name)
     now_ms = int(time.time() * 1000)
     records = [Record(now_ms + n, b"%d" % n, value_of(n)) for n in range(RECORDS)]
     run_async(produce(source, topic_name, 0, list(in_batches(records, PER_BATCH))))
@@ -76,38 +84,8 @@ def value_of(number: int) -> bytes:
     return framed(HERE, b"body %d " % number + bytes(2000))
 
 
-def letters_topic(topic: str) -> str:
-    return f"{topic}.dead-letters"
-
-
-IDS = SchemaIdMap.of({HERE: THERE}, absent=[4711], letters_of_values=True)
-LATER_IDS = SchemaIdMap.of({HERE: THERE, 4711: 999}, letters_of_values=True)
-"""As they are once the id is registered that was absent."""
-
-
-def lettering(
-    destination: str, topic: TopicPartition, *, gap_fill: GapFill = MARKERS, ids: SchemaIdMap = IDS, **more: object
-) -> PreserveWork:
-    work = kafka_work(destination, topic, mirror=topic.topic, gap_fill=gap_fill, schema_ids=ids, **more)
-    letters = LetterSettings(
-        mirror=topic.topic,
-        template="{topic}.dead-letters",
-        shard=0,
-        shards=1,
-        source=topic,
-        destination_topic=topic.topic,
-    )
-    settings = replace(work.settings, schema_ids=SchemaIdMap.of({}, letters_of_values=True), letters=letters)
-    return replace(work, settings=settings)
-
-
-def plan_of(source: str, destination: str, topic: TopicPartition, **more: object) -> LeasePlan:
+def plan_of(source: str, destination: str, topic: TopicPartition, **more: Any) -> LeasePlan:
     return lease_plan(source, [(topic, [lettering(destination, topic, **more)])], end=RECORDS)
-
-
-def lettered_offsets(destination: str, topic: TopicPartition) -> list[int]:
-    letters = letters_in(destination, letters_topic(topic.topic), topic.partition)
-    return [int(letter_headers(each)["offset"]) for each in letters]
 
 
 def assert_each_once(destination: str, topic: TopicPartition) -> None:
