@@ -208,7 +208,9 @@ def without_lettered(item: ClassifiedBatch, offsets: npt.NDArray[np.int64]) -> t
         CorruptBatchError, BatchTooLargeError: it cannot be decoded.
     """
     header = item.batch.header
-    first, stop = np.searchsorted(offsets, [header.base_offset, header.next_offset]).tolist()
+    # What is in a wrapper of an old format begins anywhere before it.
+    start = header.base_offset if header.magic >= 2 else 0
+    first, stop = np.searchsorted(offsets, [start, header.next_offset]).tolist()
     if item.path == Path.SKIP or first == stop:
         return item, ()
     records = decode_batches([item.batch])

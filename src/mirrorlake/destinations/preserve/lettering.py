@@ -5,6 +5,8 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.destinations.letters.dead_letters import Letters, parted, without_lettered
@@ -98,11 +100,12 @@ class Lettering:
         self._pending.clear()
         self._taken_end = delivery.covered.start_offset
         gaps = [*delivery.gaps]
-        if not len(self._lettered) or self._lettered[-1] < delivery.covered.start_offset:
+        lettered = self._lettered[int(np.searchsorted(self._lettered, delivery.covered.start_offset)) :]
+        if not len(lettered):
             return delivery, gaps
         batches = []
         for item in delivery.batches:
-            left, found = without_lettered(item, self._lettered)
+            left, found = without_lettered(item, lettered)
             batches.append(left)
             for gap in found:
                 insort(gaps, gap)

@@ -48,7 +48,7 @@ class Copy:
 
     def create(self, **configs: str) -> None:
         create_topic(self.source, self.topic)
-        create_topic(self.destination, self.topic, **configs)
+        create_topic(self.destination, self.topic, 1, **configs)
         create_letter_topics(self.destination, self.topic)
 
     def write(self, values: list[bytes], *, per_batch: int = 10) -> None:
