@@ -98,7 +98,7 @@ class TailCheck:
         source_is_compacted: the source topic may lose records to the cleaner.
         destination_is_compacted: the same of the destination topic.
         transform: what the copy changes of records.
-        lettered: asked where a record is not in the copy; None where no record becomes a dead letter.
+        lettered: asked where a record is not in the copy; None where no record ever became a dead letter.
     """
 
     def __init__(

@@ -107,10 +107,10 @@ def letter_notes(target: Target) -> list[str]:
 
 def letter_rights(target: Target) -> dict[str, tuple[str, ...]]:
     """Returns the operations needed on the topic for dead letters, and on what says which there are."""
-    topics = [target.letters_topic] if target.letters_topic else []
-    if target.letters is not None:
-        topics.append(target.letters.progress_partition.topic)
-    return dict.fromkeys(topics, WRITING)
+    if not target.letters_topic:
+        return {}
+    progress = [target.letters.progress_partition.topic] if target.letters is not None else []
+    return dict.fromkeys([target.letters_topic, *progress], WRITING)
 
 
 def rights_on_topic(target: Target, *more: str) -> tuple[str, ...]:

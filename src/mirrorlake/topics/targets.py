@@ -234,8 +234,8 @@ class Target:
 
     @property
     def letters(self) -> LetterSettings | None:
-        """What a copy that keeps offsets is told of its dead letters; None where there are none."""
-        if not self.letters_template or self.is_mapped:
+        """What a copy that keeps offsets is told of its dead letters, also where it writes none, or none any more."""
+        if self.is_archive or self.is_mapped:
             return None
         return LetterSettings(
             mirror=self.mirror.name,

@@ -212,7 +212,7 @@ async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache)
     letters = {
         (target.kafka.cluster.name, target.mirror.name): (target.destination_cluster, target.letters)
         for target in targets
-        if target.error is None and target.letters is not None
+        if target.error is None and target.letters is not None and target.letters.topic
     }
     for cluster, settings in letters.values():
         with contextlib.suppress(MirrorlakeError):

@@ -149,7 +149,7 @@ class Letters:
         """Checks that each makes a batch the topic takes.
 
         Raises:
-            RecordTooLargeError: one does not; with its source ``offset``, ``bytes`` and ``limit``.
+            RecordTooLargeError: one does not; with its source ``offset``, ``bytes`` and ``limit``, and ``topic``.
         """
         weights = self.records.weights(record_bytes=_RECORD_BYTES)
         for row in np.flatnonzero(weights > batch_bytes_max // 2).tolist():
@@ -162,6 +162,7 @@ class Letters:
                     hint=f"raise max.message.bytes of {topic} to at least {size}",
                     offset=offset,
                     bytes=size,
+                    topic=topic,
                     limit=batch_bytes_max,
                 )
 

@@ -26,8 +26,9 @@ class LetterStep(StrEnum):
 class LetterSettings:
     """Where dead letters of one source partition go, and where it is kept which there are.
 
-    ``template`` names their topics by ``{topic}``. ``shard`` is the partition of the mirror's letter progress, of
-    ``shards``. ``cluster_id`` and ``topic_id`` are the source's, empty where it knows none.
+    ``template`` names their topics by ``{topic}``, empty where none are written, or none any more: what is known of
+    letters written before still says where the copy has no record. ``shard`` is the partition of the mirror's letter
+    progress, of ``shards``. ``cluster_id`` and ``topic_id`` are the source's, empty where it knows none.
     """
 
     mirror: str
@@ -41,7 +42,7 @@ class LetterSettings:
 
     @property
     def topic(self) -> str:
-        """Where dead letters go."""
+        """Where dead letters go; empty where none are written."""
         return letters_topic(self.template, self.source.topic)
 
     @property

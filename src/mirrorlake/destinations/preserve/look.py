@@ -51,7 +51,16 @@ def tail_check_of(
     destination_client: ClusterClient,
     lettered: AskLettered | None = None,
 ) -> TailCheck:
-    """Returns what compares the tails of a partition and its copy; ``lettered`` is asked what has a dead letter."""
+    """Returns what compares the tails of a partition and its copy.
+
+    Args:
+        settings: of the partition.
+        source_log: the source partition.
+        destination_client: of the destination cluster.
+        lettered: is asked what has a dead letter; None asks for what is committed now.
+    """
+    if lettered is None and settings.letters is not None:
+        lettered = partial(_lettered, settings.letters, destination_client)
     return TailCheck(
         source_log,
         destination_client,
@@ -111,12 +120,7 @@ async def look(
     if own or not isinstance(shard, PermissionDeniedError):
         check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)), own)
     position = min([claim.end_offset, *_open_from(state, own)])
-    check = tail_check_of(
-        settings,
-        source_log,
-        destination_client=destination_client,
-        lettered=partial(_lettered, settings.letters, destination_client) if settings.letters is not None else None,
-    )
+    check = tail_check_of(settings, source_log, destination_client=destination_client)
     await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
     if position == 0 or not asks_whether_new:
         return position == 0

@@ -39,7 +39,8 @@ class PreserveSettings:
     compress anew may grow above what they take.
     ``schema_ids`` says where records have schema ids that change, and holds no pair: a lease is told those. None where
     they keep theirs.
-    ``letters`` says where dead letters go, None where there are none.
+    ``letters`` says where dead letters go, if they go anywhere, and where it is kept which there are; None where none
+    ever were.
     """
 
     source: TopicPartition

@@ -223,6 +223,8 @@ class PreserveSink(EndlessSink):
             elif await self._may_copy(self._lettering):
                 self._take_with_letters(delivery, self._lettering)
         except RecordTooLargeError as error:
+            if "topic" in error.facts:  # a letter, for another topic than the copy
+                raise
             raise too_large(error, self._settings) from error
         finally:
             self._send()  # what came before is right where it is

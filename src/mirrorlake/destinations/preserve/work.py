@@ -36,7 +36,7 @@ class PreserveWork(KafkaWork):
         )
         fill_from = connections.started_seconds + orders.fill_wait_seconds
         lettering = None
-        if settings.letters is not None:
+        if settings.letters is not None and settings.letters.topic:
             lettering = self._lettering(context, settings.letters, filler, from_seconds=fill_from)
         check = tail_check_of(
             settings,

@@ -9,7 +9,14 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.destinations.letters.settings import letter_progress_topic
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import DestinationForeignError, MisalignedError, NotOwnerError, TopicMissingError
+from mirrorlake.errors import (
+    DestinationForeignError,
+    MisalignedError,
+    NotOwnerError,
+    RecordTooLargeError,
+    TopicMissingError,
+)
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.copies import create_topic, log_end
@@ -18,9 +25,11 @@ from support.kept_letters import (
     ABSENT_ID,
     HERE,
     SHORT,
+    THERE,
     assert_copy_or_letter,
     create_letter_topics,
     known_letters,
+    letter_settings,
     lettered_offsets,
     lettering,
     letters_topic,
@@ -119,6 +128,17 @@ def test_letters_in_compressed_and_single_batches_of_a_compacted_copy_with_a_clo
     assert (again.error, again.position) == (None, 30)
 
 
+def test_a_letter_too_large_for_its_topic_parks_before_its_record(copy: Copy) -> None:
+    copy.create()
+    delete_topic(copy.destination, letters_topic(copy.topic))
+    create_topic(copy.destination, letters_topic(copy.topic), 1, max_message_bytes="2000")
+    copy.write([good(0), framed(ABSENT_ID, bytes(range(256)) * 8), good(2)], per_batch=1)
+    row = copy.lease()
+    assert isinstance(row.error, RecordTooLargeError)
+    assert letters_topic(copy.topic) in row.error.message
+    assert (row.position, lettered_offsets(copy.destination, copy.where)) == (0, [])
+
+
 def test_a_copy_that_begins_late_has_letters_too(copy: Copy) -> None:
     copy.create()
     copy.write(values(40, {31, 35}))
@@ -139,6 +159,21 @@ def test_what_is_known_of_letters_reaches_back_as_far_as_the_tail_check_and_no_f
     assert known == [n for n in sorted(lettered) if n >= 200 - 64], "the last were written at position 200"
     assert copy.lease().error is None
     assert_copy_or_letter(copy.source, copy.destination, copy.where, lettered)
+
+
+def test_a_copy_goes_on_behind_its_letters_where_no_more_are_wanted(copy: Copy) -> None:
+    """`on-unreadable` was another one when it was begun: where records are missing is still known."""
+    copy.create()
+    copy.write(values(40, {15, 35}))
+    assert copy.lease().error is None
+    copy.write(values(10, {5}))
+    work = lettering(copy.destination, copy.where, ids=SchemaIdMap.of({HERE: THERE}, passes_values=True))
+    letters = replace(letter_settings(copy.where), template="")
+    ids = SchemaIdMap.of({}, passes_values=True)
+    work = replace(work, settings=replace(work.settings, letters=letters, schema_ids=ids))
+    row = run_lease(lease_plan(copy.source, [(copy.where, [work])], end=50, seconds=8.0))[0, "west"]
+    assert (row.error, row.position, row.records) == (None, 50, 10)
+    assert lettered_offsets(copy.destination, copy.where) == [15, 35]
 
 
 def test_a_copy_that_lacks_a_record_which_nobody_knows_a_letter_of_is_parked(copy: Copy) -> None:
