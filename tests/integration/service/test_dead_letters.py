@@ -80,6 +80,9 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
             copied = consume(site.west, site.topic, partition)
             assert sorted(copied) == [offset for offset in source if offset not in lettered], "at their own offsets"
 
+    again = mirrorlake("plan", "-c", file, "--format", "json").rows()
+    assert [(row["action"], row["error"]) for row in again] == [("nothing to do", None)] * 2, "its looks know of them"
+
     def verified() -> list[tuple[object, ...]]:
         rows = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()
         return [tuple(row[name] for name in ("result", "records", "dead_lettered", "difference")) for row in rows]

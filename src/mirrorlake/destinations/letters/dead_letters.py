@@ -25,7 +25,7 @@ from mirrorlake.kafka.records.columns import RecordColumns, headers_column
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.kafka.schema_ids.unreadable import Headers, Unreadable, dead_letters_of, headers_of
-from mirrorlake.offsets import Gap, GapKind, TopicPartition
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 
 DEAD_LETTERED_REASON = "dead-lettered"
 """For the counters: why a batch is passed over, or made anew."""
@@ -214,6 +214,10 @@ def without_lettered(item: ClassifiedBatch, offsets: npt.NDArray[np.int64]) -> t
     first, stop = np.searchsorted(offsets, [start, header.next_offset]).tolist()
     if item.path == Path.SKIP or first == stop:
         return item, ()
+    if header.magic >= 2 and stop - first == header.next_offset - header.base_offset:  # all of it, whatever it holds
+        whole = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
+        left = replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON)
+        return left, (Gap(offsets=whole, kind=GapKind.DEAD_LETTERED),)
     records = decode_batches([item.batch])
     rows = np.flatnonzero(np.isin(records.offsets, offsets[first:stop]))
     return _without(item, records, rows) if len(rows) else (item, ())

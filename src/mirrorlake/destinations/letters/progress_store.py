@@ -1,7 +1,14 @@
 """The topic of a mirror's letter progress: making it, and reading it back."""
 
-from mirrorlake.destinations.letters.progress import Lettered, LetterKey, decode_key, decode_lettered
-from mirrorlake.destinations.letters.settings import letter_progress_topic
+from mirrorlake.destinations.letters.progress import (
+    NO_OFFSETS,
+    Lettered,
+    LetterKey,
+    Offsets,
+    decode_key,
+    decode_lettered,
+)
+from mirrorlake.destinations.letters.settings import LetterSettings, letter_progress_topic
 from mirrorlake.destinations.transactions.compacted_topics import check_compacted_topics, make_compacted_topic
 from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
@@ -55,3 +62,20 @@ async def read_letter_progress(
     async for columns in read_range(client, partition, offsets, whose="destination"):
         newest.update(zip(columns.keys.to_pylist(), columns.values.to_pylist(), strict=True))
     return {decode_key(key): decode_lettered(value) for key, value in newest.items() if value is not None}
+
+
+async def committed_letters(client: ClusterClient, settings: LetterSettings) -> Offsets:
+    """Returns which source offsets of a partition have a dead letter by what is committed now; for who only looks.
+
+    Nothing where no lease has written any yet.
+
+    Raises:
+        MirrorlakeError: see ``read_letter_progress``.
+    """
+    progress = settings.progress_partition
+    there = (await client.metadata([settings.destination_topic, progress.topic], refresh=True)).topics
+    copy = there.get(settings.destination_topic)
+    if copy is None or progress.topic not in there:
+        return NO_OFFSETS
+    found = (await read_letter_progress(client, progress)).get(settings.key(copy.topic_id))
+    return NO_OFFSETS if found is None else found.offsets

@@ -83,6 +83,7 @@ class LetterBook:
         self._topics: dict[str, LetterTopic] = {}
         self._open: set[TopicPartition] = set()
         self._forgot_at = -inf
+        self._write_seconds = 0.0
 
     async def cancel(self) -> None:
         """Does nothing: who asks waits, and is cancelled with what asked."""
@@ -118,8 +119,10 @@ class LetterBook:
         """Returns how large a batch a topic takes that ``known`` was asked with."""
         return self._topics[topic].batch_bytes_max
 
-    async def write(self, key: LetterKey, topic: str, letters: Sequence[Letters], *, position: int) -> None:
+    async def write(self, key: LetterKey, topic: str, letters: Sequence[Letters], *, position: int) -> bool:
         """Writes letters, and that they are there, in a transaction of their own; sees it closed.
+
+        Returns False where the lease's time is over before it could end: nothing was sent then.
 
         Args:
             key: of the partition and its copy.
@@ -132,7 +135,12 @@ class LetterBook:
             MirrorlakeError: it is not known to be committed: read what there is again.
         """
         offsets = joined(each.records.offsets for each in letters)
+        if not self._filler.has_time(self._write_seconds):
+            return False
         async with self._filler.turn() as session:
+            began = self._clock.elapsed_seconds()
+            if not self._filler.has_time(self._write_seconds):  # others had their turns meanwhile
+                return False
             writer, at = await self._make_ready(session, key, topic)
             before = self._offsets_of(key)
             if len(there := np.intersect1d(before, offsets)):
@@ -157,7 +165,9 @@ class LetterBook:
             if left_open := await session.until_closed([at, self._progress]):
                 await session.close(left_open.keys(), committed=True)
             self._known[key] = lettered
+            self._write_seconds = self._clock.elapsed_seconds() - began
             self._crash_point(LetterStep.TAKE_COMMIT)
+            return True
 
     async def _write_letters(
         self, writer: RecordWriter, at: TopicPartition, letters: Sequence[Letters], topic: LetterTopic

@@ -6,9 +6,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mirrorlake.destinations.letters.progress import NO_OFFSETS, Offsets
-from mirrorlake.destinations.letters.progress_store import read_letter_progress
-from mirrorlake.destinations.letters.settings import LetterSettings
+from mirrorlake.destinations.letters.progress_store import committed_letters
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_log import SourceLog
@@ -60,7 +58,7 @@ def tail_check_of(
         lettered: is asked what has a dead letter; None asks for what is committed now.
     """
     if lettered is None and settings.letters is not None:
-        lettered = partial(_lettered, settings.letters, destination_client)
+        lettered = partial(committed_letters, destination_client, settings.letters)
     return TailCheck(
         source_log,
         destination_client,
@@ -131,16 +129,6 @@ def _identity(found: TransactionState | MirrorlakeError | None) -> ProducerIdent
     if isinstance(found, TransactionState):
         return ProducerIdentity(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
     return _NOBODY
-
-
-async def _lettered(letters: LetterSettings, client: ClusterClient) -> Offsets:
-    """Returns what has a dead letter by what is committed now; nothing where no lease has written any yet."""
-    there = (await client.metadata([letters.destination_topic, letters.progress_partition.topic])).topics
-    copy = there.get(letters.destination_topic)
-    if copy is None or letters.progress_partition.topic not in there:
-        return NO_OFFSETS
-    found = (await read_letter_progress(client, letters.progress_partition)).get(letters.key(copy.topic_id))
-    return NO_OFFSETS if found is None else found.offsets
 
 
 def _open_from(state: AppendState, own: frozenset[int]) -> list[int]:

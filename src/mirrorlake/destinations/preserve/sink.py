@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.endless_sink import EndlessSink
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
+from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.preserve.lettering import Lettering
@@ -255,7 +255,7 @@ class PreserveSink(EndlessSink):
         if self._orders.not_owner_because:
             offsets = OffsetRange(start_offset=self._next_offset, end_offset=self._next_offset)
             raise not_owner(offsets, self._settings, self._orders.not_owner_because)
-        if self._fill_from >= self._filler.until_seconds:
+        if not lettering.is_allowed:
             self._is_over = True
             return False
         await lettering.become_certain()
@@ -263,39 +263,30 @@ class PreserveSink(EndlessSink):
 
     def _take_with_letters(self, delivery: Delivery, lettering: Lettering) -> None:
         left, gaps = lettering.begin(delivery)
-        ids = self._route.transform.schema_ids
-
-        def unreadable(item: ClassifiedBatch, error: SchemaUnreadableError) -> ClassifiedBatch:
-            if ids is None:
-                raise error
-            if not lettering.has_time():
-                # A delivery may be nothing but such batches, and each takes a millisecond.
-                self._is_over = True
-                raise error
-            return lettering.part(item, ids, gaps, error)
-
         try:
-            self._take_all(left, gaps, unreadable)
+            self._take_all(left, gaps, lettering.taker(self._route.transform.schema_ids, gaps))
         except SchemaUnreadableError:
-            if not self._is_over:
+            if not lettering.is_out_of_time:
                 raise
+            self._is_over = True
 
     async def _write_letters(self, waiting: WaitingLetters, lettering: Lettering) -> None:
         """Writes the letters at the head of the queue; nothing is in flight meanwhile."""
+        is_written = False
         try:
-            has_time = self._filler.has_time
-            if has_time:
-                self._crash_point(Step.WRITE_LETTERS)
-                await lettering.write(waiting.letters, position=self.progress.position)
+            self._crash_point(Step.WRITE_LETTERS)
+            is_written = await lettering.write(waiting.letters, position=self.progress.position)
         except MirrorlakeError as error:
-            self._work = None
-            self._fail(error)
-            return
+            # Where the lease's time was over meanwhile the next one reads what became of it.
+            if self._clock.elapsed_seconds() < self._filler.until_seconds:
+                self._work = None
+                self._fail(error)
+                return
         self._work = None
         if self.failure is not None:  # abandoned meanwhile
             self._after_answer()
             return
-        if has_time:
+        if is_written:
             for each in waiting.letters:
                 self.progress.dead_letters += each.counts
             self._queue.take()

@@ -82,6 +82,7 @@ class PreserveWork(KafkaWork):
             clock=context.clock,
             from_seconds=from_seconds,
             until_seconds=started + (connections.live_until_seconds - started) / 2,
+            is_allowed=not self.orders.not_owner_because and from_seconds < connections.live_until_seconds,
         )
 
     def _filler(self, context: SinkContext) -> GapFiller:

@@ -107,10 +107,9 @@ class GapFiller:
         """Reading of the clock after which no gap is begun."""
         return self._until
 
-    @property
-    def has_time(self) -> bool:
-        """True where a transaction that is begun now ends before that, as far as the last one tells."""
-        return self._clock.elapsed_seconds() + ROUNDS_SPARED * self._round_seconds < self._until
+    def has_time(self, seconds: float) -> bool:
+        """Tells whether a transaction that takes about so long, and is begun now, ends before that."""
+        return self._clock.elapsed_seconds() + ROUNDS_SPARED * max(seconds, self._round_seconds) < self._until
 
     def join(self, progress: Progress, hand_off: ProducerIdentity | None) -> None:
         """Takes a partition of the shard, and says in ``progress``, from now on, what the lease leaves to the next one.
