@@ -81,7 +81,7 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
             assert sorted(copied) == [offset for offset in source if offset not in lettered], "at their own offsets"
 
     again = mirrorlake("plan", "-c", file, "--format", "json").rows()
-    assert [(row["action"], row["error"]) for row in again] == [("nothing to do", None)] * 2, "its looks know of them"
+    assert [row["action"] for row in again] == ["nothing to do"] * 2, "its looks know of the letters"
 
     def verified() -> list[tuple[object, ...]]:
         rows = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()
