@@ -211,6 +211,31 @@ def test_a_frozen_writer_that_wakes_after_another_has_taken_over_adds_no_letter_
     assert_each_once(destination, topic)
 
 
+@pytest.mark.parametrize(
+    "step", [LetterStep.ADD_PARTITIONS, LetterStep.SEND_LETTERS, LetterStep.SEND_PROGRESS, LetterStep.COMMIT]
+)
+def test_letters_of_a_frozen_writer_do_not_stand_beside_copies_of_who_could_read_their_records(
+    step: str,
+    topic: TopicPartition,
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    lease_processes: LeaseProcesses,
+) -> None:
+    source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    zombie = lease_processes.start(freeze_in_lease, plan_of(source, destination, topic), step, 1)
+    assert zombie.pid is not None
+    stat = Path(f"/proc/{zombie.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+
+    assert run_lease(plan_of(source, destination, topic, ids=LATER_IDS))[0, "west"].position == RECORDS
+    os.kill(zombie.pid, signal.SIGCONT)
+    zombie.join(60)
+
+    short = [n for n in sorted(IS_LETTER) if n % 2]
+    assert lettered_offsets(destination, topic) == short
+    assert sorted(consume(destination, topic.topic, 0)) == [n for n in range(RECORDS) if n not in short]
+
+
 @pytest.mark.parametrize("step", [LetterStep.ADD_PARTITIONS, LetterStep.COMMIT, LetterStep.TAKE_COMMIT, Step.FILL_GAP])
 def test_two_writers_at_once_write_each_letter_once(
     step: str,
