@@ -145,7 +145,8 @@ read when the secret is needed. A default would stand in the file, so a secret h
 `2h`, `1d`. **Names** of mirrors, clusters and stores have up to 120 letters, digits, `.`, `_` and `-`,
 the first no `.` and no `-`. **Topics** are named in full, or by a regular expression between slashes that
 matches the whole name; internal topics (`__…`) and mirrorlake's own (`mirrorlake.state`,
-`mirrorlake.progress.…`, `mirrorlake.offset-map.…`) are never mirrored. **Templates** may hold `{topic}`,
+`mirrorlake.progress.…`, `mirrorlake.offset-map.…`, `mirrorlake.letter-progress.…`) are never mirrored.
+**Templates** may hold `{topic}`,
 `{mirror}` and `{cluster}` (of the source).
 
 Refused, with both places named: two mirrors or destinations that would write one destination partition or

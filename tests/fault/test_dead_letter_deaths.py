@@ -212,8 +212,9 @@ def test_how_a_transaction_of_letters_alone_ended_is_told_by_letters_and_progres
     assert log_end(destination, letters_at.topic, 0) > 0, "they are there, seen or not"
 
 
+@pytest.mark.parametrize("mode", ["map", "preserve"])
 def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
-    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+    mode: str, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     """Killed whenever it has come some way, whatever it is at then; a bounded run finishes."""
     here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
@@ -228,7 +229,7 @@ def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
         ]
         make_topic(east, topic_name, records[:40], [])
         policy = ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'
-        file = str(site.file("map", policy))
+        file = str(site.file(mode, policy))
         for start, stop in ((40, 1500), (1500, 2500), (2500, 4000)):
             there_before = log_end(west, site.topic) if topic_name in topics_of(west) else 0
             with ServiceProcess("run", "-c", file, folder=tmp_path, without_spark=True) as service:

@@ -21,7 +21,6 @@ from mirrorlake.destinations.map.progress import (
     MapProgress,
     PageKey,
     ProgressKey,
-    columns_of,
     encode_page,
     encode_page_key,
     encode_progress,
@@ -29,6 +28,7 @@ from mirrorlake.destinations.map.progress import (
 )
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError

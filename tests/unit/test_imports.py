@@ -61,8 +61,9 @@ ROOMS_MAY_IMPORT: dict[str, dict[str, set[str]]] = {
     "destinations": {
         "transactions": set(),
         "archive": set(),
-        "preserve": {"transactions"},
-        "map": {"transactions"},
+        "letters": {"transactions"},
+        "preserve": {"transactions", "letters"},
+        "map": {"transactions", "letters"},
         "snapshots": {"archive"},
     },
 }

@@ -136,16 +136,22 @@ def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
 
 def _check_own_topics(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
     # `mirrorlake.progress.<mirror>`: Kafka has no two topics whose names differ in `.` and `_` alone (metrics' names).
-    mapped = [(m, d) for m in mirrors for d in m.destinations if isinstance(d, KafkaDestination) and _is_mapped(d)]
-    for number, (mirror, destination) in enumerate(mapped):
-        for earlier, other in mapped[:number]:
+    own = [(m, d) for m in mirrors for d in m.destinations if isinstance(d, KafkaDestination) and _has_topics(m, d)]
+    for number, (mirror, destination) in enumerate(own):
+        for earlier, other in own[:number]:
             is_like = earlier.name != mirror.name and _metric_name(earlier.name) == _metric_name(mirror.name)
             if is_like and other.cluster.is_same_as(destination.cluster):
                 message = (
-                    f"mirrors {earlier.name} and {mirror.name} map offsets on one cluster, where no two topics may "
-                    "differ in `.` and `_` alone, and each has topics named after it"
+                    f"mirrors {earlier.name} and {mirror.name} map offsets, or have dead letters, on one cluster, "
+                    "where no two topics may differ in `.` and `_` alone, and each has topics named after it"
                 )
                 problems.add(mirror.place, message, "use another name for one of them")
+
+
+def _has_topics(mirror: Mirror, destination: KafkaDestination) -> bool:
+    """Tells whether a mirror has topics of its own at a destination cluster."""
+    has_letters = mirror.schemas is not None and bool(mirror.schemas.letters_template)
+    return _is_mapped(destination) or has_letters
 
 
 def _metric_name(name: str) -> str:

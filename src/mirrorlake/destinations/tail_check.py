@@ -13,6 +13,8 @@ let stand where the source has no record either: ``docs/decisions/0124-whose-fil
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +35,15 @@ REMEDY = (
 )
 
 
+AskLettered = Callable[[], Awaitable[npt.NDArray[np.int64]]]
+"""Asks which source offsets have a dead letter, and so no record in the copy."""
+
+
 def first_difference(
     source: Tail,
     destination: Tail,
     *,
+    lettered: Collection[int] = (),
     source_is_compacted: bool = False,
     destination_is_compacted: bool = False,
     transform: Transform = AS_IT_IS,
@@ -45,7 +52,7 @@ def first_difference(
 
     Offset, timestamp, key, value and headers of a record count, as far as ``transform``, what the copy changes, leaves
     them comparable. Both must be decoded from the same range of offsets. ``…_is_compacted`` says that a record may be
-    missing on that side.
+    missing on that side, ``lettered`` at which offsets the copy holds none, as they have a dead letter.
     """
     expected = _hashes(transform.source_side(source.records))
     held = _hashes(transform.copy_side(destination.records))
@@ -56,6 +63,8 @@ def first_difference(
             is_equal = True
         elif offset in expected and source.skips_late and destination.is_unseen(offset):
             is_equal = True  # a gap was filled there before the record came
+        elif offset in expected and offset in lettered:
+            is_equal = True
         elif offset in expected:
             is_equal = destination_is_compacted and not destination.is_unseen(offset)
         else:
@@ -89,6 +98,7 @@ class TailCheck:
         source_is_compacted: the source topic may lose records to the cleaner.
         destination_is_compacted: the same of the destination topic.
         transform: what the copy changes of records.
+        lettered: asked where a record is not in the copy; None where no record ever became a dead letter.
     """
 
     def __init__(
@@ -100,6 +110,7 @@ class TailCheck:
         source_is_compacted: bool = False,
         destination_is_compacted: bool = False,
         transform: Transform = AS_IT_IS,
+        lettered: AskLettered | None = None,
     ) -> None:
         self._source_log = source_log
         self._source = source_log.partition
@@ -108,6 +119,7 @@ class TailCheck:
         self._source_is_compacted = source_is_compacted
         self._destination_is_compacted = destination_is_compacted
         self._transform = transform
+        self._lettered = lettered
 
     async def check(self, position: int, own: frozenset[int] | None) -> None:
         """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
@@ -152,13 +164,17 @@ class TailCheck:
             self._source_log.read_tail(offsets),
             read_tail(self._destination_client, self._destination, offsets, whose="destination"),
         )
-        difference = first_difference(
+        compare = partial(
+            first_difference,
             expected,
             held,
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=self._destination_is_compacted,
             transform=self._transform,
         )
+        difference = compare()
+        if difference is not None and self._lettered is not None:
+            difference = compare(lettered=frozenset((await self._lettered()).tolist()))
         keeps_times = self._transform.times is Times.SOURCE
         if difference is not None and keeps_times and has_only_other_time(expected, held, difference):
             raise times_replaced(self._destination, difference, is_seen=True)

@@ -97,6 +97,22 @@ def archived_ids_of(
     )
 
 
+def letter_notes(target: Target) -> list[str]:
+    """Returns where dead letters go, for who plans; nothing where there are none."""
+    if not target.letters_topic:
+        return []
+    is_made = ", which is made" if target.letters_creation is not None else ""
+    return [f"dead letters to {target.letters_topic}{is_made}"]
+
+
+def letter_rights(target: Target) -> dict[str, tuple[str, ...]]:
+    """Returns the operations needed on the topic for dead letters, and on what says which there are."""
+    if not target.letters_topic:
+        return {}
+    progress = [target.letters.progress_partition.topic] if target.letters is not None else []
+    return dict.fromkeys([target.letters_topic, *progress], WRITING)
+
+
 def rights_on_topic(target: Target, *more: str) -> tuple[str, ...]:
     """Returns the operations needed on the destination topic, ``more`` among them."""
     needed = [*WRITING, *more]

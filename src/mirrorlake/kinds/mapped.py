@@ -25,6 +25,8 @@ from mirrorlake.kinds.filter_warnings import filter_warnings
 from mirrorlake.kinds.kafka import (
     WRITING,
     keeps_log_append_time,
+    letter_notes,
+    letter_rights,
     provenance_of,
     rights_on_topic,
     schema_ids,
@@ -124,7 +126,7 @@ class MapKind(Kind):
             topics.progress: WRITING,
             topics.pages: WRITING,
         }
-        return rights | ({row.target.letters_topic: WRITING} if row.target.letters_topic else {})
+        return rights | letter_rights(row.target)
 
     def wants_sample(self) -> bool:
         """Returns True: what it says of times is warned of."""
@@ -141,10 +143,7 @@ class MapKind(Kind):
         mapped, position, source_start = row.mapped, row.position, row.source_start
         if mapped is None or position is None:
             return ()
-        notes = []
-        if row.target.letters_topic:
-            is_made = ", which is made" if row.target.letters_creation is not None else ""
-            notes.append(f"dead letters to {row.target.letters_topic}{is_made}")
+        notes = letter_notes(row.target)
         if mapped.destination_partition != row.target.source.partition:
             notes.append(f"into partition {mapped.destination_partition} of {row.target.destination_topic}")
         if source_start is not None and source_start < mapped.start_offset == position:

@@ -16,6 +16,8 @@ from mirrorlake.kinds.copies import CopySide, KafkaSide
 from mirrorlake.kinds.kafka import (
     DELETING,
     keeps_log_append_time,
+    letter_notes,
+    letter_rights,
     rights_on_topic,
     schema_ids,
     stamps_times,
@@ -60,6 +62,7 @@ class PreserveKind(Kind):
                 stamps_times=stamps_times(target),
                 keeps_compression=target.destination_keeps_compression,
                 schema_ids=schema_ids(target),
+                letters=target.letters,
             ),
         )
 
@@ -94,9 +97,10 @@ class PreserveKind(Kind):
         return await look_at_copies(works, clients, at_once=at_once)
 
     def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
-        """Returns writing, and deleting where fillers will be that lie below the source's log start."""
+        """Returns writing, to what dead letters need too, and deleting of fillers below the source's log start."""
         deletes_fillers = row.position == 0 and bool(row.source_start)
-        return {row.target.destination_topic: rights_on_topic(row.target, *([DELETING] if deletes_fillers else []))}
+        rights = {row.target.destination_topic: rights_on_topic(row.target, *([DELETING] if deletes_fillers else []))}
+        return rights | letter_rights(row.target)
 
     def wants_sample(self) -> bool:
         """Returns True: what it says of gaps and times is warned of."""
@@ -130,21 +134,8 @@ class PreserveKind(Kind):
         return SourceGapError(what, hint=hint, position=start, log_start=end)
 
     def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
-        """Returns by what the offsets are filled that are gone at the source, and how long that takes."""
-        target, start, source_start = row.target, row.position, row.source_start
-        if start is None or source_start is None or source_start <= start:
-            return ()
-        lost = f"offsets {start}…{source_start - 1} are gone at the source"
-        if is_new:
-            filled = f"{lost}: filled, in about {about_text(fill_seconds(source_start - start, GapFill.FILLER))}"
-            if target.destination_is_compacted and not is_deleting(target.destination_configs):
-                return [
-                    f"{filled}; DeleteRecords is refused for a topic that is compacted only: its cleaner takes them, "
-                    "in time"
-                ]
-            return [f"{filled}, and deleted, so that the copy begins where the source does"]
-        seconds = fill_seconds(source_start - start, target.kafka.gap_fill)
-        return [f"{lost} and filled by {target.kafka.gap_fill.value}, in about {about_text(seconds)}"]
+        """Returns where dead letters go, and by what the offsets are filled that are gone at the source, how long."""
+        return [*letter_notes(row.target), *_fill_notes(row, is_new=is_new)]
 
     def copy_side(self, row: Standing) -> CopySide:
         """Returns the destination partition, which has the source's offsets."""
@@ -159,6 +150,23 @@ class PreserveKind(Kind):
         found = warnings_of(target, sample, now_ms=now_ms)
         gaps = _gaps(target, target.kafka, sample) if target.destination_configs else []
         return [*found, *(f"{topic_place(target)}: {text}" for text in gaps)]
+
+
+def _fill_notes(row: Standing, *, is_new: bool) -> Sequence[str]:
+    target, start, source_start = row.target, row.position, row.source_start
+    if start is None or source_start is None or source_start <= start:
+        return ()
+    lost = f"offsets {start}…{source_start - 1} are gone at the source"
+    if is_new:
+        filled = f"{lost}: filled, in about {about_text(fill_seconds(source_start - start, GapFill.FILLER))}"
+        if target.destination_is_compacted and not is_deleting(target.destination_configs):
+            return [
+                f"{filled}; DeleteRecords is refused for a topic that is compacted only: its cleaner takes them, "
+                "in time"
+            ]
+        return [f"{filled}, and deleted, so that the copy begins where the source does"]
+    seconds = fill_seconds(source_start - start, target.kafka.gap_fill)
+    return [f"{lost} and filled by {target.kafka.gap_fill.value}, in about {about_text(seconds)}"]
 
 
 async def _log_ends(targets: Mapping[int, Target], clients: WorkerCache) -> Mapping[int, Position | MirrorlakeError]:

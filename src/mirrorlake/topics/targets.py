@@ -16,6 +16,7 @@ from mirrorlake.config.resolved import (
     OffsetMode,
 )
 from mirrorlake.destinations.filtering import PartitionFilter
+from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapStart
 from mirrorlake.destinations.map.shard_count import SHARDS_UNWRITTEN
@@ -224,12 +225,28 @@ class Target:
     def letters_template(self) -> str:
         """Names the topics that dead letters go to, by ``{topic}``; empty where there are none."""
         schemas = self.mirror.schemas_of(self.source.topic)
-        return schemas.letters_template if schemas is not None and self.is_mapped else ""
+        return schemas.letters_template if schemas is not None and not self.is_archive else ""
 
     @property
     def letters_topic(self) -> str:
         """Where dead letters of the source topic go; empty where there are none."""
         return self.letters_template.replace("{topic}", self.source.topic)
+
+    @property
+    def letters(self) -> LetterSettings | None:
+        """What a copy that keeps offsets is told of its dead letters, also where it writes none, or none any more."""
+        if self.is_archive or self.is_mapped:
+            return None
+        return LetterSettings(
+            mirror=self.mirror.name,
+            template=self.letters_template,
+            shard=shard_of(self.source),
+            shards=SHARDS_PER_MIRROR,
+            source=self.source,
+            destination_topic=self.destination_topic,
+            cluster_id=self.source_cluster_id,
+            topic_id=self.topic_id,
+        )
 
     @property
     def source_is_compacted(self) -> bool:

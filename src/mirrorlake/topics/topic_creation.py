@@ -8,6 +8,7 @@ from dataclasses import replace
 import structlog
 
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.letters.progress_store import ensure_letter_progress
 from mirrorlake.destinations.map.progress_store import ensure_topics
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -198,7 +199,7 @@ async def _has(growth: TopicGrowth, client: ClusterClient) -> bool:
 
 
 async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache) -> None:
-    """Makes the topics of mirrors with mapped offsets ahead of their leases, which would all try at once."""
+    """Makes the topics that mirrors keep their own records in, ahead of their leases, which would all try at once."""
     wanted = {
         (target.kafka.cluster.name, target.mirror.name): (target.destination_cluster, target.progress_topics)
         for target in targets
@@ -208,3 +209,11 @@ async def _make_progress_topics(targets: Sequence[Target], clients: WorkerCache)
         # Whatever is wrong is found again by the leases, and said of the partitions it concerns.
         with contextlib.suppress(MirrorlakeError):
             await ensure_topics(clients.client(cluster), topics)
+    letters = {
+        (target.kafka.cluster.name, target.mirror.name): (target.destination_cluster, target.letters)
+        for target in targets
+        if target.error is None and target.letters is not None and target.letters.topic
+    }
+    for cluster, settings in letters.values():
+        with contextlib.suppress(MirrorlakeError):
+            await ensure_letter_progress(clients.client(cluster), settings.mirror, settings.shards)

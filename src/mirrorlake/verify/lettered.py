@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mirrorlake.destinations.map.dead_letters import LetterOrigin, origin_of
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin, origin_of
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.range_reader import read_range

@@ -11,7 +11,7 @@ import numpy as np
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import erased_ranges, read_archived_range
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.destinations.map.dead_letters import LetterOrigin
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import read_offset_map
 from mirrorlake.destinations.source_log import SourceLog

@@ -33,7 +33,10 @@ def site(
         yield SchemaSite(east, west, first, second, topic_name, tmp_path)
 
 
-def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are_copied(site: SchemaSite) -> None:
+@pytest.mark.parametrize("mode", ["map", "preserve", "preserve, gap-fill: filler"])
+def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are_copied(
+    mode: str, site: SchemaSite
+) -> None:
     one = site.register("a")
     # The destination has a history of its own, which `two` does not fit behind.
     site.there.model.register(site.subject, {"schema": record("a")})
@@ -49,7 +52,7 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
     make_topic(
         site.east, site.topic, [*numbered([one, None, one]), *bad.values(), *numbered([one] * 5)], [*bad.values()]
     )
-    file = site.file("map", POLICY)
+    file = site.file(mode, POLICY)
     planned = mirrorlake("plan", "-c", file, "--format", "json").rows()
     assert {row["note"].partition(", which is made")[0].rpartition(", ")[2] for row in planned} == {
         f"dead letters to {site.letters}"
@@ -73,6 +76,12 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
             assert len(letter.headers) == len(original.headers) + 9
         left = [each.key for offset, each in sorted(source.items()) if offset not in lettered]
         assert [each.key for each in site.copied(partition)] == left
+        if mode != "map":
+            copied = consume(site.west, site.topic, partition)
+            assert sorted(copied) == [offset for offset in source if offset not in lettered], "at their own offsets"
+
+    again = mirrorlake("plan", "-c", file, "--format", "json").rows()
+    assert [row["action"] for row in again] == ["nothing to do"] * 2, "its looks know of the letters"
 
     def verified() -> list[tuple[object, ...]]:
         rows = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()

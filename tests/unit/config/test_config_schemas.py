@@ -95,6 +95,7 @@ def test_what_cannot_be_read_is_said_of_both_sides_or_of_each(on_unreadable: str
 
 
 TO_MAP = "{type: kafka, cluster: b, offsets: map}"
+TO_REFUSING = "{type: kafka, cluster: b, offsets: preserve, gap-fill: refuse}"
 LETTERS = 'dead-letters: {topic: "{mirror}.{cluster}.{topic}.dead"}'
 
 
@@ -108,12 +109,19 @@ def test_dead_letters_go_to_a_topic_that_is_named() -> None:
     assert schemas_of(written("{from: east, to: west}")).letters_topic("orders") == ""
 
 
+@pytest.mark.parametrize("fill", ["", ", gap-fill: filler", ", gap-fill: markers"])
+def test_dead_letters_are_taken_where_offsets_are_kept_and_gaps_filled(fill: str) -> None:
+    to = f"{{type: kafka, cluster: b, offsets: preserve{fill}}}"
+    found = schemas_of(written(f"{{from: east, to: west, on-unreadable: dead-letter, {LETTERS}}}", destination=to))
+    assert found.letters_of_values
+
+
 @pytest.mark.parametrize(
     ("schemas", "destination", "said"),
     [
         ("on-unreadable: dead-letter", TO_MAP, "needs a topic for dead letters"),
         (LETTERS, TO_MAP, "no meaning without `on-unreadable: dead-letter`"),
-        (f"on-unreadable: dead-letter, {LETTERS}", TO_KAFKA, "leaves offsets out, and b keeps those of the source"),
+        (f"on-unreadable: dead-letter, {LETTERS}", TO_REFUSING, "and b fills none: `gap-fill: refuse`"),
         (f"on-unreadable: dead-letter, {LETTERS}", TO_ARCHIVE, "archives keep every record"),
         (f"on-unreadable: {{key: dead-letter}}, {LETTERS}", TO_MAP, "`key: none` says that it has no schema"),
         (

@@ -24,7 +24,9 @@ def test_exclusion_wins_over_selection() -> None:
     assert [t for t in ("a", "a2", "b-tmp", "b-tmp-2") if selection.selects(t)] == ["a2", "b-tmp-2"]
 
 
-@pytest.mark.parametrize("name", ["mirrorlake.state", "mirrorlake.progress.orders", "mirrorlake.offset-map.orders"])
+@pytest.mark.parametrize(
+    "name", ["mirrorlake.state", "mirrorlake.progress.a", "mirrorlake.offset-map.a", "mirrorlake.letter-progress.a"]
+)
 def test_mirrorlakes_own_topics_are_never_selected_and_refused_when_named(name: str) -> None:
     assert not TopicSelection(patterns=(".*",), names=(name,)).selects(name)
     assert "own topics" in topic_flaw(name)

@@ -88,3 +88,21 @@ def test_a_filled_gap_stands_against_a_record_only_where_it_may_have_come_late(
     late = replace(tail("abcd"), skips_late=True)
     assert first_difference(late, tail(destination)) == difference
     assert first_difference(tail("abcd"), tail(destination)) is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "lettered", "difference"),
+    [
+        ("abc", "a|c", {1}, None),
+        ("abc", "a|c", set(), 1),
+        ("abc", "a|c", {0, 2}, 1),
+        ("abc", "a.c", {1}, None),  # the cleaner took the filler
+        ("abc", "||c", {1}, 0),
+        ("abc", "axc", {1}, 1),  # where the copy has a record it is the source's all the same
+        ("a|c", "abc", {1}, 1),
+    ],
+)
+def test_a_record_may_be_missing_where_it_has_a_dead_letter_and_only_there(
+    source: str, destination: str, lettered: set[int], difference: int | None
+) -> None:
+    assert first_difference(tail(source), tail(destination), lettered=lettered) == difference

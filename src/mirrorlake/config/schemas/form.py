@@ -199,7 +199,7 @@ class SchemasForm(Section):
     on_unreadable: OnUnreadableEntry = option(
         UnreadablePolicy(),
         "With `ids: remap`, a key or value that names no schema the source's registry knows. `fail`: its partition is "
-        "parked before it. `pass`: it is copied as it is. `dead-letter`, with `offsets: map`: its record goes to the "
+        "parked before it. `pass`: it is copied as it is. `dead-letter`: its record goes to the "
         "topic of `dead-letters` instead. One word, or `{key: …, value: …}`. Null has no schema.",
         shown="fail",
     )

@@ -23,6 +23,7 @@ from mirrorlake.config.schemas.form import (
     SchemaIds,
     SchemasForm,
 )
+from mirrorlake.offsets import GapFill
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
@@ -179,9 +180,13 @@ def _check_dead_letters(
         message = "`dead-letter` has no meaning without a destination of type `kafka`: archives keep every record"
         document.note((*where, "on-unreadable"), message, "leave it out")
     for destination in destinations:
-        if isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.PRESERVE:
+        if isinstance(destination, KafkaDestination) and not _takes_letters(destination):
             message = (
-                f"`dead-letter` leaves offsets out, and {destination.label} keeps those of the source: a record there "
-                "and its dead letter cannot be exchanged in one step"
+                f"`dead-letter` leaves offsets without a record, and {destination.label} fills none: `gap-fill: refuse`"
             )
-            document.note((*where, "on-unreadable"), message, "use `offsets: map` there, or `fail` or `pass`")
+            hint = "use `gap-fill: markers` or `filler` there, or `offsets: map`, or `fail` or `pass`"
+            document.note((*where, "on-unreadable"), message, hint)
+
+
+def _takes_letters(destination: KafkaDestination) -> bool:
+    return destination.offsets is OffsetMode.MAP or destination.gap_fill is not GapFill.REFUSE

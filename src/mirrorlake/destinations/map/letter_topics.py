@@ -4,31 +4,17 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 
-from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.letters.topics import LetterTopic, find_letter_topic
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_writer import ProgressWriter
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.transaction_outcome import were_letters_committed
-from mirrorlake.destinations.size_limit import read_batch_bytes_max
 from mirrorlake.destinations.transactions.session import TransactionSession
-from mirrorlake.errors import TopicMissingError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterTopic:
-    """A topic for dead letters, and the largest batch it takes."""
-
-    partitions: tuple[TopicPartition, ...]
-    batch_bytes_max: int
-
-    def partition_of(self, source: TopicPartition) -> TopicPartition:
-        """Returns where the dead letters of a source partition go, in their order."""
-        return self.partitions[source.partition % len(self.partitions)]
 
 
 class LetterTopics:
@@ -75,21 +61,17 @@ class LetterTopics:
         async with self._opening[name]:
             if name in self._open:
                 return
-            there = (await self._client.metadata([name], refresh=True)).topics.get(name)
-            if there is None:
-                raise TopicMissingError(f"topic {name}, for dead letters, does not exist", topic=name)
-            partitions = tuple(TopicPartition(name, number) for number in sorted(there.partitions))
-            limit = await read_batch_bytes_max(self._client, name)
-            for at, standing in (await self._session.look(partitions)).items():
+            topic = await find_letter_topic(self._client, name)
+            for at, standing in (await self._session.look(topic.partitions)).items():
                 if standing.open_from is not None:
                     async with turn:
                         committed = await were_letters_committed(
                             self._client, self._session, known, at, standing.open_from
                         )
                         await self._session.close([at], committed=committed)
-            standings = await self._session.look(partitions)
+            standings = await self._session.look(topic.partitions)
             self._writer.opens_letters({at: each.sequence for at, each in standings.items()})
-            self._open[name] = LetterTopic(partitions=partitions, batch_bytes_max=limit)
+            self._open[name] = topic
 
     async def write(self, name: str, source: TopicPartition, letters: Sequence[Letters]) -> TopicPartition:
         """Writes letters of a source partition into the open transaction; returns the partition they went to.

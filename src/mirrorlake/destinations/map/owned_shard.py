@@ -19,9 +19,10 @@ from copy import copy
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
 from mirrorlake.destinations.interface import ProducerHandOff
+from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.letters.topics import LetterTopic
 from mirrorlake.destinations.map.commit_pace import CommitPace
-from mirrorlake.destinations.map.dead_letters import Letters
-from mirrorlake.destinations.map.letter_topics import LetterTopic, LetterTopics
+from mirrorlake.destinations.map.letter_topics import LetterTopics
 from mirrorlake.destinations.map.lost_tail import Trim, progress_at
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.progress_store import read_progress

@@ -34,15 +34,10 @@ source offsets that none of them names, what the later pages say, by their desti
 """
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
 from mirrorlake.errors import DestinationForeignError
-from mirrorlake.kafka.records.codec import RecordColumns
-from mirrorlake.kafka.records.columns import bytes_column, no_headers
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 FORMAT = 1
@@ -50,8 +45,6 @@ FORMAT = 1
 _PROGRESS_KEY, _PAGE_KEY, _LATER_KEY = b"P", b"M", b"L"
 SHARDS_KEY = b"S" + bytes((FORMAT,))
 
-KeyAndValue = tuple[bytes, bytes | None]
-"""One record of ours; without a value it takes back what its key said before."""
 
 _LENGTH = struct.Struct(">H")
 _PARTITION = struct.Struct(">i")
@@ -256,18 +249,6 @@ def decode_shards(data: bytes) -> int:
     if shards < 1:
         raise _foreign(f"{shards} shards")
     return shards
-
-
-def columns_of(records: Sequence[KeyAndValue], timestamp_ms: int) -> RecordColumns:
-    """Returns keys and values as records of one batch, all of one time."""
-    return RecordColumns.of(
-        offsets=np.arange(len(records), dtype=np.int64),
-        timestamps=np.full(len(records), timestamp_ms, np.int64),
-        timestamp_types=np.zeros(len(records), np.int8),
-        keys=bytes_column([key for key, _ in records]),
-        values=bytes_column([value for _, value in records]),
-        headers=no_headers(len(records)),
-    )
 
 
 class _Reader:

@@ -19,25 +19,13 @@ from mirrorlake.destinations.map.progress import (
     decode_progress,
     decode_progress_key,
 )
-from mirrorlake.errors import (
-    BrokerNotReadyError,
-    LostProgressError,
-    MirrorlakeError,
-    TopicMissingError,
-    UnsupportedError,
-)
+from mirrorlake.destinations.transactions.compacted_topics import check_compacted_topics, make_compacted_topic
+from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import TopicMetadata
 from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.own_topics import OFFSET_MAP_PREFIX, PROGRESS_PREFIX
-
-TOPIC_CONFIGS: Mapping[str, str] = {
-    "cleanup.policy": "compact",
-    # The cleaner leaves the active segment alone, and all of it is read at every take-over: the smallest one allowed.
-    "segment.bytes": str(1 << 20),
-}
-
 
 _WHOSE = "destination"
 
@@ -80,11 +68,7 @@ async def make_progress_topic(client: ClusterClient, topics: ProgressTopics) -> 
     Raises:
         MirrorlakeError: it cannot be made.
     """
-    await _make(client, topics.progress, topics.shards)
-
-
-async def _make(client: ClusterClient, name: str, partitions: int) -> None:
-    await client.create_topic(name, partitions=partitions, replication_factor=-1, configs=dict(TOPIC_CONFIGS))
+    await make_compacted_topic(client, topics.progress, topics.shards)
 
 
 async def make_pages_topic(client: ClusterClient, topics: ProgressTopics) -> None:
@@ -93,7 +77,7 @@ async def make_pages_topic(client: ClusterClient, topics: ProgressTopics) -> Non
     Raises:
         MirrorlakeError: it cannot be made.
     """
-    await _make(client, topics.pages, topics.shards)
+    await make_compacted_topic(client, topics.pages, topics.shards)
 
 
 async def ensure_topics(client: ClusterClient, topics: ProgressTopics) -> None:
@@ -110,30 +94,8 @@ async def ensure_topics(client: ClusterClient, topics: ProgressTopics) -> None:
     there = await check_same_topics(client, topics)
     for name in names:
         if name not in there:
-            await _make(client, name, topics.shards)
-    there = (await client.metadata(names)).topics
-    configs = await client.describe_topic_configs(names)
-    for name in names:
-        found = configs[name]
-        if isinstance(found, TopicMissingError):
-            raise BrokerNotReadyError(f"topic {name} was made just now, and not every broker knows of it yet")
-        if isinstance(found, MirrorlakeError):
-            raise found
-        policy = found["cleanup.policy"].value
-        if policy != "compact":
-            raise UnsupportedError(
-                f"topic {name} has cleanup.policy={policy}, so the mirror's progress would be deleted",
-                hint=f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
-                "cleanup.policy=compact",
-                topic=name,
-            )
-        if name in there and len(there[name].partitions) < topics.shards:
-            raise UnsupportedError(
-                f"topic {name} has {len(there[name].partitions)} partition(s), mirror {topics.mirror} needs "
-                f"{topics.shards}",
-                hint=f"kafka-topics.sh --alter --topic {name} --partitions {topics.shards}",
-                topic=name,
-            )
+            await make_compacted_topic(client, name, topics.shards)
+    await check_compacted_topics(client, names, partitions=topics.shards, mirror=topics.mirror)
 
 
 async def check_same_topics(client: ClusterClient, topics: ProgressTopics) -> Mapping[str, TopicMetadata]:

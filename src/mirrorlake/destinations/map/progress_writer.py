@@ -3,23 +3,22 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.progress import (
-    KeyAndValue,
     MapPage,
     MapProgress,
     PageKey,
     ProgressKey,
-    columns_of,
     encode_page,
     encode_page_key,
     encode_progress,
     encode_progress_key,
 )
 from mirrorlake.destinations.map.settings import Step
+from mirrorlake.destinations.transactions.own_records import KeyAndValue, columns_of
+from mirrorlake.destinations.transactions.record_writer import RecordWriter
 from mirrorlake.destinations.transactions.session import TransactionSession
-from mirrorlake.kafka.records.batches import Codec, next_sequence
-from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
+from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 
@@ -51,15 +50,13 @@ class ProgressWriter:
     ) -> None:
         self.progress_partition = progress_partition
         self.pages_partition = pages_partition
-        self._session = session
-        self._sequences = dict(sequences)
         self._clock = clock
-        self._crash_point = crash_point
+        self._writer = RecordWriter(session, sequences, crash_point=crash_point)
 
     @property
     def progress_sequence(self) -> int:
         """The sequence that the next progress record gets; every transaction writes one."""
-        return self._sequences[self.progress_partition]
+        return self._writer.sequence_of(self.progress_partition)
 
     async def write_progress(self, written: Iterable[tuple[ProgressKey, MapProgress]]) -> None:
         """Appends progress records.
@@ -84,7 +81,7 @@ class ProgressWriter:
 
     def opens_letters(self, sequences: Mapping[TopicPartition, int]) -> None:
         """Takes partitions for dead letters, with the next sequence that each expects."""
-        self._sequences |= sequences
+        self._writer.opens(sequences)
 
     async def write_letters(self, partition: TopicPartition, letters: Letters, *, batch_bytes_max: int) -> None:
         """Appends dead letters to a partition that was opened for them and added to the transaction.
@@ -93,7 +90,7 @@ class ProgressWriter:
             MirrorlakeError: as ``write_progress``.
         """
         for columns in letters.parts(batch_bytes_max):
-            await self._append(partition, columns, codec=letters.codec, step=Step.SEND_LETTERS)
+            await self._writer.append(partition, columns, codec=letters.codec, step=Step.SEND_LETTERS)
 
     async def _write(self, partition: TopicPartition, records: Iterable[KeyAndValue]) -> None:
         """Appends records, in as many batches as needed, one after the other."""
@@ -111,18 +108,4 @@ class ProgressWriter:
 
     async def _append_own(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
         columns = columns_of(records, int(self._clock.now_seconds() * 1000))
-        await self._append(partition, columns, codec=Codec.NONE, step=Step.SEND_PROGRESS)
-
-    async def _append(self, partition: TopicPartition, columns: RecordColumns, *, codec: Codec, step: Step) -> None:
-        identity, sequence = self._session.identity, self._sequences[partition]
-        batch = encode_batch(
-            columns,
-            codec=codec,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            base_sequence=sequence,
-            is_transactional=True,
-        )
-        self._crash_point(step)
-        self._sequences[partition] = next_sequence(sequence, len(columns))
-        await self._session.produce(partition, batch, what=f"append to {partition}")
+        await self._writer.append(partition, columns, codec=Codec.NONE, step=Step.SEND_PROGRESS)

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mirrorlake.destinations.filtering import PartitionFilter
-from mirrorlake.destinations.map.dead_letters import LetterOrigin
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin
+from mirrorlake.destinations.letters.topics import letters_topic
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.transform import Transform, transform_of
@@ -123,11 +124,6 @@ class MapSettings:
     def keeps_source_time(self) -> bool | None:
         """What the answers to appends must tell of the topic's clock, see `record_clock.is_expected`."""
         return None if self.stamps_times else self.keeps_log_append_time
-
-
-def letters_topic(template: str, source_topic: str) -> str:
-    """Returns where dead letters of a source topic go by a template; empty where there is none."""
-    return template.replace("{topic}", source_topic)
 
 
 def map_transactional_id(mirror: str, shard: int) -> str:

@@ -12,8 +12,9 @@ it. Partitions that somebody adds to the topic later change nothing: what is wri
 from typing import NamedTuple
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.map.progress import SHARDS_KEY, columns_of, decode_shards, encode_shards
+from mirrorlake.destinations.map.progress import SHARDS_KEY, decode_shards, encode_shards
 from mirrorlake.destinations.map.progress_store import ProgressTopics, check_nothing_deleted, make_progress_topic
+from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.holes import check_empty

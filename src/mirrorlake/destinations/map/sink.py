@@ -13,7 +13,7 @@ from functools import partial
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
-from mirrorlake.destinations.map.dead_letters import Letters, parted
+from mirrorlake.destinations.letters.dead_letters import Letters, parted
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress

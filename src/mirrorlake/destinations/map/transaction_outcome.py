@@ -5,10 +5,12 @@ Data, progress and pages are one transaction. Where its marker was left out of o
 """
 
 from collections.abc import Mapping
+from functools import partial
 
-from mirrorlake.destinations.map.dead_letters import origin_of
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin
+from mirrorlake.destinations.letters.outcome import has_committed_letter, origins_from
+from mirrorlake.destinations.letters.topics import letters_topic
 from mirrorlake.destinations.map.progress import (
-    KeyAndValue,
     MapProgress,
     ProgressKey,
     decode_page,
@@ -16,19 +18,12 @@ from mirrorlake.destinations.map.progress import (
     decode_progress,
     decode_progress_key,
 )
-from mirrorlake.destinations.map.settings import letters_topic
+from mirrorlake.destinations.transactions.outcome import is_committed
+from mirrorlake.destinations.transactions.own_records import KeyAndValue
 from mirrorlake.destinations.transactions.session import TransactionSession
-from mirrorlake.destinations.transactions.written_records import read_columns_of, read_marker_behind, read_written_by
-from mirrorlake.errors import SourceTruncatedError
-from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
-from mirrorlake.kafka.control.holes import check_empty
-from mirrorlake.kafka.records.aborted import AbortedTransactions, ControlType
-from mirrorlake.kafka.records.batches import walk
-from mirrorlake.kafka.schema_ids.unreadable import headers_of
-from mirrorlake.kafka.wire.fetch import READ_COMMITTED
+from mirrorlake.destinations.transactions.written_records import read_written_by
+from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
-
-_READ_BYTES = 1 << 20
 
 
 async def was_progress_committed(
@@ -53,39 +48,19 @@ async def was_progress_committed(
         written = decode_progress(value or b"")
         if written.destination_offset is not None:
             where = TopicPartition(decode_progress_key(key).destination_topic, written.destination_partition)
-            if await _is_committed(client, session, where, written.destination_offset):
+            if await is_committed(client, session, where, written.destination_offset):
                 return True
-        name = letters_topic(letters_template, decode_progress_key(key).source.topic)
-        if name and await _has_letters(client, session, name, decode_progress_key(key), written):
+        whose = decode_progress_key(key)
+        name = letters_topic(letters_template, whose.source.topic)
+        if name and await has_committed_letter(client, session, name, partial(_is_within, whose, written.offsets)):
             return True
     return False
 
 
-async def _has_letters(
-    client: ClusterClient, session: TransactionSession, name: str, key: ProgressKey, written: MapProgress
-) -> bool:
-    """Tells whether dead letters of a range of progress are committed. Reads all of ours: it is hardly ever asked.
-
-    Raises:
-        MirrorlakeError: a partition could not be read.
-    """
-    there = (await client.metadata([name], refresh=True)).topics.get(name)
-    for number in sorted(there.partitions) if there is not None else ():
-        where = TopicPartition(name, number)
-        start = await client.offset_at(where, EARLIEST)
-        end = (await session.look([where]))[where].end_offset
-        offsets = OffsetRange(start_offset=start, end_offset=max(start, end))
-        async for columns in read_columns_of(client, where, session.identity.producer_id, offsets):
-            for offset, headers in zip(columns.offsets.tolist(), headers_of(columns), strict=True):
-                origin = origin_of(headers)
-                if (
-                    origin is not None
-                    and ProgressKey(destination_topic=origin.destination_topic, source=origin.source) == key
-                    and written.offsets.start_offset <= origin.offset < written.offsets.end_offset
-                    and await _is_committed(client, session, where, offset)
-                ):
-                    return True
-    return False
+def _is_within(key: ProgressKey, offsets: OffsetRange, origin: LetterOrigin) -> bool:
+    """Tells whether a dead letter is of a range of progress."""
+    is_of = ProgressKey(destination_topic=origin.destination_topic, source=origin.source) == key
+    return is_of and offsets.start_offset <= origin.offset < offsets.end_offset
 
 
 async def were_pages_committed(
@@ -146,15 +121,12 @@ async def were_letters_committed(
         BrokerNotReadyError: not all of them are replicated yet.
         MirrorlakeError: the partition could not be read.
     """
-    end = (await session.look([partition]))[partition].end_offset
-    offsets = OffsetRange(start_offset=open_from, end_offset=max(open_from, end))
-    async for columns in read_columns_of(client, partition, session.identity.producer_id, offsets):
-        for origin in filter(None, map(origin_of, headers_of(columns))):
-            progress = known.get(ProgressKey(destination_topic=origin.destination_topic, source=origin.source))
-            if progress is None or progress.source_topic_id not in ("", origin.topic_id):
-                continue  # of a topic that was made anew: the progress is still that of the one before
-            if progress.position > origin.offset:
-                return True
+    async for origin in origins_from(client, session, partition, open_from):
+        progress = known.get(ProgressKey(destination_topic=origin.destination_topic, source=origin.source))
+        if progress is None or progress.source_topic_id not in ("", origin.topic_id):
+            continue  # of a topic that was made anew: the progress is still that of the one before
+        if progress.position > origin.offset:
+            return True
     return False
 
 
@@ -164,45 +136,3 @@ async def _written_from(
     end = (await session.look([partition]))[partition].end_offset
     offsets = OffsetRange(start_offset=start, end_offset=max(start, end))
     return await read_written_by(client, partition, session.identity.producer_id, offsets)
-
-
-async def _is_committed(
-    client: ClusterClient, session: TransactionSession, partition: TopicPartition, offset: int
-) -> bool:
-    """Tells whether a reader of committed data sees our record at an offset, or will, for all it knows.
-
-    Raises:
-        MirrorlakeError: the partition could not be read; an answer that hides what it holds is none.
-    """
-    if offset >= await client.offset_at(partition, LATEST):
-        return await _will_be_seen(client, session, partition, offset)
-    try:
-        frame, answer = await client.fetch_once(
-            partition, offset, max_bytes=_READ_BYTES, isolation_level=READ_COMMITTED
-        )
-    except SourceTruncatedError:
-        return False
-    with frame:
-        aborted = AbortedTransactions(answer.aborted)
-        for batch in walk(answer.records):
-            is_aborted = aborted.is_aborted(batch)
-            if batch.header.last_offset >= offset:
-                return batch.header.base_offset <= offset and not is_aborted
-    await check_empty(client, partition, offset, readable_end=answer.last_stable_offset)
-    return False
-
-
-async def _will_be_seen(
-    client: ClusterClient, session: TransactionSession, partition: TopicPartition, offset: int
-) -> bool:
-    """Tells whether our record at an offset is committed though readers of committed data do not get there yet.
-
-    The transaction of somebody else may hold them back, who writes to the partition too: ours is decided all the same,
-    and its marker says how.
-    """
-    standing = (await session.look([partition]))[partition]
-    if standing.open_from is not None and standing.open_from <= offset:
-        return False  # not decided here either
-    offsets = OffsetRange(start_offset=offset, end_offset=max(offset, standing.end_offset))
-    marker = await read_marker_behind(client, partition, session.identity.producer_id, offsets)
-    return marker == ControlType.COMMIT

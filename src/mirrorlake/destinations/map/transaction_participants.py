@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
-from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.offset_map import (
     FullPage,
     MappedRun,

@@ -4,11 +4,13 @@
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+from mirrorlake.destinations.letters.progress_store import committed_letters
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_log import SourceLog
-from mirrorlake.destinations.tail_check import TailCheck
+from mirrorlake.destinations.tail_check import AskLettered, TailCheck
 from mirrorlake.destinations.transactions.claim import PartitionClaim, claim_from
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -40,8 +42,23 @@ def check_writers(settings: PreserveSettings, claim: PartitionClaim, own_produce
         )
 
 
-def tail_check_of(settings: PreserveSettings, source_log: SourceLog, *, destination_client: ClusterClient) -> TailCheck:
-    """Returns what compares the tails of a partition and its copy."""
+def tail_check_of(
+    settings: PreserveSettings,
+    source_log: SourceLog,
+    *,
+    destination_client: ClusterClient,
+    lettered: AskLettered | None = None,
+) -> TailCheck:
+    """Returns what compares the tails of a partition and its copy.
+
+    Args:
+        settings: of the partition.
+        source_log: the source partition.
+        destination_client: of the destination cluster.
+        lettered: is asked what has a dead letter; None asks for what is committed now.
+    """
+    if lettered is None and settings.letters is not None:
+        lettered = partial(committed_letters, destination_client, settings.letters)
     return TailCheck(
         source_log,
         destination_client,
@@ -49,6 +66,7 @@ def tail_check_of(settings: PreserveSettings, source_log: SourceLog, *, destinat
         source_is_compacted=settings.source_is_compacted,
         destination_is_compacted=settings.destination_is_compacted,
         transform=settings.transform,
+        lettered=lettered,
     )
 
 

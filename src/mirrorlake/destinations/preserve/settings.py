@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
@@ -16,6 +17,7 @@ class Step(StrEnum):
     SEND_BATCH = "send batch"
     TAKE_ANSWER = "take answer"
     FILL_GAP = "fill gap"
+    WRITE_LETTERS = "write letters"
     DELETE_FILLERS = "delete fillers"
 
 
@@ -37,6 +39,8 @@ class PreserveSettings:
     compress anew may grow above what they take.
     ``schema_ids`` says where records have schema ids that change, and holds no pair: a lease is told those. None where
     they keep theirs.
+    ``letters`` says where dead letters go, if they go anywhere, and where it is kept which there are; None where none
+    ever were.
     """
 
     source: TopicPartition
@@ -52,6 +56,7 @@ class PreserveSettings:
     stamps_times: bool = False
     keeps_compression: bool = False
     schema_ids: SchemaIdMap | None = None
+    letters: LetterSettings | None = None
 
     @property
     def transform(self) -> Transform:

@@ -9,7 +9,9 @@ Order of effects for one partition, each step waited for:
    (``log_start``);
 3. the first batch alone, until its answer carries the expected base offset;
 4. then up to five batches in flight, one where the partition may have forgotten the producer;
-5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with.
+5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with;
+6. at dead letters, which come before the gaps their records leave: all answers, then they are written, in a transaction
+   that also says so (``letter_book``), then on with the gap. What has a letter is read before step 1.
 
 Every answer's base offset is checked. Anything unexpected: the answers still outstanding are read first, then the
 claim starts again from 1. Nothing is ever sent after the lease's deadline.
@@ -18,7 +20,6 @@ claim starts again from 1. Nothing is ever sent after the lease's deadline.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
@@ -26,11 +27,14 @@ from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
+from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
+from mirrorlake.destinations.preserve.send_queue import Fill, SendQueue, WaitingLetters
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import route_to
+from mirrorlake.destinations.schema_batches import Unreadable
 from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transactions.claim import ClaimReader, PartitionClaim
 from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
@@ -38,6 +42,7 @@ from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
     RecordTooLargeError,
+    SchemaUnreadableError,
 )
 from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.wire.produce import ProducedPartition
@@ -47,18 +52,12 @@ from mirrorlake.stores.crash_points import CrashPoint, no_crash
 QUEUE_BYTES_MAX = 8 << 20
 """What one partition may hold back before the reader leaves it out: a whole answer of the source."""
 
+LETTER_BYTES_MAX = 512 << 10
+"""The same in dead letters, which are written one batch after another: about what is one."""
+
 STATE_AGE_MS_MAX = 12 * 3600 * 1000
 """Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
 timestamps, so after batches older than this the state may be gone at the next check."""
-
-
-@dataclass(slots=True)
-class _Fill:
-    """A gap that waits in the queue; grows while further gaps follow it directly."""
-
-    gap: Gap
-    timestamp_ms: int | None = None
-    deletes: bool = False
 
 
 class PreserveSink(EndlessSink):
@@ -72,6 +71,7 @@ class PreserveSink(EndlessSink):
         check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
         read_limit: asks how large a batch the destination topic takes.
         filler: fills the gaps of the shard, shared by its partitions.
+        lettering: what becomes a dead letter, None where nothing does.
         log_start: the beginning of the destination partition.
         clock: the wall clock tells how old a batch is.
         fill_from_seconds: reading of ``clock.elapsed_seconds`` before which no gap is filled.
@@ -89,6 +89,7 @@ class PreserveSink(EndlessSink):
         check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
         read_limit: ReadLimit,
         filler: GapFiller,
+        lettering: Lettering | None = None,
         log_start: LogStart,
         clock: Clock,
         fill_from_seconds: float,
@@ -105,6 +106,7 @@ class PreserveSink(EndlessSink):
         self._check_tail = check_tail
         self._read_limit = read_limit
         self._filler = filler
+        self._lettering = lettering
         self._log_start = log_start
         self._clock = clock
         self._fill_from = fill_from_seconds
@@ -114,11 +116,9 @@ class PreserveSink(EndlessSink):
         self._needs_tail_check = orders.needs_tail_check
         self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
-        self._queue: deque[Append | _Fill] = deque()
-        self._queued_bytes = 0
-        self._fills_queued = 0
+        self._queue = SendQueue()
         self._in_flight: deque[Append] = deque()
-        self._filling: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[None] | None = None
         self._is_proven = False
         self._is_over = False
         self._fillers_end = 0
@@ -132,8 +132,8 @@ class PreserveSink(EndlessSink):
 
     @property
     def has_room(self) -> bool:
-        """False while the queue holds its maximum of bytes."""
-        return self._queued_bytes < QUEUE_BYTES_MAX
+        """False while the queue holds its maximum of bytes, or dead letters theirs."""
+        return self._queue.held_bytes < QUEUE_BYTES_MAX and self._queue.letter_bytes < LETTER_BYTES_MAX
 
     @property
     def is_done(self) -> bool:
@@ -151,6 +151,8 @@ class PreserveSink(EndlessSink):
         await self._idle.wait()
         await self._read_limit_again()
         self._is_proven = False
+        if self._lettering is not None:
+            await self._lettering.open()
         claim = await self._read_claim()
         if claim.has_open_transaction:
             await self._filler.clean(self._settings.destination)
@@ -216,25 +218,86 @@ class PreserveSink(EndlessSink):
             # The owner before may have died between filling up to the source's log start and deleting the fillers.
             await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
         try:
-            for output in self._route.outputs(
-                delivery.batches,
-                position=self._next_offset,
-                covered_end=delivery.covered.end_offset,
-                now_ms=int(self._clock.now_seconds() * 1000),
-                coalesced_bytes=self._coalesced_bytes(delivery),
-            ):
-                if isinstance(output, OutputBatch):
-                    self._take(output, delivery.frame)
-                else:
-                    self._take_gap(output, delivery.gaps)
+            if self._lettering is None:
+                self._take_all(delivery, delivery.gaps)
+            elif await self._may_copy(self._lettering):
+                self._take_with_letters(delivery, self._lettering)
         except RecordTooLargeError as error:
+            if "topic" in error.facts:  # a letter, for another topic than the copy
+                raise
             raise too_large(error, self._settings) from error
         finally:
             self._send()  # what came before is right where it is
 
+    def _take_all(self, delivery: Delivery, gaps: Sequence[Gap], unreadable: Unreadable | None = None) -> None:
+        for output in self._route.outputs(
+            delivery.batches,
+            position=self._next_offset,
+            covered_end=delivery.covered.end_offset,
+            now_ms=int(self._clock.now_seconds() * 1000),
+            coalesced_bytes=self._coalesced_bytes(delivery),
+            unreadable=unreadable,
+        ):
+            if isinstance(output, OutputBatch):
+                self._take(output, delivery.frame)
+            else:
+                self._take_gap(output, gaps)
+
+    # --- dead letters -------------------------------------------------------------------------------------
+
+    async def _may_copy(self, lettering: Lettering) -> bool:
+        """Waits until no owner before can still write letters; False where this lease ends before that.
+
+        Raises:
+            NotOwnerError: this process could not take the mirror over.
+            MirrorlakeError: it could not be read which letters there are.
+        """
+        if self._orders.not_owner_because:
+            offsets = OffsetRange(start_offset=self._next_offset, end_offset=self._next_offset)
+            raise not_owner(offsets, self._settings, self._orders.not_owner_because)
+        if not lettering.is_allowed:
+            self._is_over = True
+            return False
+        await lettering.become_certain()
+        return True
+
+    def _take_with_letters(self, delivery: Delivery, lettering: Lettering) -> None:
+        left, gaps = lettering.begin(delivery)
+        try:
+            self._take_all(left, gaps, lettering.taker(self._route.transform.schema_ids, gaps))
+        except SchemaUnreadableError:
+            if not lettering.is_out_of_time:
+                raise
+            self._is_over = True
+
+    async def _write_letters(self, waiting: WaitingLetters, lettering: Lettering) -> None:
+        """Writes the letters at the head of the queue; nothing is in flight meanwhile."""
+        is_written = False
+        try:
+            self._crash_point(Step.WRITE_LETTERS)
+            is_written = await lettering.write(waiting.letters, position=self.progress.position)
+        except MirrorlakeError as error:
+            # Where the lease's time was over meanwhile the next one reads what became of it.
+            if self._clock.elapsed_seconds() < self._filler.until_seconds:
+                self._work = None
+                self._fail(error)
+                return
+        self._work = None
+        if self.failure is not None:  # abandoned meanwhile
+            self._after_answer()
+            return
+        if is_written:
+            for each in waiting.letters:
+                self.progress.dead_letters += each.counts
+            self._queue.take()
+            self._changed()
+        else:
+            self._end_at(self.progress.position)
+        self._after_answer()
+
     def _coalesced_bytes(self, delivery: Delivery) -> int:
         """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
-        head = self._queue[0] if self._queue else None
+        head = self._queue.head
         is_waiting = isinstance(head, Append) and len(self._in_flight) >= self._in_flight_max(head)
         if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
@@ -246,16 +309,14 @@ class PreserveSink(EndlessSink):
         end_offset, max_timestamp_ms = output.end_offset, header.max_timestamp
         frame: PinnedFrame | None = None
         if output.is_in_frame:
-            if self._fills_queued:
+            if self._queue.has_gaps:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
                 data = memoryview(bytearray(data))
             else:
                 frame = of_delivery
                 frame.pin()
-        if self._fills_queued and isinstance(gap := self._queue[-1], _Fill) and gap.timestamp_ms is None:
-            gap.timestamp_ms = max_timestamp_ms  # a record's; the header's base may be a delete horizon
         size_bytes = len(data)
-        self._queue.append(
+        self._queue.put(
             # By position: one is made for every batch.
             Append(
                 header,
@@ -269,7 +330,6 @@ class PreserveSink(EndlessSink):
                 frame,
             )
         )
-        self._queued_bytes += size_bytes
         self._next_offset = end_offset
         self._last_timestamp_ms = max_timestamp_ms
         self.progress.saw_batch(header)
@@ -278,20 +338,16 @@ class PreserveSink(EndlessSink):
     def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
         if self._settings.gap_fill is GapFill.REFUSE:
             raise gap_refused(output, self._settings)
+        if self._lettering is not None:
+            for letters in self._lettering.due(output.end_offset):
+                self._queue.put_letters(letters)
         for gap in gaps_of(output.offsets, known):
             if gap.kind is GapKind.MISSING and len(gap.offsets) > self._settings.gap_fill_offsets_max:
                 raise too_long(gap.offsets, self._settings)
-            self._queue_fill(_Fill(gap, self._last_timestamp_ms))
+            self._queue_fill(Fill(gap, self._last_timestamp_ms))
 
-    def _queue_fill(self, fill: _Fill) -> None:
-        last = self._queue[-1] if self._queue else None
-        is_in_work = self._filling is not None and len(self._queue) == 1
-        if isinstance(last, _Fill) and last.gap.kind is fill.gap.kind and not is_in_work:
-            joined = OffsetRange(start_offset=last.gap.offsets.start_offset, end_offset=fill.gap.offsets.end_offset)
-            last.gap = Gap(offsets=joined, kind=last.gap.kind)
-        else:
-            self._queue.append(fill)
-            self._fills_queued += 1
+    def _queue_fill(self, fill: Fill) -> None:
+        self._queue.put_fill(fill)
         self._next_offset = fill.gap.offsets.end_offset
         self._idle.clear()
 
@@ -313,7 +369,7 @@ class PreserveSink(EndlessSink):
         if len(offsets) > self._settings.gap_fill_offsets_max:
             raise too_long(offsets, self._settings)
         self._fillers_end = 0
-        self._queue_fill(_Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
+        self._queue_fill(Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
         self._send()
         return True
 
@@ -337,18 +393,14 @@ class PreserveSink(EndlessSink):
 
     @property
     def is_settled(self) -> bool:
-        """True where every append is answered, and no gap is being filled."""
-        return not self._in_flight and self._filling is None
+        """True where every append is answered, and no gap is being filled, no letter written."""
+        return not self._in_flight and self._work is None
 
     def drop_unsent(self) -> None:
         """Forgets the batches and gaps that wait; what is in flight, or being filled, is still waited for."""
-        if self.failure is not None or not self._queue:
+        if self.failure is not None or not len(self._queue):
             return
-        in_work = self._queue.popleft() if self._filling is not None else None
-        self._drop_queue()
-        if isinstance(in_work, _Fill):
-            self._queue.append(in_work)
-            self._fills_queued = 1
+        self._queue.drop(keeps_work=True)
         self._is_over = True
         self._after_answer()
 
@@ -356,17 +408,17 @@ class PreserveSink(EndlessSink):
         """Drops what is queued; what is in flight is unknown."""
         if self._in_flight:
             self._filler.distrust()
-        if self._filling is not None:
-            self._filling.cancel()
+        if self._work is not None:
+            self._work.cancel()
         self._fail(OutcomeUnknownError("the lease ended before every append was answered"))
 
     # --- gaps ---------------------------------------------------------------------------------------------
 
-    async def _fill(self, fill: _Fill) -> None:
+    async def _fill(self, fill: Fill) -> None:
         """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
         try:
             if not await self._may_fill(fill):
-                self._filling = None
+                self._work = None
                 self._filled(fill, fill.gap.offsets.start_offset)
                 return
             self._crash_point(Step.FILL_GAP)
@@ -375,13 +427,13 @@ class PreserveSink(EndlessSink):
                 await self._delete_fillers(claim.end_offset)
             await self._go_on_with(claim)
         except MirrorlakeError as error:
-            self._filling = None
+            self._work = None
             self._fail(error)
             return
-        self._filling = None
+        self._work = None
         self._filled(fill, claim.end_offset)
 
-    async def _may_fill(self, fill: _Fill) -> bool:
+    async def _may_fill(self, fill: Fill) -> bool:
         """Waits until no owner before can still be at work; False where this lease ends before that.
 
         Raises:
@@ -399,22 +451,24 @@ class PreserveSink(EndlessSink):
         await self._log_start.delete_all(before, self._own_ids)
         self._fillers_end = 0
 
-    def _filled(self, fill: _Fill, end_offset: int) -> None:
+    def _filled(self, fill: Fill, end_offset: int) -> None:
         self._is_proven = False
         if self.failure is not None:  # abandoned meanwhile
             self._after_answer()
             return
-        self._queue.popleft()
-        self._fills_queued -= 1
+        self._queue.take()
         if end_offset < fill.gap.offsets.end_offset:
-            # The lease's time ended inside the gap. Nothing is in flight: the next lease goes on from there.
-            self._is_over = True
-            self._drop_queue()
-            self._next_offset = end_offset
-            self._changed()
+            self._end_at(end_offset)
         self._after_answer()
 
-    def _gap_to_fill(self, fill: _Fill) -> GapToFill:
+    def _end_at(self, end_offset: int) -> None:
+        """Ends what is taken: the lease has no time left. Nothing is in flight, and the next goes on from there."""
+        self._is_over = True
+        self._queue.drop()
+        self._next_offset = end_offset
+        self._changed()
+
+    def _gap_to_fill(self, fill: Fill) -> GapToFill:
         now_ms = int(self._clock.now_seconds() * 1000)
         return GapToFill(
             partition=self._settings.destination,
@@ -436,13 +490,13 @@ class PreserveSink(EndlessSink):
 
     def next_append(self) -> Append | None:
         """Hands the channel the next batch where the claim allows one more in flight, addressed to it."""
-        if not self._queue or self.failure is not None or self._filling is not None:
+        if self.failure is not None or self._work is not None:
             return None
-        head = self._queue[0]
-        if isinstance(head, _Fill) or len(self._in_flight) >= self._in_flight_max(head):
+        head = self._queue.head
+        if not isinstance(head, Append) or len(self._in_flight) >= self._in_flight_max(head):
             return None
         self._crash_point(Step.SEND_BATCH)
-        self._queue.popleft()
+        self._queue.take()
         assert self._claim is not None
         # Only now: the epoch and the sequence are those of the claim, which a gap before this batch has changed.
         prepare_for_append(
@@ -494,29 +548,35 @@ class PreserveSink(EndlessSink):
         self.progress.batches[append.reason] += 1
         if not self._settings.stamps_times:  # their age at the source is not among what was sent
             self.progress.saw_latency(append.max_timestamp_ms, self._clock.now_seconds())
-        if self._queued_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
+        if self._queue.held_bytes + append.size_bytes >= QUEUE_BYTES_MAX and self.has_room:
             self._changed()
 
     def _let_go(self, append: Append) -> None:
         self._in_flight.remove(append)
-        self._queued_bytes -= append.size_bytes
-        append.let_go()
+        self._queue.let_go(append)
 
     def _after_answer(self) -> None:
-        if not self._in_flight and not self._queue and self._filling is None:
+        if not self._in_flight and not len(self._queue) and self._work is None:
             self._idle.set()
         elif self.failure is None:
             self._send()
 
     def _send(self) -> None:
-        """Lets the channel send, or begins to fill where a gap is next and nothing is in flight."""
-        if not self._queue or self._channel is None or self.failure is not None or self._filling is not None:
+        """Lets the channel send, or begins to write letters or to fill where such is next and nothing is in flight."""
+        head = self._queue.head
+        if head is None or self._channel is None or self.failure is not None or self._work is not None:
             return
-        head = self._queue[0]
-        if not isinstance(head, _Fill):
+        if isinstance(head, Append):
             self._channel.notify(self)
         elif not self._in_flight:
-            self._filling = asyncio.create_task(self._fill(head))
+            self._queue.is_head_in_work = True
+            self._work = asyncio.create_task(self._do(head))
+
+    async def _do(self, head: Fill | WaitingLetters) -> None:
+        if isinstance(head, Fill):
+            await self._fill(head)
+        elif self._lettering is not None:
+            await self._write_letters(head, self._lettering)
 
     def _fail(self, error: MirrorlakeError) -> None:
         """Keeps the first failure, drops what was not sent; the answers still outstanding are waited for."""
@@ -525,15 +585,7 @@ class PreserveSink(EndlessSink):
             if (limit := self._limit.after(error, self._settings.destination)) is not self._limit:
                 self._set_limit(limit)
         self._needs_tail_check = True
-        self._drop_queue()
+        self._queue.drop()
         if not self._in_flight:
             self._idle.set()
         self._changed()
-
-    def _drop_queue(self) -> None:
-        for item in self._queue:
-            if isinstance(item, Append):
-                self._queued_bytes -= item.size_bytes
-                item.let_go()
-        self._queue.clear()
-        self._fills_queued = 0

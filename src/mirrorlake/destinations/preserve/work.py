@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 from mirrorlake.destinations.kafka_work import KafkaWork
+from mirrorlake.destinations.letters.settings import LetterSettings
+from mirrorlake.destinations.preserve.letter_book import LetterBook
+from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import tail_check_of
 from mirrorlake.destinations.preserve.settings import PreserveSettings
@@ -28,21 +31,58 @@ class PreserveWork(KafkaWork):
         """Returns the sink; partitions of a cluster share what reads claims, those of a shard what fills gaps."""
         settings, orders, connections = self.settings, self.orders, context.connections
         client = connections.client(self.cluster)
+        filler = connections.shared(
+            ("filler", self.cluster.name, settings.transactional_id), lambda: self._filler(context)
+        )
+        fill_from = connections.started_seconds + orders.fill_wait_seconds
+        lettering = None
+        if settings.letters is not None and settings.letters.topic:
+            lettering = self._lettering(context, settings.letters, filler, from_seconds=fill_from)
+        check = tail_check_of(
+            settings,
+            context.source_log,
+            destination_client=client,
+            lettered=lettering.lettered if lettering is not None else None,
+        )
         return PreserveSink(
             settings,
             orders,
             claims=connections.shared(("claims", self.cluster.name), lambda: ClaimReader(client)),
             channel_to=lambda broker: connections.channel(self.cluster, broker),
-            check_tail=tail_check_of(settings, context.source_log, destination_client=client).check,
+            check_tail=check.check,
             read_limit=lambda: read_batch_bytes_max(client, settings.destination.topic),
-            filler=connections.shared(
-                ("filler", self.cluster.name, settings.transactional_id), lambda: self._filler(context)
-            ),
+            filler=filler,
+            lettering=lettering,
             log_start=LogStart(client, settings.destination),
             clock=context.clock,
-            fill_from_seconds=connections.started_seconds + orders.fill_wait_seconds,
+            fill_from_seconds=fill_from,
             changed=context.changed,
             crash_point=connections.crash_point,
+        )
+
+    def _lettering(
+        self, context: SinkContext, letters: LetterSettings, filler: GapFiller, *, from_seconds: float
+    ) -> Lettering:
+        connections, client = context.connections, context.connections.client(self.cluster)
+        book = connections.shared(
+            ("letters", self.cluster.name, self.settings.transactional_id),
+            lambda: LetterBook(
+                client,
+                filler,
+                letters.progress_partition,
+                clock=context.clock,
+                crash_point=connections.crash_point,
+            ),
+        )
+        started = connections.started_seconds
+        return Lettering(
+            letters,
+            book,
+            client,
+            clock=context.clock,
+            from_seconds=from_seconds,
+            until_seconds=started + (connections.live_until_seconds - started) / 2,
+            is_allowed=not self.orders.not_owner_because and from_seconds < connections.live_until_seconds,
         )
 
     def _filler(self, context: SinkContext) -> GapFiller:

@@ -23,7 +23,8 @@ Source of the order: KIP-98, KIP-890, and the attacks named in ``docs/decisions/
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
 
@@ -106,6 +107,10 @@ class GapFiller:
         """Reading of the clock after which no gap is begun."""
         return self._until
 
+    def has_time(self, seconds: float) -> bool:
+        """Tells whether a transaction that takes about so long, and is begun now, ends before that."""
+        return self._clock.elapsed_seconds() + ROUNDS_SPARED * max(seconds, self._round_seconds) < self._until
+
     def join(self, progress: Progress, hand_off: ProducerIdentity | None) -> None:
         """Takes a partition of the shard, and says in ``progress``, from now on, what the lease leaves to the next one.
 
@@ -151,6 +156,23 @@ class GapFiller:
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._run())
         return await waits.done
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[TransactionSession]:
+        """Lends the session, owned, to whoever writes something else under the shard's identity; no gap is filled then.
+
+        Whatever goes wrong meanwhile ends the identity.
+
+        Raises:
+            MirrorlakeError: the identity could not be had.
+        """
+        async with self._one_at_a_time:
+            try:
+                await self._own()
+                yield self._session
+            except (MirrorlakeError, asyncio.CancelledError):
+                self._drop_identity()
+                raise
 
     async def clean(self, partition: TopicPartition) -> None:
         """Ends a transaction of ours that is open on ``partition``.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import Progress
-from mirrorlake.destinations.map.dead_letters import Letters
+from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.moves import begun_at, moved
 from mirrorlake.destinations.map.offset_map import (
     MappedRun,

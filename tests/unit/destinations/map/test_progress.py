@@ -11,7 +11,6 @@ from mirrorlake.destinations.map.progress import (
     MapProgress,
     PageKey,
     ProgressKey,
-    columns_of,
     decode_page,
     decode_page_key,
     decode_progress,
@@ -24,6 +23,7 @@ from mirrorlake.destinations.map.progress import (
     encode_shards,
 )
 from mirrorlake.destinations.map.transaction_outcome import was_data_committed
+from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from struct import pack
+from struct import pack, pack_into
 
+import numpy as np
 import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch, Progress
-from mirrorlake.destinations.map.dead_letters import LetterOrigin, Letters, origin_of, parted
+from mirrorlake.destinations.letters.dead_letters import LetterOrigin, Letters, origin_of, parted, without_lettered
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
@@ -19,6 +21,7 @@ from mirrorlake.kafka.records.codec import RecordColumns, decode_batches, encode
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.kafka.schema_ids.unreadable import headers_of
 from mirrorlake.offsets import TopicPartition
+from unit.kafka.records.old_messages import GZIP
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch, samples_of
 
 IDS = SchemaIdMap.of({1: 5}, letters_of_values=True)
@@ -156,3 +159,35 @@ def test_a_commit_writes_the_letters_below_its_position_whatever_batch_they_are_
         written += [n for each in participant.letters_below(progress.position) for n in each.records.offsets.tolist()]
         participant.took_commit(progress)
         assert written == told.offsets == [each for each in sorted(bad) if each < position]
+
+
+@given(st.sets(st.integers(95, 115)), st.sampled_from(Codec))
+def test_records_that_have_a_letter_are_left_out_whatever_they_hold(lettered: set[int], codec: Codec) -> None:
+    samples = [Sample(100 + n, key=b"%d" % n, value=GOOD) for n in range(10)]
+    whole = item(samples, codec)
+    left, gaps = without_lettered(whole, np.array(sorted(lettered), np.int64))
+    gone = {offset for gap in gaps for offset in range(gap.offsets.start_offset, gap.offsets.end_offset)}
+    assert gone == lettered & set(range(100, 110))
+    kept = [each for each in samples if each.offset not in lettered]
+    if len(kept) == len(samples):
+        assert left is whole
+    elif kept:
+        assert samples_of(decode_batches([left.batch])) == kept
+    else:
+        assert left.path == "skip"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_old_formats_are_parted_too(magic: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic, GZIP, 1 << 20)
+    for offset, value in enumerate([GOOD, BAD, GOOD]):
+        builder.append(offset, 5, b"k", value)
+    data = bytearray(builder.build())
+    pack_into(">q", data, 0, 2)  # a wrapper's offset is given by the broker
+    whole = ClassifiedBatch(batch=only_batch(data), path="records", reason="old-format")
+    found = parted(whole, IDS, ORIGIN)
+    assert found is not None
+    assert found.letters.records.offsets.tolist() == [1]
+    left, gaps = without_lettered(whole, np.array([0, 2], np.int64))
+    assert [decode_batches([each.batch]).offsets.tolist() for each in (found.item, left)] == [[0, 2], [1]]
+    assert [str(gap.offsets) for gap in gaps] == ["[0, 1)", "[2, 3)"]

@@ -2,8 +2,8 @@
 
 A letter is the record as the source has it, key, value, headers and time, and behind its headers those of
 ``LetterOrigin`` and the reason: text in UTF-8, under names like those of Kafka Connect's dead letter queues (KIP-298).
-Letters wait with the participant of their partition and are written by the commit whose position passes them, so both
-are there or neither (``owned_shard``).
+Where offsets are mapped they are written by the commit whose position passes them (``map.owned_shard``); where they are
+kept, by a transaction before that, which says so (``preserve.letter_book``).
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from mirrorlake.kafka.records.columns import RecordColumns, headers_column
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.kafka.schema_ids.unreadable import Headers, Unreadable, dead_letters_of, headers_of
-from mirrorlake.offsets import Gap, GapKind, TopicPartition
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 
 DEAD_LETTERED_REASON = "dead-lettered"
 """For the counters: why a batch is passed over, or made anew."""
@@ -149,7 +149,7 @@ class Letters:
         """Checks that each makes a batch the topic takes.
 
         Raises:
-            RecordTooLargeError: one does not; with its source ``offset``, ``bytes`` and ``limit``.
+            RecordTooLargeError: one does not; with its source ``offset``, ``bytes`` and ``limit``, and ``topic``.
         """
         weights = self.records.weights(record_bytes=_RECORD_BYTES)
         for row in np.flatnonzero(weights > batch_bytes_max // 2).tolist():
@@ -162,6 +162,7 @@ class Letters:
                     hint=f"raise max.message.bytes of {topic} to at least {size}",
                     offset=offset,
                     bytes=size,
+                    topic=topic,
                     limit=batch_bytes_max,
                 )
 
@@ -192,21 +193,48 @@ def parted(item: ClassifiedBatch, ids: SchemaIdMap, origin: LetterOrigin) -> Par
     if not found:
         return None
     rows = np.array([each.row for each in found], np.int64)
-    is_kept = np.ones(len(records), bool)
-    is_kept[rows] = False
-    kept = np.flatnonzero(is_kept)
-    gaps = tuple(gaps_at(records.offsets[rows], GapKind.DEAD_LETTERED))
     letters = Letters(
         records=_letters(records, rows, found, origin),
         reasons=tuple(f"{each.side}:{each.reason}" for each in found),
         codec=item.batch.header.codec,
     )
+    left, gaps = _without(item, records, rows)
+    return Parted(item=left, gaps=gaps, letters=letters)
+
+
+def without_lettered(item: ClassifiedBatch, offsets: npt.NDArray[np.int64]) -> tuple[ClassifiedBatch, tuple[Gap, ...]]:
+    """Returns a batch without the records at some offsets, ascending, that have a letter already; and where they were.
+
+    Raises:
+        CorruptBatchError, BatchTooLargeError: it cannot be decoded.
+    """
+    header = item.batch.header
+    # What is in a wrapper of an old format begins anywhere before it.
+    start = header.base_offset if header.magic >= 2 else 0
+    first, stop = np.searchsorted(offsets, [start, header.next_offset]).tolist()
+    if item.path == Path.SKIP or first == stop:
+        return item, ()
+    if header.magic >= 2 and stop - first == header.next_offset - header.base_offset:  # all of it, whatever it holds
+        whole = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
+        left = replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON)
+        return left, (Gap(offsets=whole, kind=GapKind.DEAD_LETTERED),)
+    records = decode_batches([item.batch])
+    rows = np.flatnonzero(np.isin(records.offsets, offsets[first:stop]))
+    return _without(item, records, rows) if len(rows) else (item, ())
+
+
+def _without(
+    item: ClassifiedBatch, records: RecordColumns, rows: npt.NDArray[np.int64]
+) -> tuple[ClassifiedBatch, tuple[Gap, ...]]:
+    is_kept = np.ones(len(records), bool)
+    is_kept[rows] = False
+    kept = np.flatnonzero(is_kept)
+    gaps = tuple(gaps_at(records.offsets[rows], GapKind.DEAD_LETTERED))
     if not len(kept):
-        return Parted(item=replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON), gaps=gaps, letters=letters)
+        return replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON), gaps
     batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
     made = made_of(batch, records.relocated(kept, records.offsets[kept])).batch
-    left = ClassifiedBatch(batch=made, path=Path.RECORDS.value, reason=DEAD_LETTERED_REASON)
-    return Parted(item=left, gaps=gaps, letters=letters)
+    return ClassifiedBatch(batch=made, path=Path.RECORDS.value, reason=DEAD_LETTERED_REASON), gaps
 
 
 def _letters(

@@ -1,0 +1,1 @@
+"""Dead letters, as both kinds of Kafka destination write them."""
