@@ -336,9 +336,10 @@ class _MirrorDiscovery:
             return target
         name = letters_topic(self._mirror, topic.name)
         is_same_cluster = target.source_cluster_id == target.destination_cluster_id != ""
-        error = clash_with_letters(
-            topic.name, target.destination_topic, letters, is_same_cluster=is_same_cluster
-        ) or letters_error(name, destination, there, values_of(there_configs, name))
+        error = clash_with_letters(topic.name, target.destination_topic, letters, is_same_cluster=is_same_cluster)
+        if not name:  # heartbeats have no letters, whatever the mirror's other topics have
+            return replace(target, error=error)
+        error = error or letters_error(name, destination, there, values_of(there_configs, name))
         if error is not None or name in there.topics:
             return replace(target, error=error)
         return replace(target, letters_creation=letters_creation(name, destination, topic, target.source_configs))

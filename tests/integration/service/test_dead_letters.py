@@ -9,13 +9,13 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
-from support.copies import create_topic
+from support.copies import create_topic, wait_until
 from support.records import Record, consume
 from support.registry_model import RegistryModel, record
 from support.running_service import RunningService
 from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_headers, letters_in, numbered
 from support.stub_registry import StubRegistry
-from support.topics import append, delete_before, make_topic
+from support.topics import append, delete_before, make_topic, topics_of
 
 pytestmark = pytest.mark.kafka
 
@@ -118,3 +118,29 @@ def test_a_topic_for_dead_letters_is_not_mirrored_by_its_own_mirror_and_must_not
 
 def time_ms() -> int:
     return int(time.time() * 1000)
+
+
+@pytest.mark.parametrize("letters", ["{topic}.dead-letters", "fixed"])
+@pytest.mark.parametrize("mode", ["map", "preserve"])
+def test_heartbeats_of_a_mirror_with_dead_letters_are_copied_as_they_are(
+    mode: str, letters: str, site: SchemaSite
+) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, [*numbered([one]), Record(time_ms(), b"k", b"{}")])
+    beats = f"mirrorlake.heartbeats.{site.topic}"
+    name = f"{site.topic}.all-letters" if letters == "fixed" else letters
+    text = site.file(mode, POLICY.replace("{topic}.dead-letters", name)).read_text()
+    mirror = f'name: "{site.topic}",'
+    assert text.count(mirror) == 1
+    file = write_yaml(site.folder / "beating.yaml", text.replace(mirror, f"{mirror} heartbeats: {{interval: 1s}},"))
+    planned = mirrorlake("plan", "-c", file, "--format", "json").rows()
+    assert [row["note"].count("dead letters to") for row in planned if row["topic"] == site.topic] == [1]
+    with RunningService(file) as running:
+        wait_until(
+            lambda: beats in topics_of(site.west) and len(consume(site.west, beats, 0)) > 1,
+            "heartbeats at the destination",
+            log=lambda: str(running.rows()),
+        )
+        wait_until(lambda: len(letters_in(site.west, name.replace("{topic}", site.topic), 0)) == 1, "the letter")
+        assert "parked" not in running.states()
+    assert not any(each.startswith(beats) and each != beats for each in topics_of(site.west)), "no letters of theirs"
