@@ -9,6 +9,8 @@ from typing import Any
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.errors import QueryError
+from mirrorlake.spark_source.values.avro_check import AvroCheck
+from mirrorlake.spark_source.values.depth import TooDeepError, check_depth
 from mirrorlake.spark_source.values.plain import plain
 from mirrorlake.spark_source.values.protobuf import CompiledFile, ProtobufFile
 
@@ -68,8 +70,8 @@ class ValueDecoder:
         """Returns a value as JSON: bytes as base64, times as ISO 8601, decimals and NaN as text. None for null.
 
         Raises:
-            QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; or it
-                is not what its schema says.
+            QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; it is
+                not what its schema says; or it is nested deeper than `DEPTH_MAX`.
         """
         if data is None:
             return None
@@ -92,9 +94,15 @@ class ValueDecoder:
             if schema.type == "PROTOBUF":
                 return json.dumps(self._protobuf(key, bytes(data[_FRAMED_BYTES:])), ensure_ascii=False)
             if schema.type == "JSON":
-                return json.dumps(json.loads(data[_FRAMED_BYTES:]), ensure_ascii=False)
+                return json.dumps(_json(data[_FRAMED_BYTES:]), ensure_ascii=False)
         except QueryError:
             raise
+        except (TooDeepError, RecursionError) as error:
+            raise QueryError(
+                f"a value with schema id {id_}, of {len(data)} bytes, cannot be decoded: {TooDeepError()}",
+                hint="`select topic, partition, offset … where value is not null and try_decoded(value) is null` "
+                "finds such records",
+            ) from error
         except Exception as error:  # whatever a library makes of bytes that are not what they should be
             raise QueryError(
                 f"a value with schema id {id_} is not what its schema says ({type(error).__name__}: {error})",
@@ -117,9 +125,13 @@ class ValueDecoder:
         import fastavro
 
         if key not in self._parsed:
-            self._parsed[key] = self._parse(key, {}, set())
+            named: dict[str, Any] = {}
+            parsed = self._parse(key, named, set())
+            self._parsed[key] = parsed, AvroCheck(parsed, named)
+        parsed, check = self._parsed[key]
+        check.check(data)
         file = io.BytesIO(data)
-        value = fastavro.schemaless_reader(file, self._parsed[key], None)
+        value = fastavro.schemaless_reader(file, parsed, None)
         if (rest := len(data) - file.tell()) > 0:
             raise ValueError(f"{rest} bytes are left behind it")
         return value
@@ -163,6 +175,12 @@ class ValueDecoder:
                     f"schema {key[:_DIGEST_SHOWN]} refers to {other[:_DIGEST_SHOWN]}, which is not archived"
                 )
         return references
+
+
+def _json(data: bytes) -> Any:
+    value = json.loads(data)
+    check_depth(value)
+    return value
 
 
 def schema_id(data: bytes | None) -> int | None:

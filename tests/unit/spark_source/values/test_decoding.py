@@ -142,3 +142,47 @@ def test_an_id_is_four_bytes_behind_a_zero() -> None:
         *(None, None, None, None),
         258,
     ]
+
+
+TREE = {"type": "record", "name": "Tree", "fields": [{"name": "n", "type": ["null", "Tree"]}]}
+NESTED = {  # a record, an array and a map each time: three levels
+    "type": "record",
+    "name": "Nested",
+    "fields": [{"name": "n", "type": {"type": "array", "items": {"type": "map", "values": "Nested"}}}],
+}
+
+
+def tree(levels: int) -> bytes:
+    return b"\x02" * (levels - 1) + b"\0"
+
+
+@pytest.mark.parametrize("levels", [501, 900, 5_000, 1_000_000])
+@pytest.mark.parametrize(
+    ("schema", "type_", "value"),
+    [
+        (TREE, "AVRO", tree),
+        (NESTED, "AVRO", lambda levels: b"\x02\x02\x02k" * (levels // 3 + 1)),
+        ("{}", "JSON", lambda levels: b"[" * levels + b"]" * levels),
+        ("{}", "JSON", lambda levels: b'{"a":' * levels + b"1" + b"}" * levels),
+    ],
+)
+def test_a_value_that_is_nested_too_deep_is_not_decoded(levels: int, schema: Any, type_: str, value: Any) -> None:
+    read = decoder(version(4, schema, type_=type_))
+    data = framed(4, value(levels))
+    with pytest.raises(QueryError, match=r"schema id 4, of \d+ bytes, cannot be .*nested deeper than 500 levels"):
+        read.decode(data)
+    assert read.try_decode(data) is None
+
+
+def test_a_value_of_five_hundred_levels_is_decoded() -> None:
+    read = decoder(version(4, TREE), version(5, "{}", type_="JSON"))
+    assert read.decode(framed(4, tree(500))) == '{"n": ' * 500 + "null" + "}" * 500
+    assert read.decode(framed(5, b"[" * 500 + b"]" * 500)) == "[" * 500 + "]" * 500
+
+
+def test_a_value_that_claims_more_items_than_it_can_have_is_not_decoded() -> None:
+    read = decoder(version(4, {"type": "array", "items": "null"}), version(5, {"type": "array", "items": "int"}))
+    assert read.decode(framed(4, b"\x06\0")) == "[null, null, null]"
+    for data in (framed(4, b"\x80\xa8\xd6\xb9\x07\0"), framed(5, b"\x80\xa8\xd6\xb9\x07\0")):  # a billion
+        with pytest.raises(QueryError, match="a block of 1000000000 items is longer than the value"):
+            read.decode(data)
