@@ -280,6 +280,45 @@ def test_an_object_that_is_not_what_was_archived_is_named_and_the_others_are_rea
     assert restored(store, "common") == registered(here, "common")
 
 
+def deleted_one_by_one(store: ObjectStore, here: StubRegistry) -> str:
+    """Three versions, of which two are deleted later, one a look; returns the folder."""
+    for fields in (("a",), ("a", "b?"), ("a", "b?", "c?")):
+        here.model.register("s", {"schema": record(*fields)})
+    archived(store, here, "s")
+    for number in (1, 2):
+        here.model.delete("s", number)
+        archived(store, here, "s")
+    assert [each.version for each in restored(store, "s")["s"].live] == [3]
+    assert restored(store, "s")["s"].damage == ()
+    return subject_folder("here", "s")
+
+
+@pytest.mark.parametrize("bytes_left", [b"", b"garbage", b'{"format_version": 1, "subject": "s", "lev'])
+def test_a_state_that_cannot_be_read_is_named_and_written_anew_by_the_next_look(
+    store: ObjectStore, here: StubRegistry, bytes_left: bytes
+) -> None:
+    key = f"{deleted_one_by_one(store, here)}/_subject-0000000001.json"
+    store.delete(key)
+    store.create(key, bytes_left)
+    found = restored(store, "s")["s"]
+    assert [each.version for each in found.live] == [2, 3], "an older one counts"
+    assert [(key in each.text, each.is_open) for each in found.damage] == [(True, True)]
+    assert key in archived(store, here, "s").damage[0].text
+    assert (restored(store, "s"), restored(store, "s")["s"].damage) == (registered(here, "s"), ())
+
+
+def test_a_hole_in_the_states_and_a_version_that_is_lost_are_named(store: ObjectStore, here: StubRegistry) -> None:
+    folder = deleted_one_by_one(store, here)
+    store.delete(f"{folder}/_subject-0000000000.json")
+    (hole,) = restored(store, "s")["s"].damage
+    assert (f"{folder}/_subject-0000000000.json is missing" in hole.text, hole.is_open) == (True, False)
+    store.delete(f"{folder}/0000000002-0000000042.json")
+    found = restored(store, "s")["s"]
+    assert [each.version for each in found.versions] == [1, 3]
+    assert [each.is_open for each in found.damage] == [False, True]
+    assert f"{folder}/0000000002-0000000042.json is missing" in found.damage[1].text
+
+
 def test_an_archive_without_the_registry_is_not_one_without_subjects(store: ObjectStore) -> None:
     with pytest.raises(RegistryUnavailableError, match="no schemas of a registry here"):
         restored(store, "orders-value")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import pack, unpack
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -64,11 +65,24 @@ def write_bills(lake: Path) -> None:
     publish_segment(FilesystemStore(lake), "bills", 0, 0, len(values), records=records)
 
 
+def write_trees(lake: Path, *, levels: Sequence[int]) -> None:
+    """A topic `trees`, each record a tree in Avro of so many levels; with its schema."""
+    tree = '{"type": "record", "name": "Tree", "fields": [{"name": "n", "type": ["null", "Tree"]}]}'
+    version = SchemaVersion(version=1, id=7, schema=Schema(text=tree))
+    archived = ArchivedVersion(subject="trees-value", version=version, level="NONE", mode=None)
+    lake.mkdir()
+    ArchivedSchemas(FilesystemStore(lake), "here").add(archived, writer="test", now_seconds=0.0)
+    values = [_framed(7, b"\x02" * (each - 1) + b"\0") for each in levels]
+    publish_segment(FilesystemStore(lake), "trees", 0, 0, len(values), records=_records(values))
+
+
 def _framed(schema_id: int, body: bytes) -> bytes:
     return b"\0" + pack(">i", schema_id) + body
 
 
-def _records(values: Sequence[bytes | None], headers: Mapping[int, list[tuple[bytes, bytes]]]) -> RecordColumns:
+def _records(
+    values: Sequence[bytes | None], headers: Mapping[int, list[tuple[bytes, bytes]]] = MappingProxyType({})
+) -> RecordColumns:
     count = len(values)
     return RecordColumns.of(
         offsets=np.arange(count, dtype=np.int64),

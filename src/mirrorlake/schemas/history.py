@@ -1,7 +1,7 @@
 """What a registry holds of one subject: values only, comparable across registries."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 
@@ -81,6 +81,19 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What was seen to be lost or altered of a subject in an archive.
+
+    Attributes:
+        text: names the object, and says what that means.
+        is_open: whether something of the subject is not known for it.
+    """
+
+    text: str
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectHistory:
     """All versions of a subject, soft-deleted ones included, ascending; and the rules that hold for it.
 
@@ -89,12 +102,14 @@ class SubjectHistory:
         versions: none where the registry does not know the subject.
         level: the compatibility level that holds for it, its own or an inherited one.
         mode: the mode that holds for it, such as ``READWRITE``; None where the registry knows no modes.
+        damage: of an archive that it was read from; no part of what the subject is.
     """
 
     subject: str
     versions: tuple[SchemaVersion, ...] = ()
     level: str
     mode: str | None = None
+    damage: tuple[Damage, ...] = field(default=(), compare=False)
 
     @property
     def live(self) -> tuple[SchemaVersion, ...]:

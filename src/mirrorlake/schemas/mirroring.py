@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mirrorlake.errors import SubjectRefusedError
 from mirrorlake.schemas.client import RegistryClient
-from mirrorlake.schemas.history import Reference, Schema, SchemaVersion, SubjectHistory, id_pairs
+from mirrorlake.schemas.history import Damage, Reference, Schema, SchemaVersion, SubjectHistory, id_pairs
 from mirrorlake.schemas.ordering import ordered_actions
 from mirrorlake.schemas.plan import Action, Refusal, SubjectPlan, plan_subject, position_table
 from mirrorlake.schemas.rules import SubjectRules
@@ -28,6 +28,11 @@ class MirrorPlan:
     def actions(self) -> list[Action]:
         """Everything that is done, in order."""
         return ordered_actions([plan for plan in self.plans if plan.refusal is None])
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was seen to be damaged in the archive that subjects come from."""
+        return [each for plan in self.plans for each in plan.source.damage]
 
     @property
     def possible(self) -> "MirrorPlan":

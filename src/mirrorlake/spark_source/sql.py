@@ -26,6 +26,10 @@ from mirrorlake.spark_source.values.functions import register_functions
 from mirrorlake.stores.settings import StoreSettings
 
 _OURS = re.compile(r"mirrorlake\.[a-z_.]+\.\w+Errors?: (.+?)(?:\n\s*SQLSTATE|\n\n|\Z)", re.DOTALL)
+_TASK = re.compile(
+    r"Task \S+ in stage \S+ failed (\d+) times?, most recent failure: Lost task [^:\n]*: (?:[\w.]+: )?(.+)"
+)
+_CALL = re.compile(r"An error occurred while calling \S+\.$")
 _CHEAPEST = "partition"
 _VIEW = "LogicalRDD"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
@@ -273,9 +277,14 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def reason(text: str) -> str:
-    """Returns what is to be told of an error of Spark's: what we said in a worker; else its first line."""
+    """Returns what is to be told of an error of Spark's: what we said in a worker, or else its reason.
+
+    That is why a task failed, or the first line that says more than which call it was.
+    """
     if ours := _OURS.findall(text):
         return " ".join(str(ours[-1]).split())
-    lines = [line for line in text.split("\n") if line.strip()]
-    first = lines[0] if lines else "Spark failed without a word"
+    if failed := _TASK.search(text):
+        return f"a task failed {failed[1]} times, the last time with {failed[2]}"
+    lines = [line for line in text.split("\n") if line.strip() and not _CALL.match(line)]
+    first = lines[0].removeprefix(": ") if lines else text.strip() or "Spark failed without a word"
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).rstrip(";")

@@ -107,6 +107,29 @@ def test_schemas_are_archived_before_their_records_and_restored_with_other_ids(s
     assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
 
 
+def test_what_is_damaged_of_a_subject_is_named_where_it_is_planned_listed_and_restored(site: ArchivedSite) -> None:
+    one = site.register("a")
+    site.register("a", "b")
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one] * 5))
+    assert mirrorlake("run", "-c", site.to_archive(), "--once").code == 0
+    site.here.model.delete(site.subject, 2)
+    append(site.east, site.topic, 0, numbered([one], start=5))
+    assert mirrorlake("run", "-c", site.to_archive(), "--once").code == 0
+    (state,) = (site.lake / "_mirrorlake/schemas/here" / site.subject).glob("_subject-*")
+    state.write_bytes(state.read_bytes()[:60])
+    for verb in ("plan", "ls"):
+        ended = mirrorlake("schemas", verb, "-c", site.from_archive(), "--format", "json")
+        assert (ended.code, ended.err.count(f"{state.name} cannot be read")) == (1, 1), ended.err
+        assert {row["subject"] for row in ended.rows()} == {site.subject}
+    restored = mirrorlake("run", "-c", site.from_archive(), "--once")
+    assert (restored.code, restored.err.count("archived schemas are damaged")) == (0, 1), restored.err
+    assert state.name in restored.err
+    append(site.east, site.topic, 0, numbered([one], start=6))
+    archived = mirrorlake("run", "-c", site.to_archive(), "--once")
+    assert (archived.code, archived.err.count("archived schemas are damaged")) == (0, 1), archived.err
+    assert mirrorlake("schemas", "ls", "-c", site.from_archive()).code == 0, "it was written anew"
+
+
 @pytest.mark.parametrize(("more", "mode"), [("", "IMPORT"), (", registry-mode: READWRITE", "READWRITE")])
 def test_an_archive_is_restored_with_the_ids_it_has_where_the_other_registry_takes_them(
     site: ArchivedSite, more: str, mode: str

@@ -33,7 +33,7 @@ from mirrorlake.spark_source.sql import prepare, run_query
 from mirrorlake.spark_source.sql_output import write_rows
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import S3Settings
-from support.archived_schemas import DECODED_QUERY, DECODED_ROWS, write_bills
+from support.archived_schemas import DECODED_QUERY, DECODED_ROWS, write_bills, write_trees
 from support.archives import FIRST_TIME_MS, publish_segment, write_archive, write_segment
 from support.object_servers import ACCESS_KEY, SECRET_KEY, ObjectServer
 from support.records import simple_records
@@ -337,6 +337,40 @@ def test_values_are_decoded_by_the_archived_schemas_that_their_ids_name(spark: A
     }.items():
         with pytest.raises(ConfigurationError, match=said):
             rows("select 1", schemas=schemas)
+
+
+def test_a_value_that_is_nested_too_deep_ends_no_worker(spark: Any, tmp_path: Path) -> None:
+    write_trees(tmp_path / "deep", levels=(3, 5_000, 100_000))
+    file = tmp_path / "deep.yaml"
+    file.write_text(
+        f"stores: {{deep: {{type: filesystem, root: {tmp_path / 'deep'}}}}}\n"
+        "registries: {kept: {store: deep, registry: here}}\n"
+        "mirrors: [{name: t, source: {store: deep, topics: [trees]}, destinations: [{type: kafka, cluster: west}]}]\n"
+        'clusters: {west: {bootstrap-servers: "127.0.0.1:1"}}\n'
+    )
+    deep = load_configuration(file)
+
+    def rows(query: str) -> list[Any]:
+        target = io.BytesIO()
+        write_rows(run_query(spark, deep, prepare(deep, query), schemas="kept"), "json", target)
+        return [json.loads(line) for line in target.getvalue().splitlines()]
+
+    assert rows("select offset, try_decoded(value) as v from deep.trees order by offset") == [
+        {"offset": 0, "v": '{"n": {"n": {"n": null}}}'},
+        {"offset": 1, "v": None},
+        {"offset": 2, "v": None},
+    ]
+    with pytest.raises(QueryError, match=r"schema id 7, of 5005 bytes, cannot be decoded: .* deeper than 500 levels"):
+        rows("select decoded(value) from deep.trees where offset = 1")
+
+
+def test_a_worker_that_died_is_told_as_the_reason(spark: Any) -> None:
+    def die(_: int) -> str:
+        os._exit(7)
+
+    spark.udf.register("die", die, "string")
+    with pytest.raises(QueryError, match=r"a task failed \d times, the last time with Python worker exited"):
+        write_rows(spark.sql("select die(id) from range(1)"), "json", io.BytesIO())
 
 
 def test_a_query_reads_the_columns_it_needs_and_writes_its_rows_in_every_format(

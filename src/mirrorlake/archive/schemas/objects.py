@@ -30,12 +30,17 @@ from mirrorlake.archive.schemas.names import (
     subject_of_folder,
 )
 from mirrorlake.errors import PositionMovedError, SchemaAlteredError
-from mirrorlake.schemas.history import SchemaVersion, SubjectHistory
+from mirrorlake.schemas.history import Damage, SchemaVersion, SubjectHistory
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
 
 ATTEMPTS_MAX = 10
 """How often others may be first with the next state of a subject, before whoever writes gives up for now."""
+
+_OLDER_COUNTS = (
+    "what an older one says of the subject counts, so versions that were deleted since, and its level, may come back "
+    "as they were; put it back from a copy, or have the mirror that archives it look at the registry once more"
+)
 
 LISTED_AT_ONCE = 8
 """Folders listed side by side: enough to hide an object store's latency."""
@@ -61,6 +66,7 @@ class ArchivedSchemas:
         self._places: dict[int, set[tuple[str, VersionName]]] = {}
         self._said: dict[str, SubjectHistory] = {}
         self._stated: set[str] = set()
+        self._damage: dict[str, Damage] = {}
 
     @property
     def subjects(self) -> list[str]:
@@ -122,7 +128,7 @@ class ArchivedSchemas:
             SchemaAlteredError: an object cannot be read, or an id means two schemas.
             MirrorlakeError: the store could not be read.
         """
-        names, state = self._subject(subject)
+        names, state, damage = self._subject(subject)
         if not names:
             return None
         versions = [self._read(subject, name) for name in sorted(names)]
@@ -134,6 +140,7 @@ class ArchivedSchemas:
             versions=tuple(_as_it_stands(each, state) for each in versions),
             level=newest.level if state is None else state.level,
             mode=newest.mode if state is None else state.mode,
+            damage=damage,
         )
 
     def holds(self, archived: ArchivedVersion) -> bool:
@@ -195,6 +202,7 @@ class ArchivedSchemas:
         for _ in range(ATTEMPTS_MAX):
             archived = self.history(history.subject)
             assert archived is not None, "the versions of a subject are archived before its state"
+            self._damage |= {each.text: each for each in archived.damage}
             deleted = {
                 name: current.get(name, True)
                 for name in (VersionName(version=each.version, id=each.id) for each in archived.versions)
@@ -224,6 +232,11 @@ class ArchivedSchemas:
             return True
         raise PositionMovedError(f"{self._folder(history.subject)}: other processes were first {ATTEMPTS_MAX} times")
 
+    def take_damage(self) -> tuple[Damage, ...]:
+        """Returns what was seen to be damaged while states were recorded, since this was asked last."""
+        found, self._damage = self._damage, {}
+        return tuple(found.values())
+
     def _with_id(self, id_: int) -> Iterable[tuple[str, VersionName]]:
         with self._lock:
             return [*self._places.get(id_, ())]
@@ -251,18 +264,38 @@ class ArchivedSchemas:
                 subject=wanted.subject,
             )
 
-    def _subject(self, subject: str) -> tuple[frozenset[VersionName], SubjectState | None]:
+    def _subject(self, subject: str) -> tuple[frozenset[VersionName], SubjectState | None, tuple[Damage, ...]]:
+        """Returns which versions are there, what counts of how the subject stands, and what was seen to be damaged."""
         names = [info.name for info in self._store.list(self._folder(subject))]
         versions = frozenset(each for name in names if (each := parse_version_name(name)) is not None)
         if versions:
             self._note(subject, versions)
-        numbers = [number for name in names if (number := parse_state_name(name)) is not None]
+        numbers = {number for name in names if (number := parse_state_name(name)) is not None}
+        damage, counts = list[Damage](), None
         for number in sorted(numbers, reverse=True):
             key = f"{self._folder(subject)}/{state_name(number)}"
             state = decode_state(self._store.read(key), where=key)
             if state is not None and state.subject == subject:
-                return versions, state
-        return versions, None
+                counts = state
+                break
+            damage.append(Damage(text=f"{key} cannot be read: {_OLDER_COUNTS}"))
+        for number in sorted({*range(max(numbers, default=-1))} - numbers):
+            key = f"{self._folder(subject)}/{state_name(number)}"
+            if self._is_missing(key):
+                damage.append(Damage(text=f"{key} is missing, and a later one is there", is_open=counts is None))
+        for lost in sorted((counts.deleted.keys() if counts else set()) - versions):
+            key = self._key(subject, lost)
+            if self._is_missing(key):
+                damage.append(Damage(text=f"{key} is missing: that version is not restored"))
+        return versions, counts, tuple(damage)
+
+    def _is_missing(self, key: str) -> bool:
+        """Tells whether what a listing does not have is not there: others may write while it is made."""
+        try:
+            self._store.read(key)
+        except ObjectMissingError:
+            return True
+        return False
 
     def _states(self, subject: str) -> list[int]:
         names = (info.name for info in self._store.list(self._folder(subject)))

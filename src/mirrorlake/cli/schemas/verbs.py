@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
+from rich.markup import escape
 
-from mirrorlake.cli.output import print_json, print_note, print_table
+from mirrorlake.cli.output import error_console, print_json, print_note, print_table
 from mirrorlake.cli.start import load, start_logs
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def ls(asked: Asked, *, as_json: bool) -> int:
     else:
         _print_rows([*rows, *unread], SUBJECT_COLUMNS)
         _print_notes(found)
-    return 1 if unread else 0
+    return 1 if unread or any(each.is_open for way in found for each in way.damage) else 0
 
 
 def apply(asked: Asked, *, asks: bool, as_json: bool) -> int:
@@ -194,7 +195,10 @@ def _planned(config: "Configuration", asked: Asked) -> "list[WayPlan]":
     async def planned(registries: "RegistryClients") -> "list[WayPlan]":
         return await plan_ways(await _ways(config, asked, registries), registries)
 
-    return _run(planned)
+    found = _run(planned)
+    for damage in dict.fromkeys(each for way in found for each in way.damage):
+        error_console().print(f"[yellow]warning[/] archived schemas are damaged: {escape(damage.text)}")
+    return found
 
 
 def _run(work: "Callable[[RegistryClients], Awaitable[T]]") -> T:

@@ -72,11 +72,13 @@ class SubjectArchive:
                 except SchemaAlteredError as error:
                     refused[history.subject] = str(error)
         pairs = {each.version.id: each.version.id for each in wanted if self.schemas.holds(each)}
+        damage = [each for history in histories.values() for each in history.damage]
         reasons = {each.version.id: refused[each.subject] for each in wanted if each.subject in refused}
         return Brought(
             pairs=pairs,
             refused={id_: reason for id_, reason in reasons.items() if id_ not in pairs},
             done=tuple(done),
+            damage=(*damage, *self.schemas.take_damage()),
         )
 
     async def bring_ids(self, ids: Sequence[int], *, named: Collection[str]) -> Brought:
@@ -100,6 +102,7 @@ class SubjectArchive:
             refused=brought.refused,
             absent=frozenset(id_ for id_, held in places.items() if not held and id_ not in known),
             done=brought.done,
+            damage=brought.damage,
         )
 
     def _add(self, version: ArchivedVersion) -> bool:

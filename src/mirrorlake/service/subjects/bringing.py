@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mirrorlake.errors import MirrorlakeError, SubjectRefusedError
 from mirrorlake.schemas.applying import mirror_subjects
+from mirrorlake.schemas.history import Damage
 from mirrorlake.schemas.mirroring import MirrorPlan, SubjectMirroring, shown_history
 from mirrorlake.schemas.plan import Action, SubjectPlan
 from mirrorlake.service.subjects.id_places import is_known, subjects_of_ids
@@ -21,12 +22,14 @@ class Brought:
         refused: ids of the source whose schemas do not come to the destination, with the reason.
         absent: ids that the source's registry does not know.
         done: what was changed, in order.
+        damage: what was seen to be damaged in archives, of the subjects that were looked at.
     """
 
     pairs: Mapping[int, int] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     absent: frozenset[int] = frozenset()
     done: tuple[Action, ...] = ()
+    damage: tuple[Damage, ...] = ()
 
 
 async def bring(plan: MirrorPlan, mirroring: SubjectMirroring) -> Brought:
@@ -42,7 +45,7 @@ async def bring(plan: MirrorPlan, mirroring: SubjectMirroring) -> Brought:
         done = applied.done
         pairs |= applied.plan.id_pairs
     refused = {id_: reason for each in plan.refused for id_, reason in _refused(each).items() if id_ not in pairs}
-    return Brought(pairs=pairs, refused=refused, done=done)
+    return Brought(pairs=pairs, refused=refused, done=done, damage=tuple(plan.damage))
 
 
 async def bring_ids(ids: Sequence[int], mirroring: SubjectMirroring, *, named: Collection[str]) -> Brought:
@@ -76,6 +79,7 @@ async def bring_ids(ids: Sequence[int], mirroring: SubjectMirroring, *, named: C
         refused=refused,
         absent=frozenset(absent),
         done=brought.done,
+        damage=brought.damage,
     )
 
 

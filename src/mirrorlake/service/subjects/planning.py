@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.schemas.applying import mirror_subjects
+from mirrorlake.schemas.history import Damage
 from mirrorlake.schemas.mirroring import MirrorPlan, SubjectMirroring, judged
 from mirrorlake.schemas.plan import Action, Refusal, SubjectPlan
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay
@@ -27,8 +28,14 @@ class WayPlan:
 
     @property
     def is_open(self) -> bool:
-        """True where something is refused or not known."""
-        return bool(self.failures or self.plan is None or self.plan.refused)
+        """True where something is refused or not known, of an archive that is damaged too."""
+        is_damaged = any(each.is_open for each in self.damage)
+        return bool(self.failures or self.plan is None or self.plan.refused or is_damaged)
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was seen to be damaged in the archive that its subjects come from."""
+        return [] if self.plan is None else self.plan.damage
 
 
 async def plan_ways(ways: Sequence[SubjectWay], registries: RegistryClients) -> list[WayPlan]:

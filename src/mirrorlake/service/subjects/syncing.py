@@ -64,6 +64,7 @@ class _Way:
     looked_at: float = -inf
     tried_at: float = -inf
     said: str = ""
+    damage_said: set[str] = field(default_factory=set)
 
     def is_due(self, now: float) -> bool:
         """Tells whether a look is due; one that failed, or found an id unknown, is taken again after a pause."""
@@ -254,6 +255,10 @@ class SchemaSync:
                 version=action.version.version if action.version is not None else None,
                 value=action.value or None,
             )
+        for damage in brought.damage:
+            if damage.text not in way.damage_said:
+                way.damage_said.add(damage.text)
+                _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
         for id_, (before, there) in moved.items():
             _log.warning(
                 "a schema has another id at the destination's registry than it had",

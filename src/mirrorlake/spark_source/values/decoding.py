@@ -8,6 +8,8 @@ from typing import Any
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.errors import QueryError
+from mirrorlake.spark_source.values.avro_check import AvroCheck
+from mirrorlake.spark_source.values.depth import TooDeepError, check_depth
 from mirrorlake.spark_source.values.framing import Framed, Headers, framed
 from mirrorlake.spark_source.values.plain import plain
 from mirrorlake.spark_source.values.protobuf import CompiledFile, ProtobufFile
@@ -78,7 +80,7 @@ class ValueDecoder:
 
         Raises:
             QueryError: it has no id, or one that is not archived; its format is none of Avro, JSON and Protobuf; it
-                is not what its schema says; or there are headers and no side.
+                is not what its schema says; it is nested deeper than `DEPTH_MAX`; or there are headers and no side.
         """
         if data is None:
             return None
@@ -96,9 +98,15 @@ class ValueDecoder:
             if type_ == "PROTOBUF":
                 return json.dumps(self._protobuf(key, found.prefix + found.body), ensure_ascii=False)
             if type_ == "JSON":
-                return json.dumps(json.loads(found.body), ensure_ascii=False)
+                return json.dumps(_json(found.body), ensure_ascii=False)
         except QueryError:
             raise
+        except (TooDeepError, RecursionError) as error:
+            raise QueryError(
+                f"a value with {found}, of {len(data)} bytes, cannot be decoded: {TooDeepError()}",
+                hint="`select topic, partition, offset … where value is not null and try_decoded(value) is null` "
+                "finds such records",
+            ) from error
         except Exception as error:  # whatever a library makes of bytes that are not what they should be
             raise QueryError(
                 f"a value with {found} is not what its schema says ({type(error).__name__}: {error})", hint=_NULL_HINT
@@ -149,9 +157,13 @@ class ValueDecoder:
         import fastavro
 
         if key not in self._parsed:
-            self._parsed[key] = self._parse(key, {}, set())
+            named: dict[str, Any] = {}
+            parsed = self._parse(key, named, set())
+            self._parsed[key] = parsed, AvroCheck(parsed, named)
+        parsed, check = self._parsed[key]
+        check.check(data)
         file = io.BytesIO(data)
-        value = fastavro.schemaless_reader(file, self._parsed[key], None)
+        value = fastavro.schemaless_reader(file, parsed, None)
         if (rest := len(data) - file.tell()) > 0:
             raise ValueError(f"{rest} bytes are left behind it")
         return value
@@ -195,6 +207,12 @@ class ValueDecoder:
                     f"schema {key[:_DIGEST_SHOWN]} refers to {other[:_DIGEST_SHOWN]}, which is not archived"
                 )
         return references
+
+
+def _json(data: bytes) -> Any:
+    value = json.loads(data)
+    check_depth(value)
+    return value
 
 
 def schema_id(data: bytes | None, headers: Headers | None = None, side: str | None = None) -> int | None:

@@ -22,11 +22,18 @@ def plain(value: Any) -> Any:
         case Decimal():
             return str(value)
         case dict():
-            return {_key(key): plain(each) for key, each in value.items()}
+            # Loops: a comprehension is a call of its own, and values may be nested half as deep as calls.
+            found = {}
+            for key, each in value.items():
+                found[_key(key)] = plain(each)
+            return found
         case _ if hasattr(value, "asDict"):
             return {key: plain(each) for key, each in value.asDict().items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            items = []
+            for each in value:
+                items.append(plain(each))
+            return items
     return str(value)
 
 

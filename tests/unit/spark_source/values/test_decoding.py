@@ -214,3 +214,101 @@ def test_headers_without_a_side_are_an_error_of_the_query() -> None:
         read.decode(framed(4, b"\x0a"), [])
     with pytest.raises(QueryError, match="'headers' is neither"):
         read.try_decode(framed(4, b"\x0a"), [], "headers")
+
+
+TREE = {"type": "record", "name": "Tree", "fields": [{"name": "n", "type": ["null", "Tree"]}]}
+NESTED = {  # a record, an array and a map each time: three levels
+    "type": "record",
+    "name": "Nested",
+    "fields": [{"name": "n", "type": {"type": "array", "items": {"type": "map", "values": "Nested"}}}],
+}
+
+
+def tree(levels: int) -> bytes:
+    return b"\x02" * (levels - 1) + b"\0"
+
+
+@pytest.mark.parametrize("levels", [501, 900, 5_000, 1_000_000])
+@pytest.mark.parametrize(
+    ("schema", "type_", "value"),
+    [
+        (TREE, "AVRO", tree),
+        (NESTED, "AVRO", lambda levels: b"\x02\x02\x02k" * (levels // 3 + 1)),
+        ("{}", "JSON", lambda levels: b"[" * levels + b"]" * levels),
+        ("{}", "JSON", lambda levels: b'{"a":' * levels + b"1" + b"}" * levels),
+    ],
+)
+def test_a_value_that_is_nested_too_deep_is_not_decoded(levels: int, schema: Any, type_: str, value: Any) -> None:
+    read = decoder(version(4, schema, type_=type_))
+    data = framed(4, value(levels))
+    with pytest.raises(QueryError, match=r"schema id 4, of \d+ bytes, cannot be .*nested deeper than 500 levels"):
+        read.decode(data)
+    assert read.try_decode(data) is None
+
+
+def test_a_value_of_five_hundred_levels_is_decoded() -> None:
+    read = decoder(version(4, TREE), version(5, "{}", type_="JSON"))
+    assert read.decode(framed(4, tree(500))) == '{"n": ' * 500 + "null" + "}" * 500
+    assert read.decode(framed(5, b"[" * 500 + b"]" * 500)) == "[" * 500 + "]" * 500
+
+
+def test_a_value_that_claims_more_items_than_it_can_have_is_not_decoded() -> None:
+    read = decoder(version(4, {"type": "array", "items": "null"}), version(5, {"type": "array", "items": "int"}))
+    assert read.decode(framed(4, b"\x06\0")) == "[null, null, null]"
+    for data in (framed(4, b"\x80\xa8\xd6\xb9\x07\0"), framed(5, b"\x80\xa8\xd6\xb9\x07\0")):  # a billion
+        with pytest.raises(QueryError, match="a block of 1000000000 items is longer than the value"):
+            read.decode(data)
+
+
+def lettered(type_: str, name: str, **more: object) -> dict[str, object]:
+    return {"type": type_, "logicalType": name, **more}
+
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+MONEY = lettered("bytes", "decimal", precision=3, scale=2)
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "said"),
+    [
+        (ENUM, b"\x01", "-1 is no index of an enum's symbol"),
+        (ENUM, b"\x04", "2 is no index of an enum's symbol"),
+        (["null", "int"], b"\x01\x02", "-1 is no index of a union's branch"),
+        (["null", "int"], b"\x04\x02", "2 is no index of a union's branch"),
+        ("boolean", b"\x07", "7 is no boolean"),
+        ("int", b"\x80\x80\x80\x80\x20", "4294967296 is no number of 32 bits"),
+        ("long", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x03", "is no number of 64 bits"),
+        ("long", b"\x80" * 12 + b"\x01", "more than ten bytes"),
+        ("string", b"\x09", "it ends within a part of -5 bytes"),
+        ("bytes", b"\x0a12", "it ends within a part of 5 bytes"),
+        ({"type": "fixed", "name": "F", "size": 3}, b"12", "it ends within a part of 3 bytes"),
+        (lettered("int", "time-millis"), b"\x01", "-1 is no time of a day"),
+        (lettered("int", "time-millis"), b"\x80\xf0\xb2\x52", "86400000 is no time of a day"),
+        (lettered("long", "time-micros"), b"\x01", "-1 is no time of a day"),
+        (lettered("int", "date"), b"\xfe\xff\xff\xff\x0f", "not what its schema says"),
+        (lettered("long", "timestamp-millis"), b"\xfe" + b"\xff" * 8 + b"\x01", "not what its schema says"),
+        (lettered("string", "uuid"), b"\x04no", "not what its schema says"),
+        (MONEY, b"\x04\x03\xe8", "a decimal has more than 3 digits"),
+        ({"type": "array", "items": ENUM}, b"\x04\x00\x01\x00", "-1 is no index"),
+        ({"type": "map", "values": ENUM}, b"\x02\x02k\x01\x00", "-1 is no index"),
+    ],
+)
+def test_bytes_that_are_no_value_of_their_schema_in_avro_are_not_decoded(schema: Any, body: bytes, said: str) -> None:
+    read = decoder(version(4, json.dumps(schema)))
+    with pytest.raises(QueryError, match=said):
+        read.decode(framed(4, body))
+    assert read.try_decode(framed(4, body)) is None
+
+
+def test_what_is_just_inside_of_its_range_in_avro_is_decoded() -> None:
+    for schema, body, told in (
+        (ENUM, b"\x02", '"B"'),
+        (["null", "int"], b"\x02\xff\xff\xff\xff\x0f", "-2147483648"),
+        ("long", b"\xff" * 9 + b"\x01", str(-(2**63))),
+        ("boolean", b"\x01", "true"),
+        (lettered("int", "time-millis"), b"\xfe\xef\xb2\x52", '"23:59:59.999000"'),
+        (MONEY, b"\x04\x03\xe7", '"9.99"'),
+        ({"type": "map", "values": ENUM}, b"\x01\x06\x02k\x02\x00", '{"k": "B"}'),
+        ({"type": "array", "items": "null"}, b"\x02\x02\x00", "[null, null]"),
+    ):
+        assert decoder(version(4, json.dumps(schema))).decode(framed(4, body)) == told
