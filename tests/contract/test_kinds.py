@@ -25,6 +25,7 @@ from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.topics.targets import Target
 from support.kinds import EVERY_KIND_TEXT
 from support.python_sources import parsed
+from unit.config.config_texts import load
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 PACKAGE = Path(mirrorlake.__file__).parent
@@ -198,3 +199,29 @@ def test_a_kind_is_named_by_the_registry_alone() -> None:
         if alias.name in names
     }
     assert users == {("kinds/registry.py", name) for name in names} | {("kinds/snapshots.py", "ArchiveKind")}
+
+
+def test_dead_letters_need_rights_on_their_topic_and_where_offsets_are_kept_on_what_says_which_there_are(
+    targets: list[Target],
+) -> None:
+    schemas = (
+        load(
+            'clusters: {a: {bootstrap-servers: "a:9092"}, b: {bootstrap-servers: "b:9092"}}\n'
+            'registries: {e: {url: "http://e"}, w: {url: "http://w"}}\n'
+            "mirrors: [{name: m, source: {cluster: a, topics: [orders]}, destinations: [{type: kafka, cluster: b}], "
+            'schemas: {from: e, to: w, on-unreadable: dead-letter, dead-letters: {topic: "{topic}.dead"}}}]\n'
+        )
+        .mirrors[0]
+        .schemas
+    )
+    found = {}
+    for kind in KINDS:
+        target = target_of(kind, targets)
+        target = replace(target, mirror=replace(target.mirror, schemas=schemas))
+        needed = kind.needed_rights(Standing(target=target))
+        name = target.mirror.name
+        topics = ("orders.dead", f"mirrorlake.letter-progress.{name}")
+        found[type(kind).__name__] = [each for each in topics if each in needed]
+        if found[type(kind).__name__]:
+            assert needed["orders.dead"] == ("READ", "WRITE")
+    assert [len(each) for each in found.values()] == [2, 1, 0, 0], found

@@ -75,6 +75,16 @@ def not_owner(offsets: OffsetRange, settings: PreserveSettings, because: str) ->
     )
 
 
+def not_owner_of_letters(position: int, settings: PreserveSettings, because: str) -> NotOwnerError:
+    """Returns that this process may copy nothing of a mirror whose records may become dead letters."""
+    return NotOwnerError(
+        f"source {settings.source} has records from offset {position} on, which may become dead letters, and only the "
+        f"owner of the mirror copies such to {settings.destination}; this process could not become it: {because}",
+        hint="remove the cause; copying continues by itself within seconds",
+        position=position,
+    )
+
+
 def gap_refused(output: OutputGap, settings: PreserveSettings) -> SourceGapError:
     """Returns that offsets hold no record where gaps are refused."""
     start, end = output.offsets.start_offset, output.offsets.end_offset

@@ -30,7 +30,14 @@ from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers
-from mirrorlake.destinations.preserve.refusals import answer_refused, gap_refused, not_owner, too_large, too_long
+from mirrorlake.destinations.preserve.refusals import (
+    answer_refused,
+    gap_refused,
+    not_owner,
+    not_owner_of_letters,
+    too_large,
+    too_long,
+)
 from mirrorlake.destinations.preserve.send_queue import Fill, SendQueue, WaitingLetters
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import route_to
@@ -253,8 +260,7 @@ class PreserveSink(EndlessSink):
             MirrorlakeError: it could not be read which letters there are.
         """
         if self._orders.not_owner_because:
-            offsets = OffsetRange(start_offset=self._next_offset, end_offset=self._next_offset)
-            raise not_owner(offsets, self._settings, self._orders.not_owner_because)
+            raise not_owner_of_letters(self._next_offset, self._settings, self._orders.not_owner_because)
         if not lettering.is_allowed:
             self._is_over = True
             return False

@@ -234,7 +234,9 @@ def test_a_letter_goes_nowhere_and_nothing_is_passed_where_a_topic_is_missing(co
 def test_who_does_not_own_the_mirror_copies_nothing_that_may_have_a_letter(copy: Copy) -> None:
     copy.create()
     copy.write(values(20, {3}))
-    assert isinstance(copy.lease(not_owner_because="another process has it").error, NotOwnerError)
+    error = copy.lease(not_owner_because="another process has it").error
+    assert isinstance(error, NotOwnerError)
+    assert "which may become dead letters" in error.message
     late = copy.lease(fill_wait_seconds=100.0)
     assert (late.error, late.position, late.records) == (None, 0, 0), "not in this lease"
     waits = copy.lease(fill_wait_seconds=1.5)
