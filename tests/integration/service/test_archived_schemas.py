@@ -186,3 +186,32 @@ def test_what_names_no_schema_is_archived_as_it_is_and_another_registry_of_the_n
     assert parked["reason"] == "unreadable-schema"
     assert "another schema is archived with that id" in parked["error"]
     assert len(archived_values(site.lake, site.topic)) == 3
+
+
+def test_a_registry_that_is_made_anew_while_it_is_archived_stops_what_has_an_id_of_both(site: ArchivedSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 3))
+    text = site.to_archive().read_text()
+    file = write_yaml(
+        site.folder / "often.yaml", text.replace("schemas: {from: here}", "schemas: {from: here, interval: 1s}")
+    )
+    with RunningService(file) as running:
+        site.await_archived(running, 3)
+        site.here.model.subjects.clear()
+        site.here.model.highest.clear()
+        site.here.model.next_id = one
+        assert site.register("b") == one
+        appended = 3
+
+        def has_stopped() -> bool:
+            # What comes before the look, and within the lease of that time, is archived with the id of before.
+            nonlocal appended
+            append(site.east, site.topic, 0, numbered([one], start=appended))
+            appended += 1
+            return "parked" in running.states()
+
+        wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
+        (row,) = running.rows()
+    assert row["reason"] == "unreadable-schema"
+    assert len(archived_values(site.lake, site.topic)) < appended
+    assert archived_versions(site.lake).keys() == {one}

@@ -170,3 +170,35 @@ def test_with_ids_kept_schemas_have_the_sources_ids_and_records_are_copied_as_th
         "verify", "-c", site.file("preserve", ", ids: keep"), "--level", "records", "--format", "json"
     )
     assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
+
+
+def test_a_sources_registry_that_is_made_anew_stops_what_has_an_id_of_both(
+    site: SchemaSite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one] * 5))
+    with RunningService(site.file("preserve", ", interval: 1s, mode: lenient")) as running:
+        site.await_copied(running)
+        before = site.copied()
+        site.here.model.subjects.clear()
+        site.here.model.highest.clear()
+        site.here.model.next_id = one
+        assert site.register("b") == one
+        appended = 5
+
+        def has_stopped() -> bool:
+            # What comes before the look, and within the lease of that time, has the id of before: no one can know.
+            nonlocal appended
+            append(site.east, site.topic, 0, numbered([one], start=appended))
+            appended += 1
+            return "parked" in running.states()
+
+        wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
+        (row,) = [row for row in running.rows() if row["state"] == "parked"]
+        assert row["partition"] == 0
+        assert f"schema id {one}: it was version 1 of {site.subject} and is version 1 of {site.subject}" in str(row)
+    assert site.copied()[:5] == before
+    assert len(site.copied()) < appended, "nothing more is copied with the id of the schema before"
+    told = capfd.readouterr().out
+    assert told.count("a schema id means another schema at the source's registry than it did before") == 1
+    assert "another id at the destination's registry" not in told

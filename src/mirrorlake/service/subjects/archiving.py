@@ -11,7 +11,7 @@ from mirrorlake.errors import SchemaAlteredError, SubjectMovedError
 from mirrorlake.schemas.history import Reference, SchemaVersion, SubjectHistory
 from mirrorlake.schemas.mirroring import SchemaReader, histories_of
 from mirrorlake.schemas.plan import Action, ActionKind
-from mirrorlake.service.subjects.bringing import Brought, subjects_for
+from mirrorlake.service.subjects.bringing import Brought, meanings_of, subjects_for
 from mirrorlake.service.subjects.id_places import subjects_of_ids
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -78,6 +78,7 @@ class SubjectArchive:
             pairs=pairs,
             refused={id_: reason for id_, reason in reasons.items() if id_ not in pairs},
             done=tuple(done),
+            meanings=meanings_of((each.subject, each.subject, each.version) for each in wanted),
             damage=(*damage, *self.schemas.take_damage()),
         )
 
@@ -102,6 +103,7 @@ class SubjectArchive:
             refused=brought.refused,
             absent=frozenset(id_ for id_, held in places.items() if not held and id_ not in known),
             done=brought.done,
+            meanings=brought.meanings,
             damage=brought.damage,
         )
 

@@ -5,12 +5,27 @@ from dataclasses import dataclass, field
 
 from mirrorlake.errors import MirrorlakeError, SubjectRefusedError
 from mirrorlake.schemas.applying import mirror_subjects
-from mirrorlake.schemas.history import Damage
+from mirrorlake.schemas.history import Damage, SchemaVersion
 from mirrorlake.schemas.mirroring import MirrorPlan, SubjectMirroring, shown_history
 from mirrorlake.schemas.plan import Action, SubjectPlan
 from mirrorlake.service.subjects.id_places import is_known, subjects_of_ids
 
 _LEFT_OUT = "the destination's registry holds it in none of its subjects; `deleted-versions: skip` leaves some out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What an id of the source means.
+
+    Attributes:
+        keys: of its schema; several where subjects tell it apart that share it.
+        source: subject and version at the source.
+        destination: the destination's subject.
+    """
+
+    keys: frozenset[str]
+    source: str
+    destination: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +37,7 @@ class Brought:
         refused: ids of the source whose schemas do not come to the destination, with the reason.
         absent: ids that the source's registry does not know.
         done: what was changed, in order.
+        meanings: by ids of the source, which schemas they are; of whole subjects.
         damage: what was seen to be damaged in archives, of the subjects that were looked at.
     """
 
@@ -29,6 +45,7 @@ class Brought:
     refused: Mapping[int, str] = field(default_factory=dict)
     absent: frozenset[int] = frozenset()
     done: tuple[Action, ...] = ()
+    meanings: Mapping[int, Meaning] = field(default_factory=dict)
     damage: tuple[Damage, ...] = ()
 
 
@@ -39,13 +56,16 @@ async def bring(plan: MirrorPlan, mirroring: SubjectMirroring) -> Brought:
         MirrorlakeError: a registry does not answer, or refuses; what was done until then stays.
     """
     possible, done = plan.possible, tuple[Action, ...]()
+    seen = {each.source.subject: each for each in plan.plans}
     pairs = plan.id_pairs  # of refused subjects too: what is there already can be read there
     if possible.wanted:
         applied = await mirror_subjects(mirroring, sorted(possible.wanted), first=possible)
         done = applied.done
         pairs |= applied.plan.id_pairs
+        seen |= {each.source.subject: each for each in applied.plan.plans}
     refused = {id_: reason for each in plan.refused for id_, reason in _refused(each).items() if id_ not in pairs}
-    return Brought(pairs=pairs, refused=refused, done=done, damage=tuple(plan.damage))
+    versions = ((p.source.subject, p.destination.subject, each) for p in seen.values() for each in p.source.versions)
+    return Brought(pairs=pairs, refused=refused, done=done, meanings=meanings_of(versions), damage=tuple(plan.damage))
 
 
 async def bring_ids(ids: Sequence[int], mirroring: SubjectMirroring, *, named: Collection[str]) -> Brought:
@@ -79,6 +99,7 @@ async def bring_ids(ids: Sequence[int], mirroring: SubjectMirroring, *, named: C
         refused=refused,
         absent=frozenset(absent),
         done=brought.done,
+        meanings=brought.meanings,
         damage=brought.damage,
     )
 
@@ -100,6 +121,23 @@ def subjects_for(places: Iterable[Sequence[tuple[str, int]]], named: Collection[
 def refusals_of(plan: MirrorPlan) -> list[MirrorlakeError]:
     """Returns why subjects cannot be mirrored, an error each, with both histories."""
     return [SubjectRefusedError(_reason(each), subject=each.source.subject) for each in plan.refused]
+
+
+def meanings_of(versions: Iterable[tuple[str, str, SchemaVersion]]) -> dict[int, Meaning]:
+    """Returns what the ids of some versions mean. Pure.
+
+    Args:
+        versions: a subject of the source, the destination's, and the version at the source, each.
+    """
+    found: dict[int, Meaning] = {}
+    for subject, there, each in versions:
+        before = found.get(each.id)
+        found[each.id] = Meaning(
+            keys=frozenset({each.key}) | (before.keys if before else frozenset()),
+            source=f"version {each.version} of {subject}",
+            destination=there,
+        )
+    return found
 
 
 def _refused(plan: SubjectPlan) -> dict[int, str]:

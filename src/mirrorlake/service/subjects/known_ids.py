@@ -2,16 +2,36 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import MirroredSchemas
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.kinds.kafka import archived_ids_of, ids_of
-from mirrorlake.service.subjects.bringing import Brought
+from mirrorlake.service.subjects.bringing import Brought, Meaning
 
 ABSENT_SECONDS_MIN = 10.0
 """An id is called absent when the source's registry has not known it for so long: a registry of several nodes gives a
 producer an id before all of its nodes have heard of it, and the producer's records may be here first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedId:
+    """An id of the source that was seen to be something else than before.
+
+    Attributes:
+        id: the source's.
+        before: what it was at the destination.
+        now: what its schema of now is there; None where it is not there.
+        was: what it meant at the source before; None where it still does, and the destination's registry has changed.
+        is_now: what it means at the source; None where nobody told.
+    """
+
+    id: int
+    before: int | None
+    now: int | None
+    was: Meaning | None = None
+    is_now: Meaning | None = None
 
 
 class KnownIds:
@@ -30,6 +50,8 @@ class KnownIds:
         self._lock = threading.Lock()
         self._pairs: dict[int, int] = {}
         self._refused: dict[int, str] = {}
+        self._meanings: dict[int, Meaning] = {}
+        self._ambiguous: dict[int, str] = {}
         self._absent_since: dict[int, float] = {}
         self._asked: dict[int, None] = {}
         self._looked_for: set[int] = set()
@@ -88,20 +110,24 @@ class KnownIds:
         with self._lock:
             self._looked_for = set(self._asked)
 
-    def take(self, brought: Brought) -> dict[int, tuple[int, int]]:
-        """Takes what was found; returns the ids that mean something else at the destination than they did before.
+    def take(self, brought: Brought) -> list[MovedId]:
+        """Takes what was found; returns the ids that are something else than they were before.
 
-        Each with what it was and what it is.
+        An id that means another schema at the source is refused from then on: of a record that has it nobody knows
+        which of the two was meant.
         """
         now = self._clock.elapsed_seconds()
         with self._lock:
-            moved = {
-                id_: (self._pairs[id_], there)
-                for id_, there in brought.pairs.items()
+            moved = self._changed(brought)
+            pairs = {id_: there for id_, there in brought.pairs.items() if id_ not in self._ambiguous}
+            moved += [
+                MovedId(id=id_, before=self._pairs[id_], now=there, is_now=brought.meanings.get(id_))
+                for id_, there in pairs.items()
                 if self._pairs.get(id_, there) != there
-            }
+            ]
+            brought = replace(brought, pairs=pairs, refused={**brought.refused, **self._ambiguous})
             self._changes += 1
-            self._pairs |= brought.pairs
+            self._pairs |= pairs
             # Where the schema is there, its records are copied, whatever is to become of the subject.
             refused = {**self._refused, **brought.refused}
             self._refused = {id_: why for id_, why in refused.items() if id_ not in self._pairs}
@@ -116,3 +142,21 @@ class KnownIds:
                 if id_ not in certain and now - self._absent_since.get(id_, now) < ABSENT_SECONDS_MIN
             }
             return moved
+
+    def _changed(self, brought: Brought) -> list[MovedId]:
+        """Takes what ids mean; returns those that meant another schema at the source when they were seen last."""
+        moved = []
+        for id_, means in brought.meanings.items():
+            was = self._meanings.get(id_, means)
+            if was.keys.isdisjoint(means.keys):
+                self._ambiguous[id_] = (
+                    f"it was {was.source} and is {means.source}, another schema: the source's registry was made anew, "
+                    "or the subject was, and nobody knows which of the two a record means; start again to have all "
+                    "records read by what it means now"
+                )
+                before = self._pairs.pop(id_, None)
+                moved.append(MovedId(id=id_, before=before, now=brought.pairs.get(id_), was=was, is_now=means))
+                self._meanings[id_] = means
+            else:
+                self._meanings[id_] = replace(means, keys=means.keys | was.keys)
+        return moved

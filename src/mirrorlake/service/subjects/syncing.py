@@ -25,7 +25,7 @@ from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.subjects.archiving import SubjectArchive
 from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
-from mirrorlake.service.subjects.known_ids import KnownIds
+from mirrorlake.service.subjects.known_ids import KnownIds, MovedId
 from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
@@ -259,19 +259,38 @@ class SchemaSync:
             if damage.text not in way.damage_said:
                 way.damage_said.add(damage.text)
                 _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
-        for id_, (before, there) in moved.items():
-            _log.warning(
-                "a schema has another id at the destination's registry than it had",
-                name=mirror,
-                destination=destination,
-                id=id_,
-                before=before,
-                now=there,
-                hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
-            )
+        for each in moved:
+            self._say_moved(key, way, each)
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
             self._answered(mirror, destination)
+
+    def _say_moved(self, key: Key, way: _Way, moved: MovedId) -> None:
+        """Says which side has changed: the source, where the id means another schema there; else the destination."""
+        mirror, destination = key
+        now, was = moved.is_now, moved.was
+        facts: dict[str, object] = {"name": mirror, "destination": destination, "id": moved.id}
+        facts |= {"before": moved.before, "now": moved.now}
+        if was is not None and now is not None:
+            _log.warning(
+                "a schema id means another schema at the source's registry than it did before",
+                **facts,
+                registry=way.schemas.source.name,
+                meant=was.source,
+                means=now.source,
+                there=now.destination,
+                hint="records with it stop their partitions now; those copied since it changed may have the id of the "
+                "schema before: `mirrorlake verify` finds them",
+            )
+            return
+        _log.warning(
+            "a schema has another id at the destination's registry than it had",
+            **facts,
+            registry=way.schemas.there.name,
+            means=None if now is None else now.source,
+            there=None if now is None else now.destination,
+            hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
+        )
 
     def _say(self, key: Key, way: _Way, failures: Iterable[MirrorlakeError]) -> None:
         """Says what failed, once until it changes."""

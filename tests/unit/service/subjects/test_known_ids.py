@@ -7,8 +7,8 @@ from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
-from mirrorlake.service.subjects.bringing import Brought
-from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN, KnownIds
+from mirrorlake.service.subjects.bringing import Brought, Meaning
+from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN, KnownIds, MovedId
 
 PLACE = Place(file="c.yaml", line=1, column=1, field="")
 REGISTRY = Registry(settings=RegistrySettings(name="r", urls=("http://r",)), place=PLACE)
@@ -94,8 +94,38 @@ def test_a_refused_id_says_why_and_one_that_is_there_after_all_is_copied() -> No
     assert dict(ids.counts) == {"known": 1, "absent": 0, "refused": 0}
 
 
-def test_an_id_that_means_something_else_than_before_is_told() -> None:
+def meaning(key: str, version: int = 1) -> Meaning:
+    return Meaning(keys=frozenset({key}), source=f"version {version} of s", destination="copy-of-s")
+
+
+def test_an_id_that_is_another_at_the_destination_is_told_and_the_new_one_counts() -> None:
     ids, _ = known()
-    assert ids.take(Brought(pairs={1: 7, 2: 8})) == {}
-    assert ids.take(Brought(pairs={1: 7, 2: 9})) == {2: (8, 9)}
+    same = {1: meaning("x"), 2: meaning("y", 2)}
+    assert ids.take(Brought(pairs={1: 7, 2: 8}, meanings=same)) == []
+    moved = ids.take(Brought(pairs={1: 7, 2: 9}, meanings=same))
+    assert moved == [MovedId(id=2, before=8, now=9, is_now=meaning("y", 2))]
     assert ids.map == SchemaIdMap.of({1: 7, 2: 9})
+
+
+def test_an_id_that_means_another_schema_at_the_source_is_refused_from_then_on() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={1: 7, 2: 8}, meanings={1: meaning("x"), 2: meaning("y", 2)}))
+    anew = Brought(pairs={1: 9}, meanings={1: meaning("z", 3)})
+    moved = ids.take(anew)
+    assert moved == [MovedId(id=1, before=7, now=9, was=meaning("x"), is_now=meaning("z", 3))]
+    assert ids.map is not None
+    assert (ids.map.source_ids.tolist(), ids.map.destination_ids.tolist()) == ([2], [8])
+    assert "schema id 1: it was version 1 of s and is version 3 of s, another schema" in ids.map.reason_of([1])
+    assert ids.take(anew) == []
+    assert (ids.map.source_ids.tolist(), dict(ids.counts)) == ([2], {"known": 1, "absent": 0, "refused": 1})
+    ids.ask((1,))
+    assert ids.asked == ()
+
+
+def test_an_id_that_means_one_of_several_wordings_it_had_is_the_same() -> None:
+    ids, _ = known()
+    both = Meaning(keys=frozenset({"x", "y"}), source="version 1 of s", destination="s")
+    ids.take(Brought(pairs={1: 7}, meanings={1: both}))
+    assert ids.take(Brought(pairs={1: 7}, meanings={1: meaning("y")})) == []
+    assert ids.take(Brought(pairs={1: 7}, meanings={1: meaning("x")})) == []
+    assert ids.map == SchemaIdMap.of({1: 7})
