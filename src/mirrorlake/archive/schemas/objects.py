@@ -98,26 +98,43 @@ class ArchivedSchemas:
         """Returns a version with an id, of those that the last look found; None where none has it."""
         return next((self._read(subject, name) for subject, name in sorted(self._with_id(id_))), None)
 
-    def versions(self) -> list[ArchivedVersion]:
+    def versions(self) -> tuple[list[ArchivedVersion], dict[int, SchemaAlteredError]]:
         """Returns all versions that the last look found, of every subject, with the GUIDs that were told later.
 
+        And ids of which it is not known what they mean, each with the reason: an object cannot be read and no other one
+        has the id, or it means two schemas.
+
         Raises:
-            SchemaAlteredError: an object cannot be read, or an id means two schemas.
             MirrorlakeError: the store could not be read.
         """
         places = [(subject, name) for subject, names in sorted(self._names.items()) for name in sorted(names)]
         with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
-            found = list(pool.map(lambda place: self._read(*place), places))
+            read = list(pool.map(lambda place: self._read_or_why_not(*place), places))
+        found = [each for each in read if isinstance(each, ArchivedVersion)]
         first: dict[int, ArchivedVersion] = {}
+        unknown: dict[int, SchemaAlteredError] = {}
         for each in found:
-            self._check_same(each, first.setdefault(each.version.id, each), self._key(each.subject, each.name))
+            try:
+                self._check_same(each, first.setdefault(each.version.id, each), self._key(each.subject, each.name))
+            except SchemaAlteredError as error:
+                unknown[each.version.id] = error
+        for (_, name), outcome in zip(places, read, strict=True):
+            if isinstance(outcome, SchemaAlteredError) and name.id not in first:
+                unknown[name.id] = outcome
         # What else is said of a subject is read only where it may say more.
         lacking = sorted({each.subject for each in found if each.version.guid is None} & self._stated)
         with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
             states = dict(zip(lacking, pool.map(lambda subject: self._subject(subject)[1], lacking), strict=True))
-        return [
+        told = [
             replace(each, version=replace(each.version, guid=_guid(each, states.get(each.subject)))) for each in found
         ]
+        return told, unknown
+
+    def _read_or_why_not(self, subject: str, name: VersionName) -> ArchivedVersion | SchemaAlteredError:
+        try:
+            return self._read(subject, name)
+        except SchemaAlteredError as error:
+            return error
 
     def history(self, subject: str) -> SubjectHistory | None:
         """Returns all that is archived of a subject, as it stood when it was looked at last; None where nothing is.

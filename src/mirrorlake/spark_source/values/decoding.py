@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
@@ -15,6 +16,7 @@ from mirrorlake.spark_source.values.plain import plain
 from mirrorlake.spark_source.values.protobuf import CompiledFile, ProtobufFile
 
 _DIGEST_SHOWN = 12
+_JSON_SPACE = " \t\r\n"
 _NULL_HINT = "`try_decoded` gives null for such values"
 
 
@@ -46,17 +48,21 @@ class ValueDecoder:
         keys: the schema that each id means, by its key.
         schemas: by key; those that are referred to among them.
         guids: the schemas that each GUID means, by their keys: two may share one, as it says nothing of the format.
+        unknown: ids that are archived, and why it is not known what they mean.
     """
 
     registry: str
     keys: Mapping[int, str]
     schemas: Mapping[str, StoredSchema]
     guids: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unknown: Mapping[int, str] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, registry: str, versions: Iterable[ArchivedVersion]) -> "ValueDecoder":
-        """Returns the decoder of all versions that are archived of a registry."""
+    def of(
+        cls, registry: str, versions: Iterable[ArchivedVersion], *, unknown: Mapping[int, str] = MappingProxyType({})
+    ) -> "ValueDecoder":
+        """Returns the decoder of all versions that are archived of a registry, and can be read."""
         keys: dict[int, str] = {}
         schemas: dict[str, StoredSchema] = {}
         guids: dict[str, frozenset[str]] = {}
@@ -68,10 +74,12 @@ class ValueDecoder:
             schemas[schema.key] = StoredSchema(
                 type=schema.type, text=schema.text, references=tuple((r.name, r.key) for r in schema.references)
             )
-        return cls(registry=registry, keys=keys, schemas=schemas, guids=guids)
+        return cls(registry=registry, keys=keys, schemas=schemas, guids=guids, unknown=dict(unknown))
 
     def decode(self, data: bytes | None, headers: Headers | None = None, side: str | None = None) -> str | None:
         """Returns a value as JSON: bytes as base64, times as ISO 8601, decimals and NaN as text. None for null.
+
+        A value of JSON Schema is its own text.
 
         Args:
             data: the key or value.
@@ -98,7 +106,7 @@ class ValueDecoder:
             if type_ == "PROTOBUF":
                 return json.dumps(self._protobuf(key, found.prefix + found.body), ensure_ascii=False)
             if type_ == "JSON":
-                return json.dumps(_json(found.body), ensure_ascii=False)
+                return _json(found.body)
         except QueryError:
             raise
         except (TooDeepError, RecursionError) as error:
@@ -130,10 +138,16 @@ class ValueDecoder:
         """Returns the key of the schema that is named.
 
         Raises:
-            QueryError: it is not archived, or a GUID means schemas of several formats.
+            QueryError: it is not archived or cannot be read, or a GUID means schemas of several formats.
         """
         if found.guid is None:
             assert found.id is not None
+            if found.id in self.unknown:
+                raise QueryError(
+                    f"what schema id {found.id} of registry {self.registry} means is not known: "
+                    f"{self.unknown[found.id]}",
+                    hint=_NULL_HINT,
+                )
             if found.id in self.keys:
                 return self.keys[found.id]
             raise QueryError(
@@ -209,10 +223,20 @@ class ValueDecoder:
         return references
 
 
-def _json(data: bytes) -> Any:
-    value = json.loads(data)
-    check_depth(value)
-    return value
+def _json(data: bytes) -> str:
+    """Returns JSON as it stands, digits, names and all, once it is seen to be some.
+
+    Raises:
+        ValueError: it is none.
+        TooDeepError: it is nested deeper than `DEPTH_MAX`.
+    """
+    text = data.decode(json.detect_encoding(data)).strip(_JSON_SPACE)
+    check_depth(json.loads(text, parse_constant=_no_json, parse_int=str, parse_float=str))
+    return text
+
+
+def _no_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def schema_id(data: bytes | None, headers: Headers | None = None, side: str | None = None) -> int | None:

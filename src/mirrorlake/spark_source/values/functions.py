@@ -17,7 +17,7 @@ def register_functions(spark: Any, config: Configuration, registry: str) -> None
 
     Raises:
         ConfigurationError: the file has no such registry, or it is none in an archive; or nothing of it is archived.
-        SchemaAlteredError: an archived schema cannot be read.
+        SchemaAlteredError: whose schemas a folder holds cannot be read.
         MirrorlakeError: the store could not be read.
     """
     decoder = decoder_of(config, registry)
@@ -44,4 +44,5 @@ def decoder_of(config: Configuration, registry: str) -> ValueDecoder:
             f"{found.store.where('')} holds no schemas of a registry {found.registry}",
             hint="a mirror with an archive destination and `schemas: {from: …}` archives them",
         )
-    return ValueDecoder.of(registry, schemas.versions())
+    versions, unknown = schemas.versions()
+    return ValueDecoder.of(registry, versions, unknown={id_: str(error) for id_, error in unknown.items()})

@@ -123,6 +123,39 @@ def test_json_is_what_stands_behind_the_id() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "0.12345678901234567890123",
+        "1.10",
+        "-0",
+        "1e400",
+        '{"a": 1, "a": 2}',
+        '"\\ud83d"',
+        '{"total": 11,\t"note": "\u00e9"}',
+        "1" * 5000,
+    ],
+)
+def test_json_is_not_written_anew(text: str) -> None:
+    assert decoder(version(9, "{}", type_="JSON")).decode(framed(9, text.encode())) == text
+
+
+@pytest.mark.parametrize("body", [b"NaN", b"[-Infinity]", b'{"a": Infinity}', b"\xff", b"", b"{"])
+def test_what_is_no_json_is_not_shown_as_some(body: bytes) -> None:
+    read = decoder(version(9, "{}", type_="JSON"))
+    with pytest.raises(QueryError, match="schema id 9 is not what its schema says"):
+        read.decode(framed(9, body))
+    assert read.try_decode(framed(9, body)) is None
+
+
+def test_an_id_whose_schema_cannot_be_read_is_an_error_and_others_are_decoded() -> None:
+    read = ValueDecoder.of("here", [version(4, '"long"')], unknown={5: "lake/0000000001-0000000005.json is damaged"})
+    assert read.decode(framed(4, b"\x0a")) == "5"
+    with pytest.raises(QueryError, match=r"what schema id 5 of registry here means is not known: lake/0.*5.json is"):
+        read.decode(framed(5, b"\x0a"))
+    assert read.try_decode(framed(5, b"\x0a")) is None
+
+
+@pytest.mark.parametrize(
     ("data", "said"),
     [
         (b"", "does not begin with a schema id"),
