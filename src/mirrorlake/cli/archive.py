@@ -78,6 +78,7 @@ def check(where: Where, *, level: str, as_json: bool) -> int:
     survey = survey_of(where)
     from mirrorlake.service.archives.missing import find_missing
     from mirrorlake.service.archives.reports import check_contents, check_ends, finding_row, read_names
+    from mirrorlake.service.archives.schemas import damaged_schemas
 
     reports = read_names(survey.places)
     if level == "names":
@@ -88,6 +89,7 @@ def check(where: Where, *, level: str, as_json: bool) -> int:
         with bytes_progress("checking files", _bytes(reports)) as progressed:
             check_contents(reports, progressed=progressed)
         _warn_of_bare(reports)
+        findings += damaged_schemas(survey)
     rows = [{**report.fields(), "result": "broken" if report.names.problems else "sound"} for report in reports]
     lost = [{**finding_row(finding), "result": "broken"} for finding in findings]
     if as_json:

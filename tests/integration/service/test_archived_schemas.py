@@ -121,6 +121,16 @@ def test_what_is_damaged_of_a_subject_is_named_where_it_is_planned_listed_and_re
         ended = mirrorlake("schemas", verb, "-c", site.from_archive(), "--format", "json")
         assert (ended.code, ended.err.count(f"{state.name} cannot be read")) == (1, 1), ended.err
         assert {row["subject"] for row in ended.rows()} == {site.subject}
+    (first,) = (site.lake / "_mirrorlake/schemas/here" / site.subject).glob("0000000001-*")
+    whole = first.read_bytes()
+    first.write_bytes(whole.replace(b'"int', b'"lon'))
+    for where in (("-c", site.to_archive()), ("--root", site.lake)):
+        checked = mirrorlake("archive", "check", *where, "--level", "checksums", "--format", "json")
+        broken = [row["problems"][0]["problem"] for row in checked.rows() if row["result"] == "broken"]
+        assert (checked.code, len(broken)) == (1, 2), checked
+        assert first.name in broken[0], "what was changed"
+        assert state.name in broken[1], "what was cut"
+    first.write_bytes(whole)
     restored = mirrorlake("run", "-c", site.from_archive(), "--once")
     assert (restored.code, restored.err.count("archived schemas are damaged")) == (0, 1), restored.err
     assert state.name in restored.err

@@ -130,6 +130,20 @@ class ArchivedSchemas:
         ]
         return told, unknown
 
+    def damage(self) -> list[str]:
+        """Returns what is damaged or lost of all that the last look found, an object each, sorted. Reads all of it.
+
+        Raises:
+            MirrorlakeError: the store could not be read.
+        """
+        places = [(subject, name) for subject, names in sorted(self._names.items()) for name in sorted(names)]
+        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
+            read = [*pool.map(lambda place: self._read_or_why_not(*place), places)]
+            told = [each for _, _, damage in pool.map(self._subject, self.subjects) for each in damage]
+        _, unknown = self.versions()
+        errors = [*(each for each in read if isinstance(each, SchemaAlteredError)), *unknown.values()]
+        return sorted({*map(str, errors), *(each.text for each in told)})
+
     def _read_or_why_not(self, subject: str, name: VersionName) -> ArchivedVersion | SchemaAlteredError:
         try:
             return self._read(subject, name)
