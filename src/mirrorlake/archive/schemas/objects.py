@@ -107,20 +107,8 @@ class ArchivedSchemas:
         Raises:
             MirrorlakeError: the store could not be read.
         """
-        places = [(subject, name) for subject, names in sorted(self._names.items()) for name in sorted(names)]
-        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
-            read = list(pool.map(lambda place: self._read_or_why_not(*place), places))
-        found = [each for each in read if isinstance(each, ArchivedVersion)]
-        first: dict[int, ArchivedVersion] = {}
-        unknown: dict[int, SchemaAlteredError] = {}
-        for each in found:
-            try:
-                self._check_same(each, first.setdefault(each.version.id, each), self._key(each.subject, each.name))
-            except SchemaAlteredError as error:
-                unknown[each.version.id] = error
-        for (_, name), outcome in zip(places, read, strict=True):
-            if isinstance(outcome, SchemaAlteredError) and name.id not in first:
-                unknown[name.id] = outcome
+        read = self._read_all()
+        found = [each for _, each in read if isinstance(each, ArchivedVersion)]
         # What else is said of a subject is read only where it may say more.
         lacking = sorted({each.subject for each in found if each.version.guid is None} & self._stated)
         with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
@@ -128,7 +116,7 @@ class ArchivedSchemas:
         told = [
             replace(each, version=replace(each.version, guid=_guid(each, states.get(each.subject)))) for each in found
         ]
-        return told, unknown
+        return told, self._unknown_ids(read)
 
     def damage(self) -> list[str]:
         """Returns what is damaged or lost of all that the last look found, an object each, sorted. Reads all of it.
@@ -136,19 +124,41 @@ class ArchivedSchemas:
         Raises:
             MirrorlakeError: the store could not be read.
         """
+        read = self._read_all()
+        with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
+            told = [each for _, _, damage in pool.map(self._subject, self.subjects) for each in damage]
+        errors = [each for _, each in read if isinstance(each, SchemaAlteredError)]
+        return sorted({*map(str, [*errors, *self._unknown_ids(read).values()]), *(each.text for each in told)})
+
+    def _read_all(self) -> list[tuple[VersionName, ArchivedVersion | SchemaAlteredError]]:
+        """Reads all versions that the last look found, in order; an error in the place of one that cannot be read."""
+
+        def read(place: tuple[str, VersionName]) -> tuple[VersionName, ArchivedVersion | SchemaAlteredError]:
+            try:
+                return place[1], self._read(*place)
+            except SchemaAlteredError as error:
+                return place[1], error
+
         places = [(subject, name) for subject, names in sorted(self._names.items()) for name in sorted(names)]
         with ThreadPoolExecutor(LISTED_AT_ONCE, thread_name_prefix="archived-schemas") as pool:
-            read = [*pool.map(lambda place: self._read_or_why_not(*place), places)]
-            told = [each for _, _, damage in pool.map(self._subject, self.subjects) for each in damage]
-        _, unknown = self.versions()
-        errors = [*(each for each in read if isinstance(each, SchemaAlteredError)), *unknown.values()]
-        return sorted({*map(str, errors), *(each.text for each in told)})
+            return list(pool.map(read, places))
 
-    def _read_or_why_not(self, subject: str, name: VersionName) -> ArchivedVersion | SchemaAlteredError:
-        try:
-            return self._read(subject, name)
-        except SchemaAlteredError as error:
-            return error
+    def _unknown_ids(
+        self, read: Iterable[tuple[VersionName, ArchivedVersion | SchemaAlteredError]]
+    ) -> dict[int, SchemaAlteredError]:
+        """Returns ids of which it is not known what they mean: none of theirs can be read, or they mean two schemas."""
+        first: dict[int, ArchivedVersion] = {}
+        unreadable: dict[int, SchemaAlteredError] = {}
+        ambiguous: dict[int, SchemaAlteredError] = {}
+        for name, each in read:
+            if isinstance(each, SchemaAlteredError):
+                unreadable[name.id] = each
+                continue
+            try:
+                self._check_same(each, first.setdefault(name.id, each), self._key(each.subject, name))
+            except SchemaAlteredError as error:
+                ambiguous[name.id] = error
+        return ambiguous | {id_: error for id_, error in unreadable.items() if id_ not in first}
 
     def history(self, subject: str) -> SubjectHistory | None:
         """Returns all that is archived of a subject, as it stood when it was looked at last; None where nothing is.
