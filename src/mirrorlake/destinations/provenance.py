@@ -152,11 +152,4 @@ def _equal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _with_headers(records: RecordColumns, starts: npt.NDArray[np.int64], flat: pa.StructArray) -> RecordColumns:
-    return RecordColumns.of(
-        offsets=records.offsets,
-        timestamps=records.timestamps,
-        timestamp_types=records.timestamp_types,
-        keys=records.keys,
-        values=records.values,
-        headers=pa.ListArray.from_arrays(pa.array(starts, pa.int32()), flat, type=HEADERS_TYPE),
-    )
+    return records.with_headers(pa.ListArray.from_arrays(pa.array(starts, pa.int32()), flat, type=HEADERS_TYPE))

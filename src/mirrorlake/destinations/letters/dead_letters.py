@@ -245,11 +245,4 @@ def _letters(
         [*own, *origin._replace(offset=offset).headers(each.side, each.reason)]
         for own, offset, each in zip(headers_of(taken), taken.offsets.tolist(), found, strict=True)
     ]
-    return RecordColumns.of(
-        offsets=taken.offsets,
-        timestamps=taken.timestamps,
-        timestamp_types=taken.timestamp_types,
-        keys=taken.keys,
-        values=taken.values,
-        headers=headers_column(headers),
-    )
+    return taken.with_headers(headers_column(headers))

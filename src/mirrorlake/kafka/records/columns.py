@@ -168,6 +168,17 @@ class RecordColumns:
             sizes=self.sizes[rows],
         )
 
+    def with_headers(self, headers: pa.ListArray) -> "RecordColumns":
+        """Returns the same records with other headers, a list for each."""
+        return RecordColumns.of(
+            offsets=self.offsets,
+            timestamps=self.timestamps,
+            timestamp_types=self.timestamp_types,
+            keys=self.keys,
+            values=self.values,
+            headers=headers,
+        )
+
     def without_timestamps(self) -> "RecordColumns":
         """Returns the same records, none with a timestamp, for comparing copies that have times of their own."""
         return RecordColumns(
