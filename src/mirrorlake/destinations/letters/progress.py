@@ -23,13 +23,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from mirrorlake.destinations.transactions.own_bytes import TEXT_LENGTH, number_at, put_number, text_bytes
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 FORMAT = 1
 
 _KEY = b"D" + bytes((FORMAT,))
-_LENGTH = struct.Struct(">H")
 _PARTITION = struct.Struct(">i")
 _LETTER = struct.Struct(">iq")
 
@@ -79,7 +79,7 @@ def encode_key(key: LetterKey) -> bytes:
         key.source_topic,
         key.source_topic_id,
     )
-    return _KEY + b"".join(map(_text, texts)) + _PARTITION.pack(key.partition)
+    return _KEY + b"".join(map(text_bytes, texts)) + _PARTITION.pack(key.partition)
 
 
 def decode_key(data: bytes) -> LetterKey:
@@ -115,13 +115,13 @@ def encode_lettered(lettered: Lettered) -> bytes:
     """Returns the value of a record."""
     first = lettered.first_letter
     encoded = bytearray((FORMAT,))
-    encoded += _text(first.topic) + _LETTER.pack(first.partition, lettered.letter_offset)
+    encoded += text_bytes(first.topic) + _LETTER.pack(first.partition, lettered.letter_offset)
     ranges = ranges_of(lettered.offsets)
-    _put(encoded, len(ranges))
+    put_number(encoded, len(ranges))
     end = 0
     for each in ranges:
-        _put(encoded, each.start_offset - end)
-        _put(encoded, len(each))
+        put_number(encoded, each.start_offset - end)
+        put_number(encoded, len(each))
         end = each.end_offset
     return bytes(encoded)
 
@@ -140,9 +140,9 @@ def decode_lettered(data: bytes) -> Lettered:
         partition, letter_offset = _LETTER.unpack_from(data, at)
         at += _LETTER.size
         while at < len(data):
-            number, at = _taken(data, at)
+            number, at = number_at(data, at)
             numbers.append(number)
-    except (struct.error, UnicodeDecodeError, IndexError) as error:
+    except (struct.error, ValueError) as error:
         raise _foreign(f"{len(data)} bytes: {error}") from error
     if not numbers or len(numbers) != 1 + 2 * numbers[0]:
         raise _foreign(f"{len(numbers)} numbers")
@@ -179,34 +179,12 @@ def within(offsets: Offsets, start: int, end: int) -> Offsets:
     return offsets[first:stop]
 
 
-def _put(encoded: bytearray, number: int) -> None:
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-
-
-def _taken(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return number, at
-
-
 def _text_at(data: bytes, at: int) -> tuple[str, int]:
-    (length,) = _LENGTH.unpack_from(data, at)
-    at += _LENGTH.size
+    (length,) = TEXT_LENGTH.unpack_from(data, at)
+    at += TEXT_LENGTH.size
     if at + length > len(data):
         raise struct.error("it ends within a text")
     return data[at : at + length].decode(), at + length
-
-
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return _LENGTH.pack(len(encoded)) + encoded
 
 
 def _foreign(why: str) -> DestinationForeignError:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mirrorlake.destinations.transactions.own_bytes import number_at, put_number
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange
 
@@ -101,7 +102,7 @@ def _grown(page: OpenPage, runs: Sequence[MappedRun]) -> OpenPage:
         if run.start_offset < end or run.destination_offset < destination_end or run.length < 1:
             raise ValueError(f"{run} does not follow source offset {end} at destination offset {destination_end}")
         for number in (run.start_offset - end, run.length, run.destination_offset - destination_end):
-            _write_number(encoded, number)
+            put_number(encoded, number)
         end, destination_end = run.end_offset, run.destination_end
     return OpenPage(
         start_offset=page.start_offset,
@@ -136,9 +137,12 @@ def decode_runs(start_offset: int, encoded: bytes) -> Iterator[MappedRun]:
     """
     end, destination_end, at = start_offset, 0, 0
     while at < len(encoded):
-        passed, at = _read_number(encoded, at)
-        length, at = _read_number(encoded, at)
-        destination_passed, at = _read_number(encoded, at)
+        try:
+            passed, at = number_at(encoded, at)
+            length, at = number_at(encoded, at)
+            destination_passed, at = number_at(encoded, at)
+        except ValueError as error:
+            raise _not_a_page(str(error)) from error
         run = MappedRun(
             start_offset=end + passed, length=length, destination_offset=destination_end + destination_passed
         )
@@ -315,26 +319,6 @@ class OffsetMap:
         within = offsets - self._destination_starts[rows]
         is_ours = (within >= 0) & (within < self._lengths[rows])
         return np.where(is_ours, self._starts[rows] + within, -1)
-
-
-def _write_number(into: bytearray, number: int) -> None:
-    while number > 0x7F:
-        into.append(number & 0x7F | 0x80)
-        number >>= 7
-    into.append(number)
-
-
-def _read_number(encoded: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 63, 7):
-        if at >= len(encoded):
-            break
-        byte = encoded[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-    raise _not_a_page(f"a number that does not end at byte {at}")
 
 
 def _not_a_page(why: str) -> DestinationForeignError:

@@ -37,6 +37,7 @@ import struct
 from dataclasses import dataclass
 
 from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
+from mirrorlake.destinations.transactions.own_bytes import TEXT_LENGTH, text_bytes
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
@@ -46,7 +47,6 @@ _PROGRESS_KEY, _PAGE_KEY, _LATER_KEY = b"P", b"M", b"L"
 SHARDS_KEY = b"S" + bytes((FORMAT,))
 
 
-_LENGTH = struct.Struct(">H")
 _PARTITION = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _PROGRESS = struct.Struct(">iqqiqqqq")
@@ -129,7 +129,7 @@ def encode_progress_key(key: ProgressKey) -> bytes:
 def encode_page_key(key: PageKey) -> bytes:
     """Returns the key of a page."""
     kind, later = (_PAGE_KEY, b"") if key.later_at is None else (_LATER_KEY, _OFFSET.pack(key.later_at))
-    return kind + _tail_of_key(key.progress) + _text(key.source_topic_id) + _OFFSET.pack(key.start_offset) + later
+    return kind + _tail_of_key(key.progress) + text_bytes(key.source_topic_id) + _OFFSET.pack(key.start_offset) + later
 
 
 def decode_progress_key(data: bytes) -> ProgressKey:
@@ -165,9 +165,9 @@ def encode_progress(progress: MapProgress) -> bytes:
     return b"".join(
         (
             bytes((FORMAT,)),
-            _text(progress.source_cluster_id),
-            _text(progress.source_topic_id),
-            _text(progress.destination_topic_id),
+            text_bytes(progress.source_cluster_id),
+            text_bytes(progress.source_topic_id),
+            text_bytes(progress.destination_topic_id),
             _PROGRESS.pack(
                 progress.leader_epoch,
                 progress.offsets.start_offset,
@@ -267,7 +267,7 @@ class _Reader:
         return found
 
     def text(self) -> str:
-        (length,) = self.fields(_LENGTH)
+        (length,) = self.fields(TEXT_LENGTH)
         found = self._data[self.at : self.at + length]
         if len(found) != length:
             raise _foreign(f"{len(self._data)} bytes are too few")
@@ -294,8 +294,8 @@ class _Reader:
 def _tail_of_key(key: ProgressKey) -> bytes:
     return (
         bytes((FORMAT,))
-        + _text(key.destination_topic)
-        + _text(key.source.topic)
+        + text_bytes(key.destination_topic)
+        + text_bytes(key.source.topic)
         + _PARTITION.pack(key.source.partition)
     )
 
@@ -308,11 +308,6 @@ def _key_from(reader: _Reader, kind: bytes) -> ProgressKey:
     destination_topic, topic = reader.text(), reader.text()
     (partition,) = reader.fields(_PARTITION)
     return ProgressKey(destination_topic=destination_topic, source=TopicPartition(topic, partition))
-
-
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return _LENGTH.pack(len(encoded)) + encoded
 
 
 def _foreign(why: str) -> DestinationForeignError:
