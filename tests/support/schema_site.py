@@ -11,6 +11,7 @@ from support.records import Record, consume
 from support.registry_model import record
 from support.running_service import RunningService
 from support.stub_registry import StubRegistry
+from support.topics import append
 
 FIRST_ID_THERE = 500
 
@@ -62,6 +63,27 @@ class SchemaSite:
             "service: {metrics: off}\n"
             "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",
         )
+
+    def make_registry_anew(self, id_: int) -> None:
+        """Empties the source's registry, which then gives an id it had given out to another schema."""
+        self.here.model.subjects.clear()
+        self.here.model.highest.clear()
+        self.here.model.next_id = id_
+        assert self.register("b") == id_
+
+    def append_until_parked(self, running: RunningService, id_: int, *, start: int) -> int:
+        """Appends records with an id one by one until their partition has stopped; returns how many there are then."""
+        appended = start
+
+        def has_stopped() -> bool:
+            # What comes before the look, and within the lease of that time, has the id of before: no one can know.
+            nonlocal appended
+            append(self.east, self.topic, 0, numbered([id_], start=appended))
+            appended += 1
+            return "parked" in running.states()
+
+        wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
+        return appended
 
     def copied(self, partition: int = 0) -> list[Record]:
         found = consume(self.west, self.topic, partition)

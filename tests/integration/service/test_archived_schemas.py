@@ -207,20 +207,8 @@ def test_a_registry_that_is_made_anew_while_it_is_archived_stops_what_has_an_id_
     )
     with RunningService(file) as running:
         site.await_archived(running, 3)
-        site.here.model.subjects.clear()
-        site.here.model.highest.clear()
-        site.here.model.next_id = one
-        assert site.register("b") == one
-        appended = 3
-
-        def has_stopped() -> bool:
-            # What comes before the look, and within the lease of that time, is archived with the id of before.
-            nonlocal appended
-            append(site.east, site.topic, 0, numbered([one], start=appended))
-            appended += 1
-            return "parked" in running.states()
-
-        wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
+        site.make_registry_anew(one)
+        appended = site.append_until_parked(running, one, start=3)
         (row,) = running.rows()
     assert row["reason"] == "unreadable-schema"
     assert len(archived_values(site.lake, site.topic)) < appended

@@ -180,20 +180,8 @@ def test_a_sources_registry_that_is_made_anew_stops_what_has_an_id_of_both(
     with RunningService(site.file("preserve", ", interval: 1s, mode: lenient")) as running:
         site.await_copied(running)
         before = site.copied()
-        site.here.model.subjects.clear()
-        site.here.model.highest.clear()
-        site.here.model.next_id = one
-        assert site.register("b") == one
-        appended = 5
-
-        def has_stopped() -> bool:
-            # What comes before the look, and within the lease of that time, has the id of before: no one can know.
-            nonlocal appended
-            append(site.east, site.topic, 0, numbered([one], start=appended))
-            appended += 1
-            return "parked" in running.states()
-
-        wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
+        site.make_registry_anew(one)
+        appended = site.append_until_parked(running, one, start=5)
         (row,) = [row for row in running.rows() if row["state"] == "parked"]
         assert row["partition"] == 0
         assert f"schema id {one}: it was version 1 of {site.subject} and is version 1 of {site.subject}" in str(row)
