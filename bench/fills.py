@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from bench.brokers import BenchKafka
 from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
+from mirrorlake.destinations.transactions.gap_filler import GapFiller
+from mirrorlake.destinations.transactions.waiting_gap import GapToFill
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition

@@ -27,24 +27,17 @@ from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
+from mirrorlake.destinations.preserve.filling import Filling
 from mirrorlake.destinations.preserve.lettering import Lettering
-from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.look import check_writers
-from mirrorlake.destinations.preserve.refusals import (
-    answer_refused,
-    gap_refused,
-    not_owner,
-    not_owner_of_letters,
-    too_large,
-    too_long,
-)
+from mirrorlake.destinations.preserve.refusals import answer_refused, not_owner_of_letters, too_large
 from mirrorlake.destinations.preserve.send_queue import Fill, SendQueue, WaitingLetters
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import route_to
 from mirrorlake.destinations.schema_batches import Unreadable
 from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transactions.claim import ClaimReader, PartitionClaim
-from mirrorlake.destinations.transactions.gap_filler import GapFiller, GapToFill
+from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
@@ -53,7 +46,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.wire.produce import ProducedPartition
-from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange, gaps_of
+from mirrorlake.offsets import Gap
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 QUEUE_BYTES_MAX = 8 << 20
@@ -77,11 +70,10 @@ class PreserveSink(EndlessSink):
         channel_to: gives the produce channel to a broker of the destination cluster.
         check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
         read_limit: asks how large a batch the destination topic takes.
-        filler: fills the gaps of the shard, shared by its partitions.
+        filler: the identity of the shard, shared by its partitions.
+        filling: which gaps are filled, and how.
         lettering: what becomes a dead letter, None where nothing does.
-        log_start: the beginning of the destination partition.
         clock: the wall clock tells how old a batch is.
-        fill_from_seconds: reading of ``clock.elapsed_seconds`` before which no gap is filled.
         changed: called whenever ``has_room`` or ``failure`` changed.
         crash_point: called before every step; for tests.
     """
@@ -96,10 +88,9 @@ class PreserveSink(EndlessSink):
         check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
         read_limit: ReadLimit,
         filler: GapFiller,
+        filling: Filling,
         lettering: Lettering | None = None,
-        log_start: LogStart,
         clock: Clock,
-        fill_from_seconds: float,
         changed: Callable[[], None],
         crash_point: CrashPoint = no_crash,
     ) -> None:
@@ -113,10 +104,9 @@ class PreserveSink(EndlessSink):
         self._check_tail = check_tail
         self._read_limit = read_limit
         self._filler = filler
+        self._filling = filling
         self._lettering = lettering
-        self._log_start = log_start
         self._clock = clock
-        self._fill_from = fill_from_seconds
         self._crash_point = crash_point
         self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
         self._route = route_to(self._limit, packs=False, transform=orders.with_ids(settings.transform))
@@ -128,8 +118,6 @@ class PreserveSink(EndlessSink):
         self._work: asyncio.Task[None] | None = None
         self._is_proven = False
         self._is_over = False
-        self._fillers_end = 0
-        self._own_ids: frozenset[int] = frozenset()
         self._sequence = 0
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
@@ -166,14 +154,15 @@ class PreserveSink(EndlessSink):
             self._needs_tail_check = True
             claim = await self._read_claim()
         check_writers(self._settings, claim, self._orders.own_producer_ids)
-        self._own_ids = self._orders.own_producer_ids | {claim.producer_id}
+        own_ids = self._orders.own_producer_ids | {claim.producer_id}
+        self._filling.take_own_ids(own_ids)
         if self._needs_tail_check or self._has_moved(claim):
             self._crash_point(Step.CHECK_TAIL)
             # Who is not the owner does not know under which ids the owners before have written.
-            known = None if self._orders.not_owner_because else self._own_ids
+            known = None if self._orders.not_owner_because else own_ids
             await self._check_tail(claim.end_offset, known)
             # Only now: where the tail is not ours nothing is.
-            self._fillers_end = await self._log_start.fillers_end(claim.end_offset, self._own_ids)
+            await self._filling.look_at_start(claim.end_offset)
             self._needs_tail_check = False
         await self._go_on_with(claim)
         self._next_offset = claim.end_offset
@@ -221,9 +210,8 @@ class PreserveSink(EndlessSink):
             raise self.failure
         if self._is_over:
             return
-        if self._fillers_end:
-            # The owner before may have died between filling up to the source's log start and deleting the fillers.
-            await self._delete_fillers(min(self._fillers_end, delivery.log_start_offset))
+        # The owner before may have died between filling up to the source's log start and deleting the fillers.
+        await self._filling.delete_found(delivery.log_start_offset)
         try:
             if self._lettering is None:
                 self._take_all(delivery, delivery.gaps)
@@ -342,14 +330,11 @@ class PreserveSink(EndlessSink):
         self._idle.clear()
 
     def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
-        if self._settings.gap_fill is GapFill.REFUSE:
-            raise gap_refused(output, self._settings)
+        self._filling.check_allowed(output)
         if self._lettering is not None:
             for letters in self._lettering.due(output.end_offset):
                 self._queue.put_letters(letters)
-        for gap in gaps_of(output.offsets, known):
-            if gap.kind is GapKind.MISSING and len(gap.offsets) > self._settings.gap_fill_offsets_max:
-                raise too_long(gap.offsets, self._settings)
+        for gap in self._filling.gaps(output.offsets, known):
             self._queue_fill(Fill(gap, self._last_timestamp_ms))
 
     def _queue_fill(self, fill: Fill) -> None:
@@ -366,16 +351,12 @@ class PreserveSink(EndlessSink):
         Raises:
             SourceGapError: that is more than may be filled.
         """
-        if self._settings.gap_fill is GapFill.REFUSE or self.failure is not None:
+        if self.failure is not None:
             return False
-        offsets = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
-        is_new = self._next_offset == 0 or await self._log_start.holds_only_fillers(self._next_offset, self._own_ids)
-        if not (is_new or self._settings.skips_truncated):
+        fill = await self._filling.fill_to(log_start, position=self._next_offset, timestamp_ms=self._last_timestamp_ms)
+        if fill is None:
             return False
-        if len(offsets) > self._settings.gap_fill_offsets_max:
-            raise too_long(offsets, self._settings)
-        self._fillers_end = 0
-        self._queue_fill(Fill(Gap(offsets=offsets, kind=GapKind.TRUNCATED), self._last_timestamp_ms, deletes=is_new))
+        self._queue_fill(fill)
         self._send()
         return True
 
@@ -423,48 +404,22 @@ class PreserveSink(EndlessSink):
     async def _fill(self, fill: Fill) -> None:
         """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
         try:
-            if not await self._may_fill(fill):
-                self._work = None
-                self._filled(fill, fill.gap.offsets.start_offset)
-                return
-            self._crash_point(Step.FILL_GAP)
-            claim = await self._filler.fill(self._gap_to_fill(fill))
-            if fill.deletes and claim.end_offset == fill.gap.offsets.end_offset:
-                await self._delete_fillers(claim.end_offset)
-            await self._go_on_with(claim)
+            claim = await self._filling.fill(fill, self.progress, batch_bytes_max=self._limit.split_bytes)
+            if claim is not None:
+                await self._go_on_with(claim)
         except MirrorlakeError as error:
             self._work = None
             self._fail(error)
             return
         self._work = None
-        self._filled(fill, claim.end_offset)
-
-    async def _may_fill(self, fill: Fill) -> bool:
-        """Waits until no owner before can still be at work; False where this lease ends before that.
-
-        Raises:
-            NotOwnerError: this process could not take the mirror over.
-        """
-        if self._orders.not_owner_because:
-            raise not_owner(fill.gap.offsets, self._settings, self._orders.not_owner_because)
-        if self._fill_from >= self._filler.until_seconds:
-            return False
-        await asyncio.sleep(max(0.0, self._fill_from - self._clock.elapsed_seconds()))
-        return True
-
-    async def _delete_fillers(self, before: int) -> None:
-        self._crash_point(Step.DELETE_FILLERS)
-        await self._log_start.delete_all(before, self._own_ids)
-        self._fillers_end = 0
-
-    def _filled(self, fill: Fill, end_offset: int) -> None:
         self._is_proven = False
         if self.failure is not None:  # abandoned meanwhile
             self._after_answer()
             return
         self._queue.take()
-        if end_offset < fill.gap.offsets.end_offset:
-            self._end_at(end_offset)
+        filled_end = fill.gap.offsets.start_offset if claim is None else claim.end_offset
+        if filled_end < fill.gap.offsets.end_offset:
+            self._end_at(filled_end)
         self._after_answer()
 
     def _end_at(self, end_offset: int) -> None:
@@ -473,24 +428,6 @@ class PreserveSink(EndlessSink):
         self._queue.drop()
         self._next_offset = end_offset
         self._changed()
-
-    def _gap_to_fill(self, fill: Fill) -> GapToFill:
-        now_ms = int(self._clock.now_seconds() * 1000)
-        return GapToFill(
-            partition=self._settings.destination,
-            offsets=fill.gap.offsets,
-            gap_fill=GapFill.FILLER if fill.deletes else self._settings.gap_fill,
-            batch_bytes_max=self._limit.split_bytes,
-            # No destination takes one that is far ahead of its clock.
-            timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
-            has_key=self._settings.destination_is_compacted,
-            moved=lambda end: self._moved_in_gap(fill.gap.kind, end),
-        )
-
-    def _moved_in_gap(self, kind: GapKind, end_offset: int) -> None:
-        offsets = OffsetRange(start_offset=self.progress.position, end_offset=end_offset)
-        self.progress.add_gap(Gap(offsets=offsets, kind=kind))
-        self.progress.position = end_offset
 
     # --- the channel's side -------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.kafka_work import KafkaWork
 from mirrorlake.destinations.letters.settings import LetterSettings
+from mirrorlake.destinations.preserve.filling import Filling
 from mirrorlake.destinations.preserve.letter_book import LetterBook
 from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.log_start import LogStart
@@ -52,10 +53,17 @@ class PreserveWork(KafkaWork):
             check_tail=check.check,
             read_limit=lambda: read_batch_bytes_max(client, settings.destination.topic),
             filler=filler,
+            filling=Filling(
+                settings,
+                filler,
+                LogStart(client, settings.destination),
+                clock=context.clock,
+                from_seconds=fill_from,
+                not_owner_because=orders.not_owner_because,
+                crash_point=connections.crash_point,
+            ),
             lettering=lettering,
-            log_start=LogStart(client, settings.destination),
             clock=context.clock,
-            fill_from_seconds=fill_from,
             changed=context.changed,
             crash_point=connections.crash_point,
         )

@@ -33,8 +33,7 @@ from mirrorlake.destinations.interface import ProducerHandOff, Progress
 from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, PartitionClaim, claim_from
 from mirrorlake.destinations.transactions.filler_batch import build_filler
 from mirrorlake.destinations.transactions.session import TransactionSession
-from mirrorlake.destinations.transactions.waiting_gap import GapToFill as GapToFill
-from mirrorlake.destinations.transactions.waiting_gap import WaitingGap
+from mirrorlake.destinations.transactions.waiting_gap import GapToFill, WaitingGap
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
