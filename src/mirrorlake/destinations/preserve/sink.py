@@ -18,16 +18,16 @@ claim starts again from 1. Nothing is ever sent after the lease's deadline.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
+from mirrorlake.destinations.append_channel import Append, AppendChannel
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import Delivery, PinnedFrame
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
 from mirrorlake.destinations.preserve.filling import Filling
+from mirrorlake.destinations.preserve.in_flight import AppendsInFlight
 from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, not_owner_of_letters, too_large
@@ -44,7 +44,6 @@ from mirrorlake.errors import (
     RecordTooLargeError,
     SchemaUnreadableError,
 )
-from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.offsets import Gap
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -54,10 +53,6 @@ QUEUE_BYTES_MAX = 8 << 20
 
 LETTER_BYTES_MAX = 512 << 10
 """The same in dead letters, which are written one batch after another: about what is one."""
-
-STATE_AGE_MS_MAX = 12 * 3600 * 1000
-"""Half of ``producer.id.expiration.ms`` (1 day by default). A broker forgets a producer by its batches' *record*
-timestamps, so after batches older than this the state may be gone at the next check."""
 
 
 class PreserveSink(EndlessSink):
@@ -111,14 +106,11 @@ class PreserveSink(EndlessSink):
         self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
         self._route = route_to(self._limit, packs=False, transform=orders.with_ids(settings.transform))
         self._needs_tail_check = orders.needs_tail_check
-        self._claim: PartitionClaim | None = None
         self._channel: AppendChannel | None = None
         self._queue = SendQueue()
-        self._in_flight: deque[Append] = deque()
+        self._in_flight = AppendsInFlight(clock)
         self._work: asyncio.Task[None] | None = None
-        self._is_proven = False
         self._is_over = False
-        self._sequence = 0
         self._last_timestamp_ms: int | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -145,7 +137,7 @@ class PreserveSink(EndlessSink):
         """
         await self._idle.wait()
         await self._read_limit_again()
-        self._is_proven = False
+        self._in_flight.is_proven = False
         if self._lettering is not None:
             await self._lettering.open()
         claim = await self._read_claim()
@@ -195,8 +187,7 @@ class PreserveSink(EndlessSink):
 
     async def _go_on_with(self, claim: PartitionClaim) -> None:
         self._channel = await self._channel_to(claim.leader)
-        self._claim = claim
-        self._sequence = claim.next_sequence
+        self._in_flight.go_on_with(claim)
 
     async def deliver(self, delivery: Delivery) -> None:
         """Queues the delivery's batches and gaps; they are sent and filled as answers make room.
@@ -292,7 +283,7 @@ class PreserveSink(EndlessSink):
     def _coalesced_bytes(self, delivery: Delivery) -> int:
         """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
         head = self._queue.head
-        is_waiting = isinstance(head, Append) and len(self._in_flight) >= self._in_flight_max(head)
+        is_waiting = isinstance(head, Append) and not self._in_flight.has_room_for(head)
         if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
         codec = delivery.batches[0].batch.header.codec
@@ -412,7 +403,7 @@ class PreserveSink(EndlessSink):
             self._fail(error)
             return
         self._work = None
-        self._is_proven = False
+        self._in_flight.is_proven = False
         if self.failure is not None:  # abandoned meanwhile
             self._after_answer()
             return
@@ -436,32 +427,12 @@ class PreserveSink(EndlessSink):
         if self.failure is not None or self._work is not None:
             return None
         head = self._queue.head
-        if not isinstance(head, Append) or len(self._in_flight) >= self._in_flight_max(head):
+        if not isinstance(head, Append) or not self._in_flight.has_room_for(head):
             return None
         self._crash_point(Step.SEND_BATCH)
         self._queue.take()
-        assert self._claim is not None
-        # Only now: the epoch and the sequence are those of the claim, which a gap before this batch has changed.
-        prepare_for_append(
-            Batch(head.header, head.data),
-            producer_id=self._claim.producer_id,
-            producer_epoch=self._claim.producer_epoch,
-            base_sequence=self._sequence,
-        )
-        self._sequence = next_sequence(self._sequence, head.records)
-        self._in_flight.append(head)
+        self._in_flight.put(head)
         return head
-
-    def _in_flight_max(self, head: Append) -> int:
-        if not self._is_proven:
-            return 1
-        # An old batch is sent alone, so of those in flight the first tells for all.
-        oldest = head.max_timestamp_ms
-        if self._in_flight:
-            oldest = min(oldest, self._in_flight[0].max_timestamp_ms)
-        if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
-            return 1
-        return REQUESTS_IN_FLIGHT_MAX
 
     def answered(self, append: Append, answer: ProducedPartition) -> None:
         """Checks the broker's answer: no error, and exactly the offset the records have at the source."""
@@ -484,7 +455,7 @@ class PreserveSink(EndlessSink):
         self._after_answer()
 
     def _accepted(self, append: Append) -> None:
-        self._is_proven = True
+        self._in_flight.is_proven = True
         self.progress.position = append.end_offset
         self.progress.records += append.records
         self.progress.raw_bytes += append.size_bytes
@@ -495,7 +466,7 @@ class PreserveSink(EndlessSink):
             self._changed()
 
     def _let_go(self, append: Append) -> None:
-        self._in_flight.remove(append)
+        self._in_flight.take_out(append)
         self._queue.let_go(append)
 
     def _after_answer(self) -> None:
