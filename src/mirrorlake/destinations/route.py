@@ -1,4 +1,4 @@
-"""The route of a delivery: what its batches become at a destination, decided once and for every kind of it. Pure.
+"""The route of a delivery: what its batches become at a destination, decided once and for every kind of it.
 
 The reader states facts (`ClassifiedBatch`). A route makes output batches and gaps of them, each when it is asked for:
 
@@ -9,14 +9,15 @@ The reader states facts (`ClassifiedBatch`). A route makes output batches and ga
 5. offsets of which nothing is left are gaps, those behind the last batch too.
 
 Archives take batches with records as they are, and find the gaps between them by themselves: for them there is only the
-first step.
+first step. All of it is pure; a `SizedRoute` alone changes, with what the topic takes while a lease lasts.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mirrorlake.clock import Clock
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN, coalesce
-from mirrorlake.destinations.interface import ClassifiedBatch
+from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, Progress
 from mirrorlake.destinations.output_batches import (
     NOT_COVERED,
     Output,
@@ -26,10 +27,12 @@ from mirrorlake.destinations.output_batches import (
     passthrough,
 )
 from mirrorlake.destinations.schema_batches import Unreadable, parts_with_ids
-from mirrorlake.destinations.size_limit import SizeLimit
+from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.batches import DENSE, Batch, Path
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 _NO_END = 1 << 62
 _DENSE_PATH, _DENSE_REASON = DENSE.path, DENSE.reason
@@ -147,9 +150,76 @@ class Route:
                 position = output.end_offset
 
 
-def route_to(limit: SizeLimit, *, packs: bool, transform: Transform) -> Route:
-    """Returns the route to a destination partition that takes batches of so many bytes."""
-    return Route(batch_bytes_max=limit.split_bytes, record_bytes_max=limit.bytes_max, packs=packs, transform=transform)
+class SizedRoute:
+    """The route of one sink, to a topic of which a lease may learn that it takes smaller batches.
+
+    Args:
+        limit: how large a batch the topic takes, as far as it is known when the lease begins.
+        progress: of the sink; it takes what a refusal has told.
+        clock: the wall clock is the transform's.
+        packs: see ``Route``.
+        transform: what the copy changes of records.
+    """
+
+    def __init__(
+        self, limit: SizeLimit, *, progress: Progress, clock: Clock, packs: bool, transform: Transform
+    ) -> None:
+        self._limit = limit
+        self._progress = progress
+        self._clock = clock
+        self._packs = packs
+        self._transform = transform
+        self._route = self._made()
+
+    @property
+    def schema_ids(self) -> SchemaIdMap | None:
+        """What schema ids of records become; None where they stay."""
+        return self._transform.schema_ids
+
+    @property
+    def split_bytes(self) -> int:
+        """No batch of several records is made larger."""
+        return self._limit.split_bytes
+
+    def outputs(
+        self, delivery: Delivery, *, position: int, coalesced_bytes: int, unreadable: Unreadable | None
+    ) -> Iterator[Output]:
+        """Yields batches and gaps that account for a delivery from ``position`` on, see ``Route.outputs``."""
+        return self._route.outputs(
+            delivery.batches,
+            position=position,
+            covered_end=delivery.covered.end_offset,
+            now_ms=int(self._clock.now_seconds() * 1000),
+            coalesced_bytes=coalesced_bytes,
+            unreadable=unreadable,
+        )
+
+    async def read_limit_again(self, read_limit: ReadLimit) -> None:
+        """Reads how large a batch the topic takes, where it has refused one since that was read.
+
+        Raises:
+            RecordTooLargeError: a single record was refused for its size.
+            MirrorlakeError: the topic's configuration could not be read.
+        """
+        if self._limit.refusal is not None:
+            self._set_limit(self._limit.read_again(await read_limit()))
+
+    def append_failed(self, error: MirrorlakeError, where: TopicPartition) -> None:
+        """Remembers that the topic has refused a batch for its size, where an append failed because of that."""
+        if (limit := self._limit.after(error, where)) is not self._limit:
+            self._set_limit(limit)
+
+    def _set_limit(self, limit: SizeLimit) -> None:
+        self._limit = self._progress.size_limit = limit
+        self._route = self._made()
+
+    def _made(self) -> Route:
+        return Route(
+            batch_bytes_max=self._limit.split_bytes,
+            record_bytes_max=self._limit.bytes_max,
+            packs=self._packs,
+            transform=self._transform,
+        )
 
 
 def with_records(items: Sequence[ClassifiedBatch], *, transform: Transform = AS_IT_IS, now_ms: int = 0) -> list[Batch]:

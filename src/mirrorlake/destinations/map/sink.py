@@ -22,7 +22,7 @@ from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.output_batches import OutputBatch, OutputGap
-from mirrorlake.destinations.route import route_to
+from mirrorlake.destinations.route import SizedRoute
 from mirrorlake.destinations.size_limit import SizeLimit, read_batch_bytes_max
 from mirrorlake.errors import (
     LostProgressError,
@@ -74,8 +74,13 @@ class MapSink(EndlessSink):
         super().__init__(changed=changed)
         self._settings = settings
         self._orders = orders
-        self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
-        self._route = route_to(self._limit, packs=True, transform=orders.with_ids(settings.transform))
+        self._route = SizedRoute(
+            orders.size_limit or SizeLimit.of(settings.batch_bytes_max),
+            progress=self.progress,
+            clock=clock,
+            packs=True,
+            transform=orders.with_ids(settings.transform),
+        )
         self._shard = shard
         self._client = client
         self._find_start = find_start
@@ -116,8 +121,7 @@ class MapSink(EndlessSink):
             MirrorlakeError: the destination or the source could not be asked.
         """
         topic = self._settings.destination.topic
-        if self._limit.refusal is not None:
-            self._set_limit(self._limit.read_again(await read_batch_bytes_max(self._client, topic)))
+        await self._route.read_limit_again(partial(read_batch_bytes_max, self._client, topic))
         found = (await self._client.metadata([topic], refresh=True)).topics.get(topic)
         if found is None:
             raise TopicMissingError(f"destination topic {topic} does not exist", topic=topic)
@@ -155,10 +159,6 @@ class MapSink(EndlessSink):
         self.progress.claims += 1
         await self._shard.await_commit(participant)
 
-    def _set_limit(self, limit: SizeLimit) -> None:
-        self._limit = self.progress.size_limit = limit
-        self._route = route_to(limit, packs=True, transform=self._orders.with_ids(self._settings.transform))
-
     @property
     def _where(self) -> TopicPartition:
         return self._participant.destination if self._participant is not None else self._settings.destination
@@ -179,14 +179,12 @@ class MapSink(EndlessSink):
         chosen = self._settings.transform.selected(delivery)
         gaps = [*chosen.delivery.gaps]
         delivery = replace(chosen.delivery, gaps=gaps)
-        ids = self._route.transform.schema_ids
+        ids = self._route.schema_ids
         takes_letters = ids is not None and bool(ids.letters)
         try:
             for output in self._route.outputs(
-                delivery.batches,
+                delivery,
                 position=self._next_offset,
-                covered_end=delivery.covered.end_offset,
-                now_ms=int(self._clock.now_seconds() * 1000),
                 coalesced_bytes=self._coalesced_bytes(delivery),
                 unreadable=partial(self._without_letters, gaps) if takes_letters else None,
             ):
@@ -213,7 +211,7 @@ class MapSink(EndlessSink):
         if self._letters_end and not self._shard.has_time_for_letters:
             self._is_over = True
             raise error
-        ids, participant = self._route.transform.schema_ids, self._participant
+        ids, participant = self._route.schema_ids, self._participant
         found = parted(item, ids, self._settings.letters_origin) if ids is not None else None
         if found is None or participant is None:
             raise error
@@ -233,7 +231,7 @@ class MapSink(EndlessSink):
         if self._participant is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
         codec = delivery.batches[0].batch.header.codec
-        return self._shard.coalesced_bytes(self._participant, codec, batch_bytes_max=self._limit.split_bytes)
+        return self._shard.coalesced_bytes(self._participant, codec, batch_bytes_max=self._route.split_bytes)
 
     async def starts_at(self, log_start: int) -> bool:
         """Goes on at the source's log start where the policy allows it; the offsets before are a truncated gap."""
@@ -370,8 +368,7 @@ class MapSink(EndlessSink):
         """Ends the sink, as the open transaction was aborted."""
         if self.failure is None:
             self.failure = error
-            if (limit := self._limit.after(error, self._where)) is not self._limit:
-                self._set_limit(limit)
+            self._route.append_failed(error, self._where)
             self._participant = None
             self._letter_bytes = self._letters_end = 0
             self._changed()

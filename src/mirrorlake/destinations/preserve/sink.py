@@ -33,7 +33,7 @@ from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, not_owner_of_letters, too_large
 from mirrorlake.destinations.preserve.send_queue import Fill, SendQueue, WaitingLetters
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
-from mirrorlake.destinations.route import route_to
+from mirrorlake.destinations.route import SizedRoute
 from mirrorlake.destinations.schema_batches import Unreadable
 from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transactions.claim import ClaimReader, PartitionClaim
@@ -103,8 +103,13 @@ class PreserveSink(EndlessSink):
         self._lettering = lettering
         self._clock = clock
         self._crash_point = crash_point
-        self._limit = orders.size_limit or SizeLimit.of(settings.batch_bytes_max)
-        self._route = route_to(self._limit, packs=False, transform=orders.with_ids(settings.transform))
+        self._route = SizedRoute(
+            orders.size_limit or SizeLimit.of(settings.batch_bytes_max),
+            progress=self.progress,
+            clock=clock,
+            packs=False,
+            transform=orders.with_ids(settings.transform),
+        )
         self._needs_tail_check = orders.needs_tail_check
         self._channel: AppendChannel | None = None
         self._queue = SendQueue()
@@ -136,7 +141,7 @@ class PreserveSink(EndlessSink):
             MirrorlakeError: the destination could not be read.
         """
         await self._idle.wait()
-        await self._read_limit_again()
+        await self._route.read_limit_again(self._read_limit)
         self._in_flight.is_proven = False
         if self._lettering is not None:
             await self._lettering.open()
@@ -164,14 +169,6 @@ class PreserveSink(EndlessSink):
         if not self.progress.claims:
             self.progress.start_offset = claim.end_offset
         self.progress.claims += 1
-
-    async def _read_limit_again(self) -> None:
-        if self._limit.refusal is not None:
-            self._set_limit(self._limit.read_again(await self._read_limit()))
-
-    def _set_limit(self, limit: SizeLimit) -> None:
-        self._limit = self.progress.size_limit = limit
-        self._route = route_to(limit, packs=False, transform=self._orders.with_ids(self._settings.transform))
 
     def _has_moved(self, claim: PartitionClaim) -> bool:
         """Returns whether the log ends elsewhere than where this process' last lease left it.
@@ -217,10 +214,8 @@ class PreserveSink(EndlessSink):
 
     def _take_all(self, delivery: Delivery, gaps: Sequence[Gap], unreadable: Unreadable | None = None) -> None:
         for output in self._route.outputs(
-            delivery.batches,
+            delivery,
             position=self._next_offset,
-            covered_end=delivery.covered.end_offset,
-            now_ms=int(self._clock.now_seconds() * 1000),
             coalesced_bytes=self._coalesced_bytes(delivery),
             unreadable=unreadable,
         ):
@@ -249,7 +244,7 @@ class PreserveSink(EndlessSink):
     def _take_with_letters(self, delivery: Delivery, lettering: Lettering) -> None:
         left, gaps = lettering.begin(delivery)
         try:
-            self._take_all(left, gaps, lettering.taker(self._route.transform.schema_ids, gaps))
+            self._take_all(left, gaps, lettering.taker(self._route.schema_ids, gaps))
         except SchemaUnreadableError:
             if not lettering.is_out_of_time:
                 raise
@@ -287,7 +282,7 @@ class PreserveSink(EndlessSink):
         if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
             return 0
         codec = delivery.batches[0].batch.header.codec
-        return self._channel.coalesced_bytes(codec, batch_bytes_max=self._limit.split_bytes)
+        return self._channel.coalesced_bytes(codec, batch_bytes_max=self._route.split_bytes)
 
     def _take(self, output: OutputBatch, of_delivery: PinnedFrame) -> None:
         header, data = output.batch
@@ -395,7 +390,7 @@ class PreserveSink(EndlessSink):
     async def _fill(self, fill: Fill) -> None:
         """Fills the gap at the head of the queue; nothing is in flight meanwhile."""
         try:
-            claim = await self._filling.fill(fill, self.progress, batch_bytes_max=self._limit.split_bytes)
+            claim = await self._filling.fill(fill, self.progress, batch_bytes_max=self._route.split_bytes)
             if claim is not None:
                 await self._go_on_with(claim)
         except MirrorlakeError as error:
@@ -496,8 +491,7 @@ class PreserveSink(EndlessSink):
         """Keeps the first failure, drops what was not sent; the answers still outstanding are waited for."""
         if self.failure is None:
             self.failure = error
-            if (limit := self._limit.after(error, self._settings.destination)) is not self._limit:
-                self._set_limit(limit)
+            self._route.append_failed(error, self._settings.destination)
         self._needs_tail_check = True
         self._queue.drop()
         if not self._in_flight:
