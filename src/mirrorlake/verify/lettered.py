@@ -82,12 +82,10 @@ class LetteredRows:
     def take(self, row: StatusRow, found: Mapping[LetterOrigin, Offsets] | MirrorlakeError) -> None:
         """Takes what was found in the topic that a row's letters go to."""
         target = row.target
-        origin = LetterOrigin(
+        origin = LetterOrigin.anywhere_in(
+            target.source,
             cluster_id=target.source_cluster_id,
-            topic=target.source.topic,
             topic_id=target.topic_id,
-            partition=target.source.partition,
-            offset=0,
             mirror=target.mirror.name,
             destination_topic=target.destination_topic,
         )

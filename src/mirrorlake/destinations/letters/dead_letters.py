@@ -54,6 +54,13 @@ class LetterOrigin(NamedTuple):
     mirror: str
     destination_topic: str
 
+    @classmethod
+    def anywhere_in(
+        cls, source: TopicPartition, *, cluster_id: str, topic_id: str, mirror: str, destination_topic: str
+    ) -> "LetterOrigin":
+        """Returns what all letters of a source partition have in common, with 0 for the offset."""
+        return cls(cluster_id, source.topic, topic_id, source.partition, 0, mirror, destination_topic)
+
     @property
     def source(self) -> TopicPartition:
         """The source partition."""

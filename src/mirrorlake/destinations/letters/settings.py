@@ -53,12 +53,10 @@ class LetterSettings:
     @property
     def origin(self) -> LetterOrigin:
         """What dead letters say of where they come from, but for their offset."""
-        return LetterOrigin(
+        return LetterOrigin.anywhere_in(
+            self.source,
             cluster_id=self.cluster_id,
-            topic=self.source.topic,
             topic_id=self.topic_id,
-            partition=self.source.partition,
-            offset=0,
             mirror=self.mirror,
             destination_topic=self.destination_topic,
         )

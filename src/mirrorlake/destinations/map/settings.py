@@ -96,12 +96,10 @@ class MapSettings:
     @property
     def letters_origin(self) -> LetterOrigin:
         """What dead letters say of where they come from, but for their offset."""
-        return LetterOrigin(
+        return LetterOrigin.anywhere_in(
+            self.source,
             cluster_id=self.source_cluster_id,
-            topic=self.source.topic,
             topic_id=self.source_topic_id,
-            partition=self.source.partition,
-            offset=0,
             mirror=self.topics.mirror,
             destination_topic=self.destination.topic,
         )
