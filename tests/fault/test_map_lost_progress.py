@@ -31,7 +31,8 @@ from mirrorlake.service.status import read_rows
 from mirrorlake.stores.crash_points import no_crash
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
-from mirrorlake.verify.verification import RecordVerification, Result, Verdict
+from mirrorlake.verify.verdict import Result, Verdict
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work as verify_task
 from support.admin import alter_topic
 from support.compaction import append_and_compact, create_compacted, keyed_records

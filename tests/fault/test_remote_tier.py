@@ -14,7 +14,7 @@ from mirrorlake.errors import MirrorlakeError, RemoteTierError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.verify.verification import Result
+from mirrorlake.verify.verdict import Result
 from support.command import without_spark as mirrorlake
 from support.copies import archive_position, archived_records, assert_same_records, create_topic, log_end
 from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work, run_lease

@@ -5,7 +5,8 @@ import asyncio
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.verify.verification import RecordVerification, Verdict
+from mirrorlake.verify.verdict import Verdict
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work
 from support.mirrors import copying
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mirrorlake.pipeline.engine import EngineBuilder
     from mirrorlake.service.plan.planning import Plan, PlanRow
     from mirrorlake.service.status import StatusRow
-    from mirrorlake.verify.verification import Verdict
+    from mirrorlake.verify.verdict import Verdict
 
 GROUP_COLUMNS = ("group", "topic", "partition", "archived", "archived_at", "to", "offset", "had", "action", "note")
 

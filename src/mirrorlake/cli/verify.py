@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
     from mirrorlake.pipeline.engine import EngineBuilder
     from mirrorlake.service.status import StatusRow
-    from mirrorlake.verify.verification import Verdict
+    from mirrorlake.verify.verdict import Verdict
 
 COLUMNS = (
     "name",
@@ -62,23 +62,24 @@ def compare(
     config: "Configuration", rows: Sequence["StatusRow"], *, level: str, engine: "EngineBuilder | None" = None
 ) -> list["Verdict"]:
     """Returns a verdict per row, with a progress bar on stderr for work on records."""
-    from mirrorlake.verify import verification
+    from mirrorlake.verify import positions
 
     if level == "names":
-        return verification.verify_names(rows)
+        return positions.verify_names(rows)
     from rich.progress import Progress
 
     bars = error_console()
     with Progress(console=bars, transient=True, disable=not bars.is_terminal) as progress:
         if level == "checksums":
             bar = progress.add_task("checking files", total=len(rows))
-            return verification.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
+            return positions.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
         from mirrorlake.pipeline.session import build_session
         from mirrorlake.service.subjects.compared_ids import ComparedIds
         from mirrorlake.verify.engine import verification_jobs
+        from mirrorlake.verify.verification import RecordVerification
 
         with verification_jobs(config, engine or build_session) as jobs:
-            comparing = verification.RecordVerification(
+            comparing = RecordVerification(
                 rows,
                 run_task=jobs.run,
                 # Executors that come later are used too: as many as may run wait for a slot.

@@ -26,7 +26,8 @@ from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, shard_of
 from mirrorlake.topics.topic_creation import create_topics
-from mirrorlake.verify.verification import RecordVerification, Result
+from mirrorlake.verify.verdict import Result
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work as verify_task
 from support.acls import Right, grant_exactly
 from support.copies import assert_same_records, create_topic, source_end

@@ -20,7 +20,8 @@ from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import Target
 from mirrorlake.topics.topic_creation import create_topics
-from mirrorlake.verify.verification import RecordVerification, Result
+from mirrorlake.verify.verdict import Result
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease

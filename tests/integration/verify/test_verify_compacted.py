@@ -3,7 +3,7 @@
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.verify.verification import Result
+from mirrorlake.verify.verdict import Result
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic
 from support.topics import append

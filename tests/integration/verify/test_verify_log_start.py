@@ -7,7 +7,7 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.verify.verification import Result, Verdict
+from mirrorlake.verify.verdict import Result, Verdict
 from support.copies import create_topic
 from support.records import settings_of, simple_records
 from support.topics import append, make_topic

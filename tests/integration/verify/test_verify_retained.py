@@ -19,7 +19,8 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.verify.verification import RecordVerification, Result, Verdict
+from mirrorlake.verify.verdict import Result, Verdict
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work
 from support.copies import create_topic, source_end
 from support.leases import archive_work, lease_plan, run_lease

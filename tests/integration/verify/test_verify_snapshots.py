@@ -22,7 +22,9 @@ from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.verify import view_worker, worker
-from mirrorlake.verify.verification import RecordVerification, Result, Verdict, verify_checksums
+from mirrorlake.verify.positions import verify_checksums
+from mirrorlake.verify.verdict import Result, Verdict
+from mirrorlake.verify.verification import RecordVerification
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, source_end
 from support.leases import archive_work, as_snapshots, lease_plan, run_lease

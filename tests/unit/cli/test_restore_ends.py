@@ -6,7 +6,7 @@ from mirrorlake.cli.restore import are_restored
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import Action, Plan, PlanRow
 from mirrorlake.service.status import StatusRow
-from mirrorlake.verify.verification import Result, Verdict
+from mirrorlake.verify.verdict import Result, Verdict
 from unit.service.test_changes import target
 
 

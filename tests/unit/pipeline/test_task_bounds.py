@@ -5,7 +5,7 @@ import dataclasses
 from mirrorlake.archive.maintenance.merge_plan import MERGED_BYTES_MAX
 from mirrorlake.pipeline.batch_jobs import BatchTask
 from mirrorlake.pipeline.task_bounds import seconds_for
-from mirrorlake.verify.verification import SLICE_OFFSETS
+from mirrorlake.verify.slices import SLICE_OFFSETS
 
 
 def test_the_largest_merge_may_take_two_hours_and_a_terabyte_twelve_days() -> None:

@@ -9,7 +9,10 @@ from mirrorlake.pipeline.batch_jobs import BatchTask
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.status import StatusRow
 from mirrorlake.verify.digest import Block
-from mirrorlake.verify.verification import WORK, RecordVerification, Result, Verdict, verify_checksums, verify_names
+from mirrorlake.verify.digest_tasks import WORK
+from mirrorlake.verify.positions import verify_checksums, verify_names
+from mirrorlake.verify.verdict import Result, Verdict
+from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import DigestResult
 from support.archives import write_archive
 from support.golden import segment_name

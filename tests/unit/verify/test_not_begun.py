@@ -9,7 +9,9 @@ from mirrorlake.offsets import OffsetRange
 from mirrorlake.pipeline.batch_jobs import BatchTask
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.service.status import StatusRow
-from mirrorlake.verify.verification import RecordVerification, Result, verify_names
+from mirrorlake.verify.positions import verify_names
+from mirrorlake.verify.verdict import Result
+from mirrorlake.verify.verification import RecordVerification
 from unit.service.test_states import target_at
 
 LATE = """

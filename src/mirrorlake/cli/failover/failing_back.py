@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mirrorlake.service.failover.way_back import BackRow
     from mirrorlake.service.failover.writers import Appended
     from mirrorlake.service.status import StatusRow
-    from mirrorlake.verify.verification import Verdict
+    from mirrorlake.verify.verdict import Verdict
 
 EXIT_DONE, EXIT_FAILED, EXIT_UNDECIDED = 0, 1, 3
 COLUMNS = (

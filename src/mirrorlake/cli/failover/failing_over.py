@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
     from mirrorlake.pipeline.engine import EngineBuilder
     from mirrorlake.service.failover.copies import CopyRow
-    from mirrorlake.verify.verification import Verdict
+    from mirrorlake.verify.verdict import Verdict
 
 EXIT_DONE, EXIT_FAILED, EXIT_INCOMPLETE = 0, 1, 3
 COLUMNS = ("name", "topic", "partition", "destination", "to", "source_end", "copied", "missing", "newest", "state")

@@ -10,7 +10,7 @@ from mirrorlake.cli.output import Row, print_json, print_table, print_warning
 from mirrorlake.cli.verify import columns_of
 
 if TYPE_CHECKING:
-    from mirrorlake.verify.verification import Verdict
+    from mirrorlake.verify.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

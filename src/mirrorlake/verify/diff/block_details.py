@@ -10,7 +10,7 @@ from mirrorlake.verify.diff.ranges import Look, Ranges
 from mirrorlake.verify.diff.task import SideResult
 from mirrorlake.verify.diff.values import Difference, How, Unread, Why
 from mirrorlake.verify.diff.verdict import Tally
-from mirrorlake.verify.verification import parts_of, slices
+from mirrorlake.verify.slices import parts_of, slices
 from mirrorlake.verify.worker import DigestTask, SourceSide
 
 RUNS_MAX = 20

@@ -31,7 +31,7 @@ from mirrorlake.verify.diff.values import Result, Unread
 from mirrorlake.verify.diff.verdict import Verdict, result_of
 from mirrorlake.verify.diff.views import compare_snapshots, refuse_to_mix
 from mirrorlake.verify.digest import differing_blocks
-from mirrorlake.verify.verification import slices
+from mirrorlake.verify.slices import slices
 from mirrorlake.verify.worker import DigestTask, SourceSide
 
 LookAtSides = Callable[[Sequence[SourceSide]], Mapping[SourceSide, LookedAt]]

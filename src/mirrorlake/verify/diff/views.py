@@ -11,7 +11,7 @@ from mirrorlake.verify.diff.ranges import EVERYTHING, Look
 from mirrorlake.verify.diff.side import Pair, Place
 from mirrorlake.verify.diff.values import Difference, How, Result, Why
 from mirrorlake.verify.diff.verdict import Tally, Verdict, result_of
-from mirrorlake.verify.verification import RunTask
+from mirrorlake.verify.digest_tasks import RunTask
 from mirrorlake.verify.view_verification import compare_sides
 from mirrorlake.verify.worker import DigestResult
 
