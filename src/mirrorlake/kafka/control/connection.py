@@ -21,9 +21,16 @@ from mirrorlake.errors import (
     TokenUnavailableError,
     UnsupportedError,
 )
-from mirrorlake.kafka.control.connection_errors import garbled_error, lost_error, unsupported_error
-from mirrorlake.kafka.control.dial import dial
-from mirrorlake.kafka.control.pending_requests import Answer, PendingRequest, TakenAtOnce, fail_answer
+from mirrorlake.kafka.control.sockets.connection_errors import garbled_error, lost_error, unsupported_error
+from mirrorlake.kafka.control.sockets.dial import dial
+from mirrorlake.kafka.control.sockets.outgoing import Buffer, Outgoing
+from mirrorlake.kafka.control.sockets.pending_requests import (
+    Answer,
+    PendingRequest,
+    PendingRequests,
+    TakenAtOnce,
+    fail_answer,
+)
 from mirrorlake.kafka.security.sasl import authenticate
 from mirrorlake.kafka.security.tls import TlsSocket, open_tls
 from mirrorlake.kafka.security.tls_context import tls_context
@@ -41,10 +48,6 @@ WAKE_BYTES_MAX: Final = 512 << 10
 """How much of a large frame may gather in the kernel before we are woken for it; it comes in many small pieces."""
 WAKE_BYTES_MIN: Final = 64 << 10
 """For less than this we are woken at the first byte: to say otherwise costs a system call, and one to take it back."""
-LOOP_STOOD_STILL_SECONDS: Final = 0.5
-"""A timer later than this means that the loop was kept busy (a kernel being compiled) or the machine slept."""
-PARTS_PER_SEND: Final = 1024
-"""IOV_MAX of Linux: how many pieces one sendmsg takes."""
 REAUTHENTICATE_FACTOR: Final = 0.85
 """Of a session's lifetime: when credentials are shown again (KIP-368; Kafka's client takes 0.85 to 0.95)."""
 REAUTHENTICATE_SECONDS_MIN: Final = 1.1
@@ -55,8 +58,6 @@ TOKEN_RETRY_SECONDS: Final = 1.0
 _HEADER = struct.Struct(">ihhih")
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
 _LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
-
-Buffer = bytes | bytearray | memoryview
 
 
 class Connection:
@@ -93,11 +94,14 @@ class Connection:
         self._is_greeted = False  # whether the peer has shown that it speaks Kafka
         self._close_reason: MirrorlakeError | None = None
         self._correlation_id = 0
-        self._pending: deque[PendingRequest] = deque()
-        self._unsent: deque[Buffer] = deque()
-        self._deadline_timer: asyncio.TimerHandle | None = None
-        self._armed_for = 0.0
+        self._outgoing = Outgoing(sock, self._loop, broken=self._broken)
         self._reader = FrameReader(buffers, deliver=self._deliver, refuse=self._refuse_frame, resume=self._resume)
+        self._pending = PendingRequests(
+            self._loop,
+            address=self.address,
+            is_paused=lambda: self._reader.is_waiting,
+            overdue=lambda: self.close("an earlier request was not answered in time"),
+        )
         self._paused_at = 0.0
         self._wakes_at_bytes = 1
         self._loop.add_reader(sock, self._on_readable)
@@ -274,45 +278,8 @@ class Connection:
             self._put(pending, [header, *body], size + 4)
 
     def _put(self, pending: PendingRequest, parts: list[Buffer], size: int) -> None:
-        self._pending.append(pending)
-        self._arm_deadline(pending.deadline)
-        self._write(parts, size)
-
-    def _write(self, parts: list[Buffer], size: int) -> None:
-        if self._unsent:
-            self._unsent.extend(parts)
-            return
-        sent = self._send_some(parts[:PARTS_PER_SEND])
-        if sent < 0 or (sent == size and not (self._tls is not None and self._tls.holds_unsent)):
-            return
-        self._unsent.extend(parts)
-        self._drop_sent(sent)
-        self._loop.add_writer(self._sock, self._on_writable)
-
-    def _on_writable(self) -> None:
-        parts = [self._unsent[i] for i in range(min(PARTS_PER_SEND, len(self._unsent)))]
-        sent = self._send_some(parts)
-        if sent < 0:
-            return
-        self._drop_sent(sent)
-        if not self._unsent and not (self._tls is not None and self._tls.holds_unsent):
-            self._loop.remove_writer(self._sock)
-
-    def _send_some(self, parts: list[Buffer]) -> int:
-        try:
-            return self._sock.sendmsg(parts)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as error:
-            self._broken(error)
-            return -1
-
-    def _drop_sent(self, sent: int) -> None:
-        unsent = self._unsent
-        while unsent and sent >= len(unsent[0]):
-            sent -= len(unsent.popleft())
-        if sent:
-            unsent[0] = memoryview(unsent[0])[sent:]
+        self._pending.put(pending)
+        self._outgoing.write(parts, size)
 
     # -- receiving ------------------------------------------------------------------------------------------
 
@@ -362,8 +329,7 @@ class Connection:
 
     def _resume(self) -> None:
         paused_seconds = self._loop.time() - self._paused_at
-        for pending in self._pending:
-            pending.deadline += paused_seconds
+        self._pending.extend(paused_seconds)
         self._wake_for(self._reader.missing_bytes)
         self._loop.add_reader(self._sock, self._on_readable)
         self._go_on_soon()
@@ -378,11 +344,11 @@ class Connection:
             self._on_readable()
 
     def _deliver(self, correlation_id: int, frame: Frame) -> None:
-        pending = self._pending.popleft() if self._pending else None
+        pending = self._pending.take()
         if pending is None or pending.correlation_id != correlation_id:
             expected = f"number {pending.correlation_id}" if pending else "none"
             if pending is not None:
-                self._pending.appendleft(pending)
+                self._pending.give_back(pending)
             start = bytes(frame.view[:64])
             frame.release()
             self._garbled(f"answer number {correlation_id} came, expected was {expected}", start)
@@ -390,7 +356,7 @@ class Connection:
             frame.release()
         elif pending.is_flexible and not frame.skip_tagged_fields():
             frame.release()
-            self._pending.appendleft(pending)
+            self._pending.give_back(pending)
             self._garbled("the header of an answer is cut", b"")
         else:
             pending.answer.set_result(frame)
@@ -410,14 +376,14 @@ class Connection:
             self._fail(tls_error(error, cluster=self._settings.name, address=self.address))
             return
         # Brokers answer ApiVersions to everybody, and hang up at the first other request without a login.
-        is_first = bool(self._pending) and self._pending[0].correlation_id == 2
+        first = self._pending.first
         self._fail(
             lost_error(
                 self.address,
                 self._settings,
                 error,
                 is_greeted=self._is_greeted,
-                is_first_request=is_first,
+                is_first_request=first is not None and first.correlation_id == 2,
                 is_session_over=self._loop.time() >= self._session_ends,
             )
         )
@@ -476,58 +442,20 @@ class Connection:
             else:
                 fail_answer(pending.answer, copy(self._close_reason))
 
-    def _arm_deadline(self, deadline: float) -> None:
-        # One timer for all requests, set to the earliest deadline and looked at again when it fires: a timer
-        # per request would cost more than the request.
-        timer = self._deadline_timer
-        if timer is not None:
-            if self._armed_for <= deadline:
-                return
-            timer.cancel()
-        self._armed_for = deadline  # uvloop's handle of a time that has come does not tell it
-        self._deadline_timer = self._loop.call_at(deadline, self._on_deadline)
-
-    def _on_deadline(self) -> None:
-        now = self._loop.time()
-        timer, self._deadline_timer = self._deadline_timer, None
-        late_seconds = now - self._armed_for if timer is not None else 0.0
-        if not self._pending:
-            return
-        if self._reader.is_waiting:  # we keep the peer waiting, not the other way round
-            self._arm_deadline(now + 1.0)
-            return
-        if late_seconds > LOOP_STOOD_STILL_SECONDS:  # as long as we did not listen, no answer could be heard
-            for pending in self._pending:
-                pending.deadline += late_seconds
-        earliest = min(pending.deadline for pending in self._pending)
-        if earliest > now:
-            self._arm_deadline(earliest)
-            return
-        for pending in self._pending:
-            if pending.deadline <= now:
-                title = Api(pending.api).title
-                error = RequestTimeoutError(f"{self.address} did not answer {title} in time", address=self.address)
-                fail_answer(pending.answer, error)
-        self.close("an earlier request was not answered in time")
-
     def _fail(self, error: MirrorlakeError) -> None:
         if self._close_reason is not None:
             return
         self._close_reason = error
-        if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
+        self._pending.stop()
         self._loop.remove_reader(self._sock)
-        self._loop.remove_writer(self._sock)
+        self._outgoing.close()
         self._sock.close()
-        self._unsent.clear()
         self._reader.close()
         if self._reauthentication is not None:
             self._reauthentication.cancel()
         while self._held:
             fail_answer(self._held.popleft()[0].answer, copy(error))
-        while self._pending:
-            # A copy each: an exception collects the frames it passes through, and those hold on to buffers.
-            fail_answer(self._pending.popleft().answer, copy(error))
+        self._pending.fail_all(error)
 
 
 async def _secured(
