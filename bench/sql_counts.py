@@ -134,7 +134,7 @@ def _write_segment(store: FilesystemStore, partition: int, start_offset: int) ->
 
 def main() -> None:
     """Runs one query, and prints its rows and what it took, as JSON."""
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.spark_source.sql import prepare, run_query
     from mirrorlake.spark_source.sql_output import write_rows
 

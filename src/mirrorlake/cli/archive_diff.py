@@ -67,7 +67,7 @@ def _compared(
 ) -> "list[Verdict]":
     from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
     from mirrorlake.offsets import OffsetRange
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.verify.diff.comparison import Comparison
     from mirrorlake.verify.diff.values import LAST_END
     from mirrorlake.verify.engine import verification_jobs

@@ -91,7 +91,7 @@ def _run(
     is_dry: bool,
 ) -> "list[EraseRow]":
     from mirrorlake.clock import SystemClock
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.service.archives.erasing import EraseRun
     from mirrorlake.service.archives.merging import keeping_jobs
 

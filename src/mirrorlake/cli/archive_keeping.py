@@ -111,7 +111,7 @@ def _merged(
     config: "Configuration", planned: "Sequence[PlannedPartition]", engine: "EngineBuilder | None"
 ) -> "list[MergeRow]":
     from mirrorlake.clock import SystemClock
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.service.archives.merging import MergeRun, keeping_jobs
 
     given = [each.settings.parallelism for each in planned if each.settings is not None]

@@ -67,7 +67,7 @@ def _made(
     engine: "EngineBuilder | None",
 ) -> "list[SnapshotRow]":
     from mirrorlake.clock import SystemClock
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.service.archives.snapshotting import SnapshotRun, snapshot_engine
 
     with (

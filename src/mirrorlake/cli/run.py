@@ -19,7 +19,7 @@ def run(path: Path, *, once: bool, takes_over: bool, engine: "EngineBuilder | No
     """
     start_logs()
     config = load(path)
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.service.lifecycle.parts import RunOptions
     from mirrorlake.service.run import run as serve
 
@@ -41,7 +41,7 @@ def copy_once(
         takes_over: ends a process that serves a mirror, instead of ending.
         engine: what runs the leases; Spark's where it is left out.
     """
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.service.lifecycle.parts import RunOptions
     from mirrorlake.service.run import run as serve
 

@@ -49,7 +49,7 @@ def sql(
     # PySpark gives times in the zone of its process; those inside of arrays and rows are converted by nobody after it.
     os.environ["TZ"] = "UTC"
     time.tzset()
-    from mirrorlake.pipeline.session import build_session
+    from mirrorlake.pipeline.session_start import build_session
     from mirrorlake.spark_source.sql_output import write_rows
 
     stop = _Stop()

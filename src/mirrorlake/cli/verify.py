@@ -73,7 +73,7 @@ def compare(
         if level == "checksums":
             bar = progress.add_task("checking files", total=len(rows))
             return positions.verify_checksums(rows, progressed=lambda n: progress.advance(bar, n))
-        from mirrorlake.pipeline.session import build_session
+        from mirrorlake.pipeline.session_start import build_session
         from mirrorlake.service.subjects.compared_ids import ComparedIds
         from mirrorlake.verify.engine import verification_jobs
         from mirrorlake.verify.verification import RecordVerification

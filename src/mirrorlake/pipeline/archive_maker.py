@@ -10,7 +10,7 @@ from pathlib import Path
 from mirrorlake import class_archive
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.lease_job import run_lease
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import ARCHIVE_FLAGS, SessionSettings, archive_for, jars_folder
 
 _WRITE_TIMEOUT_SECONDS = 300.0

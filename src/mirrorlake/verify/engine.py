@@ -7,7 +7,7 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.spark_settings import is_local
 from mirrorlake.pipeline.batch_jobs import BatchJobs, all_slots
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 
 PRELOAD = (
     "mirrorlake.mirror.freed_memory:keep_freed_memory",

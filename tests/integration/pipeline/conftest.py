@@ -9,7 +9,8 @@ import pytest
 from integration.pipeline.engine_process import HERE, StartProgram
 from mirrorlake.errors import JavaUnusableError
 from mirrorlake.java import find_java
-from mirrorlake.pipeline.session import EngineSession, build_session
+from mirrorlake.pipeline.session import EngineSession
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 
 

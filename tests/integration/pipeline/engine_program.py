@@ -10,7 +10,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.lanes import Lease, engine_lanes
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.restart import TIMES_VARIABLE, RestartBounds, restart_process
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.pipeline.signals import StopSignal
 

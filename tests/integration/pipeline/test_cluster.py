@@ -63,7 +63,8 @@ from mirrorlake.pipeline.cluster.needs import Needs, RootSeen
 from mirrorlake.pipeline.cluster.watch import LOOK_SECONDS_MAX
 from mirrorlake.pipeline.lease_job import run_lease
 from mirrorlake.pipeline.overdue import LOOK_SECONDS
-from mirrorlake.pipeline.session import EngineSession, build_session
+from mirrorlake.pipeline.session import EngineSession
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.secret import Secret
 from mirrorlake.service.lifecycle.endings import EXIT_SUPERSEDED

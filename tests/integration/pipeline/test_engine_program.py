@@ -186,7 +186,7 @@ def test_a_session_that_cannot_start_says_why_and_leaves_nothing(
 ) -> None:
     script = (
         "from mirrorlake.errors import JavaUnusableError\n"
-        "from mirrorlake.pipeline.session import build_session\n"
+        "from mirrorlake.pipeline.session_start import build_session\n"
         "from mirrorlake.pipeline.settings import SessionSettings\n"
         f"build_session(SessionSettings({settings}), more_jvm_flags=({flags}{',' if flags else ''}))\n"
     )

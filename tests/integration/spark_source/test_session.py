@@ -23,7 +23,7 @@ from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.errors import ConfigurationError, JavaUnusableError, QueryError
 from mirrorlake.java import find_java
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.spark import register
 from mirrorlake.spark_source import sql, sql_counts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark import accumulators
 
-from mirrorlake.pipeline.session import end_quietly
+from mirrorlake.pipeline.pyspark_globals import end_quietly
 
 TOKEN = "token"
 

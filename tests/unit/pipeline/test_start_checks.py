@@ -7,7 +7,7 @@ import pytest
 
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.pipeline.in_process import InProcessEngine
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.pipeline.start_checks import check_page, check_settings
 from mirrorlake.service.archives.merging import keeping_jobs

@@ -13,7 +13,7 @@ from mirrorlake.errors import ConfigurationError
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.lease_files import LeaseFiles
-from mirrorlake.pipeline.session import build_session
+from mirrorlake.pipeline.session_start import build_session
 from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.archiving import GroupArchive
