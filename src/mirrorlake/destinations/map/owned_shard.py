@@ -23,17 +23,16 @@ from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.letters.topics import LetterTopic
 from mirrorlake.destinations.map.commit_pace import CommitPace
 from mirrorlake.destinations.map.letter_topics import LetterTopics
-from mirrorlake.destinations.map.lost_tail import Trim, progress_at
+from mirrorlake.destinations.map.lost_tail import Trim
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
-from mirrorlake.destinations.map.progress_store import read_progress
 from mirrorlake.destinations.map.progress_writer import ProgressWriter
+from mirrorlake.destinations.map.seen_whole import SeenWhole
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.tail_look import TailLook
 from mirrorlake.destinations.map.transaction_outcome import was_data_committed
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant, PartitionAppender
-from mirrorlake.destinations.transactions.session import Standing, TransactionSession
+from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.errors import (
-    LostProgressError,
     MirrorlakeError,
     OutcomeUnknownError,
     PositionMovedError,
@@ -41,7 +40,6 @@ from mirrorlake.errors import (
     TransientError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
@@ -85,7 +83,7 @@ class OwnedShard:
         self._crash_point = crash_point
         self._appenders: dict[TopicPartition, PartitionAppender] = {}
         self._opening: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._seen_whole = dict(seen_whole)
+        self._seen_whole = SeenWhole(client, session, writer, leader_epochs=seen_whole)
         self._letters = LetterTopics(client, session, writer, crash_point=crash_point)
         self._members: list[Participant] = []
         self._turn = asyncio.Lock()
@@ -124,7 +122,12 @@ class OwnedShard:
                     standing = (await self._session.look([where]))[where]
             ids = (self.identity.producer_id, *own_producer_ids)
             look = TailLook(self._client, where, ids, end_offset=end_offset)
-            await self._see_whole(look, topic_id, standing, copies_lost_again=copies_lost_again)
+            trims = await self._seen_whole.find_lost(
+                look, standing, self.known, topic_id, copies_lost_again=copies_lost_again
+            )
+            if trims:
+                await self._go_back(trims)
+            self._seen_whole.found(look, standing)
             led = (await self._client.metadata([where.topic])).partition(where)
             if led is None:
                 raise TopicMissingError(f"destination partition {where} does not exist", topic=where.topic)
@@ -141,47 +144,6 @@ class OwnedShard:
         """Makes a topic ready for dead letters; see `LetterTopics.open`."""
         await self._letters.open(topic, self.known, self._turn)
         return self._letters.topic(topic)
-
-    async def _see_whole(self, look: TailLook, topic_id: str, standing: Standing, *, copies_lost_again: bool) -> None:
-        """Compares a destination partition with the progress of every source that has records there."""
-        where = look.partition
-        there = progress_at(self.known, where, topic_id)
-        is_new_leader = self._seen_whole.get((where.topic, where.partition)) != standing.leader_epoch
-        lost = await look.find_lost(there, looks_at_records=is_new_leader)
-        if lost and not copies_lost_again:
-            raise next(iter(lost.values()))
-        if lost:
-            trims = [await look.trim(key, there[key], self._writer.pages_partition, lost[key]) for key in lost]
-            await self._go_back(trims)
-        elif is_new_leader and standing.has_written:
-            try:
-                await look.check_behind(there, self._writer.progress_partition)
-            except LostProgressError as error:
-                raise await self._why_behind(error) from error
-        self._seen_whole[where.topic, where.partition] = standing.leader_epoch
-
-    async def _why_behind(self, lost: LostProgressError) -> MirrorlakeError:
-        """Returns what records of ours behind the progress mean: it is lost, or somebody owns the shard by now.
-
-        The progress was read when the shard was taken over. Whoever has taken it over since, such as a lease on a host
-        that is cut off from its driver alone, may have committed data and progress that are not known here.
-        """
-        found = await self._session.found()
-        if isinstance(found, TransactionState):
-            holder = found.producer_id, found.producer_epoch
-            if holder == (self.identity.producer_id, self.identity.producer_epoch):
-                return lost
-            is_other = True
-        else:
-            # Brokers before Kafka 3.0 cannot say who holds an id, but the progress can be read again.
-            at = self._writer.progress_partition
-            end_offset = (await self._session.look([at]))[at].end_offset
-            is_other = await read_progress(self._client, at, end_offset=end_offset) != self.known
-        if not is_other:
-            return lost
-        return PositionMovedError(
-            f"another process has taken {self.transactional_id} over and committed meanwhile", hint="it is read again"
-        )
 
     async def _go_back(self, trims: Sequence[Trim]) -> None:
         """Writes what becomes of the progress of sources whose newest records are lost, in a transaction of its own."""
@@ -461,7 +423,9 @@ class OwnedShard:
         at = self._writer.progress_partition
         sequences = {(at.topic, at.partition): self._writer.progress_sequence}
         # One mapping for all members of a lease: what they leave behind must be the same whenever they joined.
-        return ProducerHandOff(identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole)
+        return ProducerHandOff(
+            identity=self.identity, sequences=sequences, leader_epochs=self._seen_whole.leader_epochs
+        )
 
     def _set_hand_off(self, hand_off: ProducerHandOff | None) -> None:
         """Sets what every member of this lease leaves behind, those that are done with it too."""
