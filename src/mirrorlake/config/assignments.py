@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mirrorlake.config.kinds import path_flaw, topic_flaw
 from mirrorlake.config.resolved import (
     ArchiveDestination,
     ArchiveSource,
@@ -21,6 +20,7 @@ from mirrorlake.config.resolved import (
     Source,
     Store,
 )
+from mirrorlake.config.values.names import path_flaw, topic_flaw
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from mirrorlake.config.checking import read_or_note, read_plain
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.kinds import read_secret
 from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
+from mirrorlake.config.values.files import read_secret
 from mirrorlake.secret import Secret
 
 

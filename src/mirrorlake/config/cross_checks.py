@@ -12,7 +12,6 @@ from mirrorlake.config.assignments import (
     named_assignments,
 )
 from mirrorlake.config.document import Document
-from mirrorlake.config.kinds import topic_flaw
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import (
     ArchiveDestination,
@@ -25,6 +24,7 @@ from mirrorlake.config.resolved import (
     RecreationPolicy,
 )
 from mirrorlake.config.topics.heartbeats import check_heartbeats
+from mirrorlake.config.values.names import topic_flaw
 from mirrorlake.offsets import StartKind
 from mirrorlake.window import OffsetsByTopic
 

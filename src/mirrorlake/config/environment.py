@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from mirrorlake.config.checking import read_or_note
-from mirrorlake.config.kinds import read_heartbeat, read_listen, read_name
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import read_choice, read_text, refuse
+from mirrorlake.config.values.addresses import read_listen
+from mirrorlake.config.values.names import read_name
+from mirrorlake.config.values.times import read_heartbeat
 
 T = TypeVar("T")
 

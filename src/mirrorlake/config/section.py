@@ -7,46 +7,25 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
-from mirrorlake.config.kinds import (
-    PARTITION_MAX,
-    read_at_utc,
-    read_condition,
-    read_cron,
-    read_endpoint,
-    read_group_entry,
-    read_heartbeat,
-    read_listen,
-    read_missing_segment,
-    read_moment,
-    read_name,
-    read_offsets,
-    read_or_off,
-    read_override,
-    read_partitions,
-    read_path,
-    read_prefix,
-    read_root,
-    read_secret,
-    read_servers,
-    read_start,
-    read_template,
-    read_topic,
-    read_topic_entry,
-)
 from mirrorlake.config.process_settings import ListenAddress
-from mirrorlake.config.reading import (
-    by,
-    read_boolean,
-    read_duration,
-    read_integer,
-    read_size,
-    read_text,
-    read_trigger,
-)
+from mirrorlake.config.reading import by, read_boolean, read_duration, read_integer, read_size, read_text, read_trigger
 from mirrorlake.config.resolved import Start
 from mirrorlake.config.topics.policy import TopicRules
 from mirrorlake.config.topics.reading import read_setting_entry, read_settings, read_topic_rules
 from mirrorlake.config.units import parse_duration, parse_size
+from mirrorlake.config.values.addresses import read_endpoint, read_listen, read_servers
+from mirrorlake.config.values.condition import read_condition
+from mirrorlake.config.values.files import read_path, read_prefix, read_root, read_secret
+from mirrorlake.config.values.names import (
+    read_group_entry,
+    read_name,
+    read_override,
+    read_template,
+    read_topic,
+    read_topic_entry,
+)
+from mirrorlake.config.values.positions import PARTITION_MAX, read_moment, read_offsets, read_partitions, read_start
+from mirrorlake.config.values.times import read_at_utc, read_cron, read_heartbeat, read_missing_segment, read_or_off
 from mirrorlake.filters.condition import Filter
 from mirrorlake.secret import Secret
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from mirrorlake.config.checking import read_or_note, read_plain
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.kinds import read_secret
 from mirrorlake.config.reading import found
+from mirrorlake.config.values.files import read_secret
 from mirrorlake.secret import Secret
 
 OURS: Mapping[str, str] = {

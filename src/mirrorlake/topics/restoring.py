@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from mirrorlake.config.checking import read_or_note
 from mirrorlake.config.cross_checks import check_mirrors
-from mirrorlake.config.kinds import parted, read_moment, read_name, read_template, read_topic_entry
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.reading import found, suggestion
 from mirrorlake.config.resolved import (
@@ -17,6 +16,8 @@ from mirrorlake.config.resolved import (
     OffsetMode,
     TopicSelection,
 )
+from mirrorlake.config.values.names import parted, read_name, read_template, read_topic_entry
+from mirrorlake.config.values.positions import read_moment
 from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.offsets import GapFill
 from mirrorlake.window import Window

@@ -1,8 +1,8 @@
 import pytest
 from pydantic_core import PydanticCustomError
 
-from mirrorlake.config.kinds import read_start
 from mirrorlake.config.resolved import Start
+from mirrorlake.config.values.positions import read_start
 from mirrorlake.offsets import StartKind
 
 

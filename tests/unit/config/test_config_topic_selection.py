@@ -1,7 +1,7 @@
 import pytest
 
-from mirrorlake.config.kinds import topic_flaw
 from mirrorlake.config.resolved import TopicSelection
+from mirrorlake.config.values.names import topic_flaw
 
 
 def test_a_name_selects_itself_only() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config.expansion import expand
-from mirrorlake.config.kinds import read_secret
+from mirrorlake.config.values.files import read_secret
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.pipeline.lease_job import order_bytes

@@ -294,7 +294,7 @@ def _offsets(groups: list[str] | None, topics: list[str] | None, partitions: lis
 
 
 def _moment(text: str) -> int:
-    from mirrorlake.config.kinds import read_moment
+    from mirrorlake.config.values.positions import read_moment
 
     try:
         return read_moment(text)

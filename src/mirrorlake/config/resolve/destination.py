@@ -1,7 +1,6 @@
 """From a destination of the native form to the value the program uses; what has no meaning in it is noted."""
 
 from mirrorlake.config.document import Document
-from mirrorlake.config.kinds import selected
 from mirrorlake.config.native_form import (
     ArchiveDestinationForm,
     FlushForm,
@@ -29,6 +28,7 @@ from mirrorlake.config.resolved import (
     Store,
 )
 from mirrorlake.config.topics.policy import AS_THE_SOURCE, READING, CountRule, SyncMode, TopicSync
+from mirrorlake.config.values.names import selected
 from mirrorlake.offsets import GapFill
 from mirrorlake.schedule import Schedule
 

@@ -8,7 +8,6 @@ from mirrorlake.config.checking import check, check_one_of, read_or_note
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.kinds import read_name, selected
 from mirrorlake.config.native_form import (
     DESTINATION_FORMS,
     STORE_FORMS,
@@ -50,6 +49,7 @@ from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
 from mirrorlake.config.topics.heartbeats import heartbeats_of, with_heartbeats
+from mirrorlake.config.values.names import read_name, selected
 from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.secret import Secret

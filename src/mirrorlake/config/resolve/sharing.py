@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from mirrorlake.config.checking import check, entries, read_or_note
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.kinds import read_name
 from mirrorlake.config.native_form import MirrorForm, MirrorGroupForm, MirrorGroupHeadForm
 from mirrorlake.config.problems import FieldPath, field_name
 from mirrorlake.config.reading import found, suggestion
+from mirrorlake.config.values.names import read_name
 
 OVERLAYS = "overlays"
 _NOT_OVERLAID = (OVERLAYS,)

@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import WithJsonSchema
 
 from mirrorlake.config import section as fields
-from mirrorlake.config.kinds import read_endpoint
 from mirrorlake.config.reading import by, found, read_text, refuse
 from mirrorlake.config.section import Section, Shown, lasting, option
+from mirrorlake.config.values.addresses import read_endpoint
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import DeletedVersions, SubjectMode
 

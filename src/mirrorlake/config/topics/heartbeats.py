@@ -6,10 +6,10 @@ from dataclasses import replace
 from mirrorlake.config import section as fields
 from mirrorlake.config.assignments import named_assignments
 from mirrorlake.config.document import Document
-from mirrorlake.config.kinds import topic_flaw
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import Heartbeats, KafkaDestination, KafkaSource, Mirror, Source
 from mirrorlake.config.section import Section, lasting, option
+from mirrorlake.config.values.names import topic_flaw
 
 HEARTBEATS_PARTITION = 0
 """The one that a topic of heartbeats has, and the one that is written to where somebody made more."""

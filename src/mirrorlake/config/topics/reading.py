@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 
 from mirrorlake.config.expansion import ExpandedText
-from mirrorlake.config.kinds import read_expression
 from mirrorlake.config.reading import found, read_any_text, read_integer, read_text, refuse, suggestion
 from mirrorlake.config.topics.policy import CountRule, TopicRules
+from mirrorlake.config.values.names import read_expression
 
 PARTITIONS_MAX = 2**31 - 1
 REPLICAS_MAX = 32767

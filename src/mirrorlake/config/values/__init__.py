@@ -1,0 +1,1 @@
+"""Readers of the values that fields of the file have."""
