@@ -130,12 +130,7 @@ async def _make_letter_topics(
 
 async def _make_letter_topic(creation: TopicCreation, client: ClusterClient) -> MirrorlakeError | None:
     try:
-        is_new = await client.create_topic(
-            creation.topic,
-            partitions=creation.partitions,
-            replication_factor=creation.replication_factor,
-            configs=dict(creation.configs),
-        )
+        is_new = await _create(creation, client)
     except MirrorlakeError as error:
         return error
     if is_new:
@@ -156,12 +151,7 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
         )
     if creation is not None:
         try:
-            is_new = await client.create_topic(
-                creation.topic,
-                partitions=creation.partitions,
-                replication_factor=creation.replication_factor,
-                configs=dict(creation.configs),
-            )
+            is_new = await _create(creation, client)
         except UnsupportedError as error:
             raise await _named(error, creation, client) from error
         if target.replaces and not is_new:
@@ -170,6 +160,16 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
             )
     if growth is not None:
         await grow_topic(growth, client)
+
+
+async def _create(creation: TopicCreation, client: ClusterClient) -> bool:
+    """Makes a topic; returns whether it was not there."""
+    return await client.create_topic(
+        creation.topic,
+        partitions=creation.partitions,
+        replication_factor=creation.replication_factor,
+        configs=dict(creation.configs),
+    )
 
 
 async def grow_topic(growth: TopicGrowth, client: ClusterClient) -> None:
