@@ -1,9 +1,10 @@
-"""What stands in an archive's markers: one JSON object with a version, in UTF-8, with a line end."""
+"""What stands in an archive's markers: one JSON object with a version, in UTF-8, with a line end; some with a seal."""
 
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from mirrorlake.archive.seal import OPEN_SEAL, SEAL_ALGORITHM, flaw_of, sealed
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 
 MARKER_VERSION = 1
@@ -26,13 +27,36 @@ def decode_marker(data: bytes, *, where: str) -> dict[str, object]:
         version = number_of(fields["format_version"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged(where) from error
+    _check_version(version, where)
+    return fields
+
+
+def encode_sealed(fields: Mapping[str, object]) -> bytes:
+    """Returns the content of an object that says itself whether its bytes are what was written."""
+    return sealed(encode_marker({**fields, "sealed_by": SEAL_ALGORITHM, "seal": OPEN_SEAL}))
+
+
+def decode_sealed(data: bytes, *, where: str) -> dict[str, object] | None:
+    """Returns the fields of a sealed object; None where its bytes are not what was written.
+
+    Raises:
+        ValueError, TypeError, KeyError, RecursionError: it is not such an object.
+        UnsupportedError: a later version wrote it.
+    """
+    fields = object_of(json.loads(data))
+    if fields["sealed_by"] != SEAL_ALGORITHM or flaw_of(data, text_of(fields["seal"])) is not None:
+        return None
+    _check_version(number_of(fields["format_version"]), where)
+    return fields
+
+
+def _check_version(version: int, where: str) -> None:
     if version > MARKER_VERSION:
         raise UnsupportedError(
             f"{where}: archive format {version}, and this version of mirrorlake knows up to {MARKER_VERSION}",
             hint="use a newer mirrorlake",
             format_version=version,
         )
-    return fields
 
 
 def damaged(where: str) -> ChainBrokenError:

@@ -1,13 +1,10 @@
 """What an archive keeps of consumer groups: values, how a look at the source changes them, and their bytes. Pure."""
 
-import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from mirrorlake.archive.marker_content import MARKER_VERSION, number_of, object_of, text_of
+from mirrorlake.archive.marker_content import decode_sealed, encode_sealed, number_of, object_of, text_of
 from mirrorlake.archive.origin import Origin
-from mirrorlake.archive.seal import OPEN_SEAL, SEAL_ALGORITHM, flaw_of, sealed
-from mirrorlake.errors import UnsupportedError
 
 FORGET_MS = 30 * 86_400_000
 """How long a group stays that has no offset any more. Clients that take a new name at each start would fill an archive;
@@ -100,13 +97,10 @@ def _without_times(partitions: Mapping[int, PartitionGroups]) -> dict[int, Parti
 def encode_groups(partitions: Mapping[int, PartitionGroups], *, writer: str) -> bytes:
     """Returns the object's content: one JSON object in UTF-8 with a line end, and with its seal."""
     fields = {
-        "format_version": MARKER_VERSION,
         "writer": writer,
         "partitions": [_partition_fields(partitions[number]) for number in sorted(partitions)],
-        "sealed_by": SEAL_ALGORITHM,
-        "seal": OPEN_SEAL,
     }
-    return sealed((json.dumps(fields) + "\n").encode())
+    return encode_sealed(fields)
 
 
 def _partition_fields(partition: PartitionGroups) -> dict[str, object]:
@@ -141,16 +135,9 @@ def decode_groups(data: bytes, *, where: str) -> dict[int, PartitionGroups] | No
         UnsupportedError: a later version wrote it.
     """
     try:
-        fields = object_of(json.loads(data))
-        if fields["sealed_by"] != SEAL_ALGORITHM or flaw_of(data, text_of(fields["seal"])) is not None:
+        fields = decode_sealed(data, where=where)
+        if fields is None:
             return None
-        version = number_of(fields["format_version"])
-        if version > MARKER_VERSION:
-            raise UnsupportedError(
-                f"{where}: archive format {version}, and this version of mirrorlake knows up to {MARKER_VERSION}",
-                hint="use a newer mirrorlake",
-                format_version=version,
-            )
         partitions = fields["partitions"]
         if not isinstance(partitions, list):
             return None

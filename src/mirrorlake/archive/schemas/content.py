@@ -1,13 +1,10 @@
 """What an archive keeps of schemas: values and their bytes. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.archive.marker_content import MARKER_VERSION, list_of, number_of, object_of, text_of
+from mirrorlake.archive.marker_content import decode_sealed, encode_sealed, list_of, number_of, object_of, text_of
 from mirrorlake.archive.schemas.names import VersionName
-from mirrorlake.archive.seal import OPEN_SEAL, SEAL_ALGORITHM, flaw_of, sealed
-from mirrorlake.errors import UnsupportedError
 from mirrorlake.schemas.history import Reference, Schema, SchemaVersion
 
 
@@ -70,7 +67,7 @@ def encode_version(archived: ArchivedVersion, *, registry: str, writer: str, cre
     for name, text in (("metadata", schema.metadata), ("rule_set", schema.rule_set), ("guid", version.guid)):
         if text:
             fields[name] = text
-    return _sealed(fields, writer=writer, created_at=created_at)
+    return encode_sealed({**fields, "writer": writer, "created_at": created_at})
 
 
 def decode_version(data: bytes, *, where: str) -> ArchivedVersion | None:
@@ -80,7 +77,7 @@ def decode_version(data: bytes, *, where: str) -> ArchivedVersion | None:
         UnsupportedError: a later version wrote it.
     """
     try:
-        fields = _opened(data, where)
+        fields = decode_sealed(data, where=where)
         if fields is None:
             return None
         schema = Schema(
@@ -126,13 +123,13 @@ def encode_state(state: SubjectState, *, registry: str, writer: str, created_at:
         "mode": state.mode,
         "versions": versions,
     }
-    return _sealed(fields, writer=writer, created_at=created_at)
+    return encode_sealed({**fields, "writer": writer, "created_at": created_at})
 
 
 def decode_state(data: bytes, *, where: str) -> SubjectState | None:
     """Returns what an object says; see `decode_version`."""
     try:
-        fields = _opened(data, where)
+        fields = decode_sealed(data, where=where)
         if fields is None:
             return None
         versions = {_name(each): each for each in map(object_of, list_of(fields["versions"]))}
@@ -145,32 +142,6 @@ def decode_state(data: bytes, *, where: str) -> SubjectState | None:
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _sealed(fields: Mapping[str, object], *, writer: str, created_at: str) -> bytes:
-    whole = {
-        "format_version": MARKER_VERSION,
-        **fields,
-        "writer": writer,
-        "created_at": created_at,
-        "sealed_by": SEAL_ALGORITHM,
-        "seal": OPEN_SEAL,
-    }
-    return sealed((json.dumps(whole) + "\n").encode())
-
-
-def _opened(data: bytes, where: str) -> Mapping[str, object] | None:
-    fields = object_of(json.loads(data))
-    if fields["sealed_by"] != SEAL_ALGORITHM or flaw_of(data, text_of(fields["seal"])) is not None:
-        return None
-    version = number_of(fields["format_version"])
-    if version > MARKER_VERSION:
-        raise UnsupportedError(
-            f"{where}: archive format {version}, and this version of mirrorlake knows up to {MARKER_VERSION}",
-            hint="use a newer mirrorlake",
-            format_version=version,
-        )
-    return fields
 
 
 def _reference(fields: Mapping[str, object]) -> Reference:
