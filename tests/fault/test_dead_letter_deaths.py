@@ -4,8 +4,6 @@ Each letter is there once for a consumer of committed records, and so is every o
 """
 
 import asyncio
-import os
-import signal
 import time
 from dataclasses import replace
 from functools import partial
@@ -24,10 +22,12 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import StartKind, TopicPartition
 from support.copies import create_topic, log_end, wait_until
-from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
+from support.kept_letters import ABSENT_ID, HERE, SHORT, THERE, letters_topic
+from support.lease_processes import Death, LeaseProcesses, wake
 from support.leases import lease_plan, map_work, run_lease
+from support.lettered_source import RECORDS, assert_letters_once, produce_lettered, value_of
 from support.map_copies import assert_nothing_open, held_through_map
-from support.records import Record, consume, in_batches, produce, settings_of
+from support.records import Record, consume, settings_of
 from support.registry_model import RegistryModel
 from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_headers, letters_in, numbered
 from support.service_process import ServiceProcess
@@ -36,12 +36,8 @@ from support.topics import append, make_topic, topics_of
 
 pytestmark = pytest.mark.kafka
 
-RECORDS = 120
-PER_BATCH = 10
 IS_LETTER = frozenset(n for n in range(RECORDS) if n % 10 in (3, 4, 9) or 50 <= n < 60)
 """In every batch in the middle and at its end, and all of one."""
-
-SHORT, ABSENT, HERE, THERE = b"\0", framed(4711, b"x" * 50_000), 1, 501
 
 DEATHS = [
     (Step.ADD_PARTITIONS, 2),  # of the data
@@ -65,25 +61,12 @@ def topic(
     create_topic(source, topic_name)
     create_topic(destination, topic_name)
     create_topic(destination, letters_topic(topic_name), 2)
-    now_ms = int(time.time() * 1000)
-    records = [Record(now_ms + n, b"%d" % n, value_of(n)) for n in range(RECORDS)]
-    run_async(produce(source, topic_name, 0, list(in_batches(records, PER_BATCH))))
+    run_async(produce_lettered(source, topic_name, IS_LETTER))
     return TopicPartition(topic_name, 0)
 
 
-def value_of(number: int) -> bytes:
-    """What is large keeps its batch to itself."""
-    if number in IS_LETTER:
-        return SHORT if number % 2 else ABSENT
-    return framed(HERE, b"body %d " % number + bytes(2000))
-
-
-def letters_topic(topic: str) -> str:
-    return f"{topic}.dead-letters"
-
-
 def lettering(destination: str, topic: TopicPartition) -> MapWork:
-    ids = SchemaIdMap.of({HERE: THERE}, absent=[4711], letters_of_values=True)
+    ids = SchemaIdMap.of({HERE: THERE}, absent=[ABSENT_ID], letters_of_values=True)
     work = map_work(destination, topic)
     settings = replace(
         work.settings, schema_ids=SchemaIdMap.of({}, letters_of_values=True), letters_template="{topic}.dead-letters"
@@ -96,18 +79,14 @@ def has_grown(servers: str, topic: str, before: int) -> bool:
 
 
 def assert_each_once(destination: str, topic: TopicPartition) -> None:
-    letters = letters_in(destination, letters_topic(topic.topic), 0)
-    assert [letter_headers(each)["offset"] for each in letters] == [str(n) for n in sorted(IS_LETTER)]
-    assert [each.value for each in letters] == [value_of(n) for n in sorted(IS_LETTER)]
-    assert [letter_headers(each)["reason"] for each in letters] == [
-        "short" if n % 2 else "absent" for n in sorted(IS_LETTER)
-    ]
-    assert letters_in(destination, letters_topic(topic.topic), 1) == []
+    assert_letters_once(destination, topic, IS_LETTER)
     kept = [n for n in range(RECORDS) if n not in IS_LETTER]
     held = held_through_map(destination, topic)
     assert sorted(held) == kept, "the offset map has no letter and all others"
     copied = consume(destination, topic.topic, 0)
-    assert [copied[offset].value for offset in sorted(copied)] == [framed(THERE, value_of(n)[5:]) for n in kept]
+    assert [copied[offset].value for offset in sorted(copied)] == [
+        framed(THERE, value_of(n, IS_LETTER)[5:]) for n in kept
+    ]
     assert_nothing_open(destination, topic.topic, topic)
 
 
@@ -141,14 +120,10 @@ def test_a_frozen_worker_that_wakes_after_another_has_taken_over_adds_no_letter(
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     plan = lease_plan(source, [(topic, [lettering(destination, topic)])], end=RECORDS)
-    zombie = lease_processes.start(freeze_in_lease, plan, step, 1 if step == Step.SEND_LETTERS else 2)
-    assert zombie.pid is not None
-    stat = Path(f"/proc/{zombie.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+    zombie = lease_processes.freeze_in_lease(plan, step, 1 if step == Step.SEND_LETTERS else 2)
 
     assert run_lease(plan)[0, "west"].position == RECORDS
-    os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(60)
+    wake(zombie)
 
     assert zombie.exitcode == 0, "it ends by itself"
     assert_each_once(destination, topic)

@@ -3,10 +3,6 @@
 Every record is either in the copy, at its own offset, or a dead letter, once; the offsets of letters hold none.
 """
 
-import os
-import signal
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,32 +14,26 @@ from mirrorlake.destinations.transactions.gap_filler import FillStep
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import GapFill, TopicPartition
-from support.copies import create_topic, log_end, wait_until
+from support.copies import create_topic, log_end
 from support.gaps import open_transactions
 from support.kept_letters import (
-    ABSENT_ID,
-    HERE,
     LATER_IDS,
-    SHORT,
     THERE,
     create_letter_topics,
     lettered_offsets,
     lettering,
     letters_topic,
 )
-from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
+from support.lease_processes import Death, LeaseProcesses, wake
 from support.leases import lease_plan, run_lease
-from support.records import Record, consume, in_batches, produce
-from support.schema_site import framed, letter_headers, letters_in
+from support.lettered_source import RECORDS, assert_letters_once, produce_lettered, value_of
+from support.records import consume
+from support.schema_site import framed
 
 pytestmark = pytest.mark.kafka
 
-RECORDS = 120
-PER_BATCH = 10
 IS_LETTER = frozenset(n for n in range(RECORDS) if n % 10 in (3, 4, 9) or n % 60 == 0 or 50 <= n < 60)
 """In every batch in the middle and at its end, in some the first, and all of one."""
-
-ABSENT = framed(ABSENT_ID, b"x" * 50_000)
 
 MARKERS, FILLER = GapFill.MARKERS, GapFill.FILLER
 
@@ -71,17 +61,8 @@ def topic(
     create_topic(source, topic_name)
     create_topic(destination, topic_name)
     create_letter_topics(destination, topic_name)
-    now_ms = int(time.time() * 1000)
-    records = [Record(now_ms + n, b"%d" % n, value_of(n)) for n in range(RECORDS)]
-    run_async(produce(source, topic_name, 0, list(in_batches(records, PER_BATCH))))
+    run_async(produce_lettered(source, topic_name, IS_LETTER))
     return TopicPartition(topic_name, 0)
-
-
-def value_of(number: int) -> bytes:
-    """What is large keeps its batch to itself."""
-    if number in IS_LETTER:
-        return SHORT if number % 2 else ABSENT
-    return framed(HERE, b"body %d " % number + bytes(2000))
 
 
 def plan_of(source: str, destination: str, topic: TopicPartition, **more: Any) -> LeasePlan:
@@ -89,17 +70,11 @@ def plan_of(source: str, destination: str, topic: TopicPartition, **more: Any) -
 
 
 def assert_each_once(destination: str, topic: TopicPartition) -> None:
-    letters = letters_in(destination, letters_topic(topic.topic), 0)
-    assert [letter_headers(each)["offset"] for each in letters] == [str(n) for n in sorted(IS_LETTER)]
-    assert [each.value for each in letters] == [value_of(n) for n in sorted(IS_LETTER)]
-    assert [letter_headers(each)["reason"] for each in letters] == [
-        "short" if n % 2 else "absent" for n in sorted(IS_LETTER)
-    ]
-    assert letters_in(destination, letters_topic(topic.topic), 1) == []
+    assert_letters_once(destination, topic, IS_LETTER)
     kept = [n for n in range(RECORDS) if n not in IS_LETTER]
     copied = consume(destination, topic.topic, 0)
     assert sorted(copied) == kept, "at their own offsets"
-    assert [copied[offset].value for offset in kept] == [framed(THERE, value_of(n)[5:]) for n in kept]
+    assert [copied[offset].value for offset in kept] == [framed(THERE, value_of(n, IS_LETTER)[5:]) for n in kept]
     assert log_end(destination, topic.topic) == RECORDS
     names = [topic.topic, letters_topic(topic.topic), letter_progress_topic(topic.topic)]
     assert open_transactions(destination, names) == []
@@ -198,14 +173,10 @@ def test_a_frozen_writer_that_wakes_after_another_has_taken_over_adds_no_letter_
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     plan = plan_of(source, destination, topic)
-    zombie = lease_processes.start(freeze_in_lease, plan, step, 1)
-    assert zombie.pid is not None
-    stat = Path(f"/proc/{zombie.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+    zombie = lease_processes.freeze_in_lease(plan, step)
 
     assert run_lease(plan)[0, "west"].position == RECORDS
-    os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(60)
+    wake(zombie)
 
     assert zombie.exitcode == 0, "it ends by itself"
     assert_each_once(destination, topic)
@@ -222,14 +193,10 @@ def test_letters_of_a_frozen_writer_do_not_stand_beside_copies_of_who_could_read
     lease_processes: LeaseProcesses,
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    zombie = lease_processes.start(freeze_in_lease, plan_of(source, destination, topic), step, 1)
-    assert zombie.pid is not None
-    stat = Path(f"/proc/{zombie.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+    zombie = lease_processes.freeze_in_lease(plan_of(source, destination, topic), step)
 
     assert run_lease(plan_of(source, destination, topic, ids=LATER_IDS))[0, "west"].position == RECORDS
-    os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(60)
+    wake(zombie)
 
     short = [n for n in sorted(IS_LETTER) if n % 2]
     assert lettered_offsets(destination, topic) == short

@@ -7,7 +7,6 @@ import random
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic, source_end, wait_until
-from support.lease_processes import Death, LeaseProcesses, freeze_in_lease, run_leases_until
+from support.lease_processes import Death, LeaseProcesses, run_leases_until, wake
 from support.leases import lease_plan, map_work, run_lease
 from support.load import Load
 from support.map_copies import assert_equal_through_map, assert_nothing_open
@@ -113,16 +112,12 @@ def test_a_frozen_worker_that_wakes_after_another_has_taken_over_changes_nothing
 ) -> None:
     source, destination = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     plan = lease_plan(source, [(topic, [map_work(destination, topic)])], end=END)
-    zombie = lease_processes.start(freeze_in_lease, plan, step, occurrence)
-    assert zombie.pid is not None
-    stat = Path(f"/proc/{zombie.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+    zombie = lease_processes.freeze_in_lease(plan, step, occurrence)
 
     row = run_lease(plan)[0, "west"]
     assert row.error is None
     assert row.position == END
-    os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(60)
+    wake(zombie)
 
     assert zombie.exitcode == 0, "it ends by itself"
     assert assert_equal_through_map(source, destination, topic) == RECORDS

@@ -25,7 +25,7 @@ from support.at_once import each_at_once
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
 from support.copies import create_topic, wait_until
-from support.lease_processes import Death, LeaseProcesses, freeze_in_lease
+from support.lease_processes import Death, LeaseProcesses, wake
 from support.leases import lease_plan, map_work, run_lease
 from support.map_copies import assert_nothing_open, progress_of
 from support.position_moves import die_in_move, freeze_in_move, move
@@ -179,15 +179,11 @@ def test_a_lease_that_was_frozen_adds_nothing_behind_a_move(
 ) -> None:
     append(site.east, site.source.topic, 0, simple_records(5, start=9000))
     plan = lease_plan(site.east, [(site.source, [map_work(site.west, site.source)])], end=RECORDS + 5)
-    zombie = lease_processes.start(freeze_in_lease, plan, step, 1)
-    assert zombie.pid is not None
-    stat = Path(f"/proc/{zombie.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the lease to freeze")
+    zombie = lease_processes.freeze_in_lease(plan, step)
 
     moved = move(site.config, site.text(BACK))
     assert (moved.error, site.position()) == (None, BACK)
-    os.kill(zombie.pid, signal.SIGCONT)
-    zombie.join(120)
+    wake(zombie, seconds_max=120)
 
     assert zombie.exitcode == 0, "it ends by itself"
     # A lease takes its shard over anew and copies from where it was moved to, or it has come too late for that.

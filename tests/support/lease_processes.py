@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.stores.crash_points import CrashPoint
+from support.copies import wait_until
 from support.fork_server import fork_context
 
 
@@ -45,6 +47,13 @@ def _run_aside(plan: LeasePlan) -> None:
     rival = threading.Thread(target=lambda: Worker().run(plan))
     rival.start()
     rival.join()
+
+
+def wake(zombie: BaseProcess, *, seconds_max: float = 60) -> None:
+    """Lets a frozen process go on, and waits for its end."""
+    assert zombie.pid is not None
+    os.kill(zombie.pid, signal.SIGCONT)
+    zombie.join(seconds_max)
 
 
 def die_in_lease(plan: LeasePlan, death: Death) -> None:
@@ -91,6 +100,14 @@ class LeaseProcesses:
         process = self.start(die_in_lease, plan, death)
         process.join(120)
         assert process.exitcode == -signal.SIGKILL, f"ended with {process.exitcode}: {death.step} was not reached"
+
+    def freeze_in_lease(self, plan: LeasePlan, step: str, occurrence: int = 1) -> BaseProcess:
+        """Runs a lease in a process that stops itself before a step, and returns it once it has."""
+        zombie = self.start(freeze_in_lease, plan, step, occurrence)
+        assert zombie.pid is not None
+        stat = Path(f"/proc/{zombie.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the worker to freeze")
+        return zombie
 
     def end(self) -> None:
         """Kills what still runs."""
