@@ -8,19 +8,12 @@ import structlog
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.destinations.transactions.owner_states import OwnerState, knock_id, read_states, transactional_id
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
 from mirrorlake.destinations.transactions.ownership import Ownership
-from mirrorlake.errors import (
-    CollisionError,
-    LoopError,
-    MirrorlakeError,
-    OtherMirrorError,
-    SupersededError,
-    UnsupportedError,
-)
-from mirrorlake.kafka.control.descriptions import TransactionState
+from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError, OtherMirrorError, SupersededError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.own_topics import STATE_TOPIC
+from mirrorlake.service.owners.comparing import compare, write_state
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS, living_at, living_by_cluster
 from mirrorlake.service.owners.owner_records import record_after
@@ -34,18 +27,8 @@ from mirrorlake.service.owners.take_overs import (
     say_taken,
     wait_seconds,
 )
-from mirrorlake.service.owners.writer_ids import (
-    as_of_now,
-    find_former_ids,
-    find_map_producer_ids,
-    find_producer_ids,
-)
-from mirrorlake.topics.handover import (
-    States,
-    holdings_after,
-    with_configured_partitions,
-    with_holdings,
-)
+from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
+from mirrorlake.topics.handover import States, holdings_after, with_configured_partitions, with_holdings
 from mirrorlake.topics.provenance import of_another_source
 from mirrorlake.topics.targets import Target
 
@@ -158,16 +141,7 @@ class Owners:
             refused = [target for target in take_over.targets if place_of(target) in lost]
             state = take_over.ownership.state
             holdings = holdings_after((), refused, state, take_over.targets[0].mirror)
-            await self._write(take_over, with_holdings(state, holdings))
-
-    async def _write(self, take_over: TakeOver, state: OwnerState) -> None:
-        try:
-            await take_over.ownership.update(state)
-        except SupersededError:
-            raise
-        except MirrorlakeError as error:
-            take_over.refusal = error
-            _log.warning("state record not written, trying again", mirror=state.mirror, error=error.message)
+            await write_state(take_over, with_holdings(state, holdings))
 
     async def watch(
         self, superseded: Callable[[SupersededError], None], refused: Callable[[Target, MirrorlakeError], None]
@@ -203,7 +177,7 @@ class Owners:
 
     async def _check_cluster(self, group: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
         refused = await self._take_missing([take_over for take_over in group if not take_over.ownership.is_held])
-        await self._compare(group)
+        await compare(self._clients, group)
         return refused
 
     async def _take_missing(self, missing: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
@@ -248,23 +222,6 @@ class Owners:
             hint=f"run one process per mirror; the newest record of {mirror} in {STATE_TOPIC} names the owner",
             mirror=mirror,
         )
-
-    async def _compare(self, group: Sequence[TakeOver]) -> None:
-        names = [transactional_id(take_over.ownership.mirror) for take_over in group]
-        knocks = [knock_id(take_over.ownership.mirror) for take_over in group]
-        try:
-            found = await self._clients.client(group[0].settings).describe_transactions([*names, *knocks])
-        except MirrorlakeError:
-            return  # not being able to ask is no reason to end
-        for take_over, name in zip(group, names, strict=True):
-            state = found.get(name)
-            if isinstance(state, UnsupportedError):
-                await _prove(take_over.ownership)
-            else:
-                take_over.ownership.check(state)
-        for take_over, knock in zip(group, knocks, strict=True):
-            if not await self._remember(take_over):
-                await self._answer(take_over, found.get(knock))
 
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
@@ -367,46 +324,6 @@ class Owners:
         that is logged, and the cluster left out: a dead owner must not keep anybody away.
         """
         return await living_by_cluster(self._clients, targets, clock=self._clock)
-
-    async def _answer(self, take_over: TakeOver, knock: TransactionState | MirrorlakeError | None) -> None:
-        """Writes the state record anew where somebody wants to know whether its owner is alive."""
-        state = take_over.ownership.state
-        if state is None or not take_over.ownership.is_held or not isinstance(knock, TransactionState):
-            return
-        heard = knock.producer_id, knock.producer_epoch
-        if heard != take_over.heard:
-            await self._write(take_over, state)
-            take_over.heard = heard
-
-    async def _remember(self, take_over: TakeOver) -> bool:
-        """Writes the state record anew where what it says of writers is not so any more; see `as_of_now`.
-
-        Returns:
-            Whether it was written.
-        """
-        state = take_over.ownership.state
-        if state is None or not take_over.ownership.is_held:
-            return False
-        try:
-            client = self._clients.client(take_over.settings)
-            now = await as_of_now(client, state, map_shards=map_shards(take_over))
-            if now != state:
-                await take_over.ownership.update(now)
-                return True
-        except SupersededError:
-            raise
-        except MirrorlakeError as error:
-            _log.warning("producer ids not remembered, trying again", mirror=state.mirror, error=error.message)
-        return False
-
-
-async def _prove(ownership: Ownership) -> None:
-    try:
-        await ownership.prove()
-    except SupersededError:
-        raise
-    except MirrorlakeError:
-        return  # not being able to ask is no reason to end
 
 
 def _key(target: Target) -> tuple[str, str]:
