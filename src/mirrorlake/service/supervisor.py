@@ -384,7 +384,8 @@ class Supervisor:
 
     def _orders(self, state: PartitionState, due: Due | None) -> Orders:
         orders, written = orders_of(state, due), state.work.written_partition
-        orders = replace(orders, schema_ids=self._schemas.map_of(state.mirror, state.destination))
+        if (schema_ids := self._schemas.map_of(state.mirror, state.destination)) is not None:
+            orders = replace(orders, schema_ids=schema_ids)
         if (archive := state.archive_work) is not None:
             orders = replace(orders, archive_id=self._archive_id_of(archive.store))
         if written is None:
