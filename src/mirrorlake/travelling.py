@@ -1,7 +1,7 @@
 """Frozen values that travel between processes by the thousand: pickled in a third of the time.
 
-What Python writes for a frozen dataclass with slots asks it for its fields each time, and for each of them by name: of a
-plan of a thousand partitions that is most of what is done to make it, and again to read it.
+What Python writes for a frozen dataclass with slots asks it for its fields each time, and for each of them by name. Of
+a plan of a thousand partitions that is most of what is done to make it, and again to read it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ def travelling(cls: type[T]) -> type[T]:
     read = attrgetter(*names)
     writers: list[Callable[[Any, Any], None]] = [getattr(cls, name).__set__ for name in names]
 
-    def __getstate__(self: Any) -> Sequence[Any]:
+    def state_of(self: Any) -> Sequence[Any]:
         state: Sequence[Any] = read(self)
         return state
 
-    def __setstate__(self: Any, state: Sequence[Any]) -> None:
+    def take_state(self: Any, state: Sequence[Any]) -> None:
         for write, value in zip(writers, state, strict=True):
             write(self, value)
 
-    for function in (__getstate__, __setstate__):
-        setattr(cls, function.__name__, function)
+    for name, function in (("__getstate__", state_of), ("__setstate__", take_state)):
+        setattr(cls, name, function)
     return cls

@@ -67,5 +67,5 @@ def test_what_is_the_same_object_in_two_places_is_so_afterwards() -> None:
 
 
 def test_a_state_of_other_fields_is_refused() -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         Derived(first=1).__setstate__((1, 2))  # type: ignore[attr-defined]

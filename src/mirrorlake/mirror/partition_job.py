@@ -276,6 +276,11 @@ class PartitionJob:
         while not (running.done() or over.is_set() or copy.is_live_only):
             await asyncio.wait([running], timeout=LOOK_AGAIN_SECONDS)
 
+    @property
+    def has_moved(self) -> bool:
+        """False where nothing was taken for any destination yet, so that none can have moved."""
+        return any(copy.has_taken for copy in self._copies)
+
     def progress(self) -> Iterable[ToldProgress]:
         """Yields what has moved since the lease began, one per destination."""
         for destination, sink in self._slots:

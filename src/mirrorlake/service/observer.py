@@ -55,18 +55,20 @@ class SourceLooks:
         self._due_seconds = 0.0
         self._all_due_seconds = 0.0
 
+    def is_time(self, now_seconds: float) -> bool:
+        """Returns whether it may be time to ask about anything."""
+        return now_seconds >= self._due_seconds
+
     def due(self, asked: Asked, now_seconds: float) -> Sequence[TopicPartition]:
-        """Returns the partitions it is time to ask about, in order; if there are, the next time is not before a while.
+        """Returns the partitions it is time to ask about, in order; if it is, the next time is not before a while.
 
         Those that rest come with all others only, every `RESTING_LOOKS_APART_SECONDS`.
         """
-        if now_seconds < self._due_seconds:
+        if not self.is_time(now_seconds):
             return ()
         is_all = now_seconds >= self._all_due_seconds
         partitions = asked.everything if is_all else asked.awake
-        if not partitions:
-            return ()
-        is_quiet = bool(self._ends) and now_seconds - self._moved_seconds >= QUIET_SECONDS
+        is_quiet = not partitions or (bool(self._ends) and now_seconds - self._moved_seconds >= QUIET_SECONDS)
         self._due_seconds = now_seconds + max(self._apart_seconds, QUIET_LOOKS_APART_SECONDS if is_quiet else 0.0)
         if is_all:
             self._all_due_seconds = now_seconds + RESTING_LOOKS_APART_SECONDS
@@ -105,10 +107,13 @@ async def observe(
     try:
         while True:
             turned()
-            for name, asked in _by_source(table).items():
+            now = asyncio.get_running_loop().time()
+            waiting = [name for name in looks if name in looking and not looking[name].done()]
+            known = {source.name for source in table.sources.values()}
+            may_be_due = any(each.is_time(now) for name, each in looks.items() if name not in waiting)
+            for name, asked in _by_source(table).items() if may_be_due or not known <= looks.keys() else ():
                 mine = looks.setdefault(name, SourceLooks(asked.source.looks_apart_seconds))
-                is_free = name not in looking or looking[name].done()
-                if is_free and (partitions := mine.due(asked, asyncio.get_running_loop().time())):
+                if name not in waiting and (partitions := mine.due(asked, now)):
                     look = _observe_source(table, clients, asked.source, partitions, failing, changed, mine)
                     looking[name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
