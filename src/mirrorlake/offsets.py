@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mirrorlake.travelling import travelling
 
+
+@travelling
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """One partition of one topic."""

@@ -16,6 +16,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.records.batches import Batch, BatchHeader
 from mirrorlake.offsets import Gap, OffsetRange
+from mirrorlake.travelling import travelling
 
 LATENCY_BOUNDS_SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0),
@@ -93,6 +94,7 @@ class PublishedSegment:
     gap_records: int = 0
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerHandOff:
     """The producer that a lease which ended cleanly leaves to the next one of its shard, which need not fence it then.

@@ -7,8 +7,10 @@ from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.destinations.transform import Transform
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.travelling import travelling
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
     """What only one lease is told; each kind takes what concerns it. Settings say what the configuration wants.

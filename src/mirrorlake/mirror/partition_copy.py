@@ -45,6 +45,7 @@ class PartitionCopy:
         self.source = source
         self.live_bytes = 0
         self.cut_bytes = 0
+        self.has_taken = False  # a delivery, or that the source begins further on
         self._pace = pace
         self.reader = reader
         self._errors: dict[int, MirrorlakeError] = {}
@@ -137,6 +138,7 @@ class PartitionCopy:
 
     def take(self, delivery: Delivery) -> None:
         """Takes a delivery that begins at the position, with its pin."""
+        self.has_taken = True
         self._next_offset = delivery.covered.end_offset
         if self._pace is not None:
             self._count(self._pace, sum(item.batch.header.batch_bytes for item in delivery.batches))
@@ -323,6 +325,7 @@ class PartitionCopy:
 
     async def _settle_out_of_range(self) -> None:
         """The source refused the offset: begin at its log start where every sink can, else end with the reason."""
+        self.has_taken = True
         error = await self.reader.explain_out_of_range(self._next_offset)
         log_start = error.facts.get("log_start") if isinstance(error, SourceTruncatedError) else None
         if isinstance(log_start, int):

@@ -16,7 +16,8 @@ from mirrorlake.errors import (
     TopicRecreatedError,
 )
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
-from mirrorlake.mirror.lease_time import LeaseTime
+from mirrorlake.mirror.lease_time import LOOK_AGAIN_SECONDS
+from mirrorlake.mirror.live_ends import LiveEnds
 from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_copy import PartitionCopy
@@ -40,10 +41,10 @@ class PartitionJob:
     Args:
         work: what to copy, and where to.
         source: the partition, open for the lease.
-        time: when the lease's parts end.
         encoder: of the task.
         make_sink: builds the sinks.
         openings: of the lease.
+        live_ends: of the lease.
         pace: of the mirror, None where it has no limit.
     """
 
@@ -52,18 +53,18 @@ class PartitionJob:
         work: PartitionWork,
         *,
         source: SourcePartition,
-        time: LeaseTime,
         encoder: Encoder,
         make_sink: MakeSink,
         openings: Openings,
+        live_ends: LiveEnds,
         pace: Pace | None = None,
     ) -> None:
         self._pace = pace
+        self._live_ends = live_ends
         self._openings = openings
         self._has_begun = False
         self._work = work
         self._source = source
-        self._time = time
         self._encoder = encoder
         self._make_sink = make_sink
         self._slots: list[Slot] = []
@@ -142,13 +143,13 @@ class PartitionJob:
 
     async def _run(self) -> None:
         self._slots = [(d, self._make_sink(self._work, d, self.sink_changed)) for d in self._work.destinations]
+        if len(self._slots) == 1:
+            await self._run_alone(self._slots[0][1])
+            return
         opening: dict[asyncio.Task[None], PartitionSink] = {}
         try:
             async with self._openings.turn(self._places):
-                self._has_begun = True
-                self._is_asking_source = True
                 await self._look_at_marks()
-                self._is_asking_source = False
                 opening |= {asyncio.create_task(self._open(sink)): sink for _, sink in self._slots}
                 opened, late = await asyncio.wait(opening, timeout=OPEN_TOGETHER_SECONDS)
             for task in opened:
@@ -161,6 +162,14 @@ class PartitionJob:
         finally:
             for task in opening:
                 task.cancel()
+
+    async def _run_alone(self, sink: PartitionSink) -> None:
+        """Serves the only destination: nobody waits for it, so that it needs no task of its own while it opens."""
+        async with self._openings.turn(self._places):
+            await self._look_at_marks()
+            await self._open(sink)
+        if id(sink) in self._opened and not sink.is_done:
+            await self._serve([sink])
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -190,13 +199,16 @@ class PartitionJob:
                 turn.give_back()
 
     async def _look_at_marks(self) -> None:
-        """Asks the source what the marks of earlier leases are worth.
+        """Begins: asks the source what the marks of earlier leases are worth.
 
         Raises:
             MirrorlakeError: the source could not be asked; nothing is copied then.
         """
+        self._has_begun = True
+        self._is_asking_source = True
         if marks := [mark for mark in self._work.marks if mark]:
             await self._source.look_at_marks(marks)
+        self._is_asking_source = False
 
     def _mark_of(self, sink: PartitionSink) -> SourceMark | None:
         index = next(n for n, (_, each) in enumerate(self._slots) if each is sink)
@@ -247,25 +259,27 @@ class PartitionJob:
         self._copy_of.update({id(sink): copy for sink in sinks})
         copy.begin()
         running = asyncio.create_task(copy.run())
-        over = asyncio.create_task(reader.over.wait())
         try:
-            await self._until_over(copy, running, over)
+            await self._until_over(copy, running)
         finally:
             copy.end_reading()
             reader.changed()
             running.cancel()
-            over.cancel()
-            await gone([running, over])
+            await gone([running])
         await copy.drain()
 
-    async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]", over: "asyncio.Task[bool]") -> None:
+    async def _until_over(self, copy: PartitionCopy, running: "asyncio.Task[None]") -> None:
         """Waits for the copy or its reader to end; a live sink read along with an archive ends with the live time."""
-        ends: set[asyncio.Future[Any]] = {running, over, self._time.recalled}
-        while not running.done() and not over.done():
-            await asyncio.wait(ends, timeout=self._time.live_seconds_left(), return_when=asyncio.FIRST_COMPLETED)
-            ends.discard(self._time.recalled)  # now or never, and from now on it is looked at again and again
-            if self._time.live_is_over and copy.is_live_only:
-                return
+        over = copy.reader.over
+        await self._live_ends.wait(running, over)
+        # From now on it is looked at again and again.
+        while not (running.done() or over.is_set() or copy.is_live_only):
+            await asyncio.wait([running], timeout=LOOK_AGAIN_SECONDS)
+
+    @property
+    def has_moved(self) -> bool:
+        """False where nothing was taken for any destination yet, so that none can have moved."""
+        return any(copy.has_taken for copy in self._copies)
 
     def progress(self) -> Iterable[ToldProgress]:
         """Yields what has moved since the lease began, one per destination."""

@@ -13,8 +13,10 @@ from mirrorlake.moments import Moment
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.mark import SourceMark
 from mirrorlake.sources.source import SourceWork
+from mirrorlake.travelling import travelling
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWork:
     """One source partition in one lease, with every destination that has something to do.
@@ -67,6 +69,7 @@ class LeasePlan:
     paces: Mapping[str, PaceOrder] = field(default_factory=dict)
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
     """What one lease did for one destination of one source partition.

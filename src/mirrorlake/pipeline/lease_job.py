@@ -15,6 +15,7 @@ from typing import Any
 
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
 from mirrorlake.pipeline.cluster.identity import executor_id
+from mirrorlake.pipeline.settled_objects import SettledObjects
 
 LeaseRow = dict[str, object]
 """One fact from a task. ``kind`` says which; ``worker_pid`` and ``attempt`` are added to each."""
@@ -39,6 +40,7 @@ JOB_TAGS = "spark.job.tags"
 _COMPRESSION_LEVEL = 1  # Level 6 takes eight times as long for one part in twenty less.
 # The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
 _SECOND_ALARM_SECONDS = 2.0
+_SETTLED = SettledObjects()  # of a Python worker
 
 
 class EngineDiedError(TransientError):
@@ -137,6 +139,7 @@ def serve(orders: Iterator[bytes]) -> Iterator[tuple[bytes, int, int]]:
     """Yields the work's rows, each pickled, with process id and attempt; runs in the Python worker. Raises nothing."""
     from pyspark import TaskContext
 
+    _SETTLED.lease_begins()
     (order,) = orders
     work, plan, seconds_max, executors = pickle.loads(zlib.decompress(order))
     context = TaskContext.get()

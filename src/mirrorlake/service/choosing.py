@@ -73,10 +73,11 @@ def choose(
     live: list[Chosen] = []
     own: list[Chosen] = []
     others: list[Chosen] = []
+    free = [state for state in states if not state.is_leased]
     # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
-    busy = {state.shard for state in states if state.work.needs_whole_shard and state.is_leased}
-    for state in states:
-        if state.is_leased or not _may_be_leased(state) or phase.is_backing_off(state, now_seconds):
+    busy = {state.shard for state in states if state.is_leased and state.work.needs_whole_shard} if free else set()
+    for state in free:
+        if not _may_be_leased(state) or phase.is_backing_off(state, now_seconds):
             continue
         is_own = lane_of[state.shard] == lane
         if state.is_live:

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,15 +19,30 @@ _log = structlog.get_logger("mirrorlake")
 OBSERVE_SECONDS = 0.5
 """How often the ends are read; one request per source broker and kind, whatever the number of partitions."""
 
-
 QUIET_SECONDS = 5.0
 """A source whose ends have not moved for so long is asked half as often."""
 
 QUIET_LOOKS_APART_SECONDS = 1.0
 
+RESTING_LOOKS_APART_SECONDS = 5.0
+"""How often partitions are asked about that rest (`PartitionState.is_at_rest`). What they gain is copied at once, as
+leases read of them; for so long it may not be seen that nobody copies it. A third of `SOURCE_UNSEEN_SECONDS`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """A source, and the partitions to ask it for: several mirrors of one source ask once.
+
+    ``awake`` are those of which a copy does not rest.
+    """
+
+    source: SourceWork
+    everything: set[TopicPartition] = field(default_factory=set)
+    awake: set[TopicPartition] = field(default_factory=set)
+
 
 class SourceLooks:
-    """When a source is to be asked next: less often while nothing of it moves.
+    """When a source is to be asked next, and about what: less often while nothing of it moves.
 
     Args:
         apart_seconds: the shortest time between two looks.
@@ -35,22 +50,36 @@ class SourceLooks:
 
     def __init__(self, apart_seconds: float) -> None:
         self._apart_seconds = apart_seconds
-        self._ends: Mapping[TopicPartition, Bounds] = {}
+        self._ends: dict[TopicPartition, Bounds] = {}
         self._moved_seconds = 0.0
         self._due_seconds = 0.0
+        self._all_due_seconds = 0.0
 
-    def is_due(self, now_seconds: float) -> bool:
-        """Returns whether it is time; if so, the next time is not before a while."""
-        if now_seconds < self._due_seconds:
-            return False
-        is_quiet = bool(self._ends) and now_seconds - self._moved_seconds >= QUIET_SECONDS
+    def is_time(self, now_seconds: float) -> bool:
+        """Returns whether it may be time to ask about anything."""
+        return now_seconds >= self._due_seconds
+
+    def due(self, asked: Asked, now_seconds: float) -> Sequence[TopicPartition]:
+        """Returns the partitions it is time to ask about, in order; if it is, the next time is not before a while.
+
+        Those that rest come with all others only, every `RESTING_LOOKS_APART_SECONDS`.
+        """
+        if not self.is_time(now_seconds):
+            return ()
+        is_all = now_seconds >= self._all_due_seconds
+        partitions = asked.everything if is_all else asked.awake
+        is_quiet = not partitions or (bool(self._ends) and now_seconds - self._moved_seconds >= QUIET_SECONDS)
         self._due_seconds = now_seconds + max(self._apart_seconds, QUIET_LOOKS_APART_SECONDS if is_quiet else 0.0)
-        return True
+        if is_all:
+            self._all_due_seconds = now_seconds + RESTING_LOOKS_APART_SECONDS
+            self._ends = {partition: end for partition, end in self._ends.items() if partition in partitions}
+        return sorted(partitions)
 
     def saw(self, ends: Mapping[TopicPartition, Bounds], now_seconds: float) -> None:
         """Takes what a look has found."""
-        if ends != self._ends:
-            self._ends, self._moved_seconds = ends, now_seconds
+        if any(self._ends.get(partition) != end for partition, end in ends.items()):
+            self._ends |= ends
+            self._moved_seconds = now_seconds
 
 
 def _nobody_waits() -> None:
@@ -78,12 +107,15 @@ async def observe(
     try:
         while True:
             turned()
-            for source, partitions in _by_source(table).values():
-                mine = looks.setdefault(source.name, SourceLooks(source.looks_apart_seconds))
-                is_free = source.name not in looking or looking[source.name].done()
-                if is_free and mine.is_due(asyncio.get_running_loop().time()):
-                    look = _observe_source(table, clients, source, partitions, failing, changed, mine)
-                    looking[source.name] = asyncio.create_task(look)
+            now = asyncio.get_running_loop().time()
+            waiting = [name for name in looks if name in looking and not looking[name].done()]
+            known = {source.name for source in table.sources.values()}
+            may_be_due = any(each.is_time(now) for name, each in looks.items() if name not in waiting)
+            for name, asked in _by_source(table).items() if may_be_due or not known <= looks.keys() else ():
+                mine = looks.setdefault(name, SourceLooks(asked.source.looks_apart_seconds))
+                if name not in waiting and (partitions := mine.due(asked, now)):
+                    look = _observe_source(table, clients, asked.source, partitions, failing, changed, mine)
+                    looking[name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
         for task in looking.values():
@@ -93,8 +125,10 @@ async def observe(
 async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_seconds: float) -> None:
     """Tells the table the ends of every source as they are now; those that do not answer in time are left out."""
     looks = [
-        asyncio.create_task(_observe_source(table, clients, source, partitions, set(), _nobody_waits))
-        for source, partitions in _by_source(table).values()
+        asyncio.create_task(
+            _observe_source(table, clients, asked.source, sorted(asked.everything), set(), _nobody_waits)
+        )
+        for asked in _by_source(table).values()
     ]
     if looks:
         _, late = await asyncio.wait(looks, timeout=timeout_seconds)
@@ -108,7 +142,8 @@ async def find_missing(table: StateTable, clients: WorkerCache) -> dict[TopicPar
     A source that cannot be asked says of all its partitions why.
     """
     found: dict[TopicPartition, MirrorlakeError] = {}
-    for source, partitions in _by_source(table).values():
+    for asked in _by_source(table).values():
+        source, partitions = asked.source, sorted(asked.everything)
         try:
             missing = await source.client(clients).missing(partitions)
         except MirrorlakeError as error:
@@ -193,13 +228,19 @@ async def _answer_times(
     return errors
 
 
-def _by_source(table: StateTable) -> dict[str, tuple[SourceWork, Sequence[TopicPartition]]]:
-    """Returns each source with the partitions to ask it for; several mirrors of one source ask once."""
-    groups: dict[str, set[TopicPartition]] = defaultdict(set)
-    sources: dict[str, SourceWork] = {}
+def _by_source(table: StateTable) -> dict[str, Asked]:
+    """Returns, by the names of sources, what to ask each of them."""
+    found: dict[str, Asked] = {}
+    of_mirror: dict[str, Asked] = {}
+    now = table.now_seconds
     for state in table.states:
-        if not (state.is_parked or state.has_ended):
+        if state.is_parked or state.has_ended:
+            continue
+        asked = of_mirror.get(state.mirror)
+        if asked is None:
             source = table.sources[state.mirror]
-            sources[source.name] = source
-            groups[source.name].add(state.source)
-    return {name: (sources[name], sorted(partitions)) for name, partitions in groups.items()}
+            asked = of_mirror[state.mirror] = found.setdefault(source.name, Asked(source=source))
+        asked.everything.add(state.source)
+        if not state.is_at_rest(now):
+            asked.awake.add(state.source)
+    return found

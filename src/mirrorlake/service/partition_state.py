@@ -41,6 +41,9 @@ AHEAD_SECONDS = 10.0
 SOURCE_UNSEEN_SECONDS = 15.0
 """A source is looked at twice a second; one not seen for so long has an end, and a lag, that nobody knows."""
 
+MOVING_SECONDS = 5.0
+"""What has grown within so long may be about to grow again, and is looked at as often as can be."""
+
 ONCE_FAILURES_MAX = 6
 """Failures in a row after which a bounded run gives a partition up: about eight seconds of back-off."""
 
@@ -204,6 +207,21 @@ class PartitionState:
             return True
         seen = self.source_seen_seconds
         return seen is not None and now_seconds - seen < SOURCE_UNSEEN_SECONDS
+
+    def is_at_rest(self, now_seconds: float) -> bool:
+        """True where a live copy has all that its source had when it was last seen, and that has not moved of late.
+
+        Not where anybody waits for where the source ends: a bounded run, an archive, a copy that has failed.
+        """
+        return (
+            self.source_end is not None
+            and self.reached == self.source_end
+            and now_seconds - self.source_moved_seconds >= MOVING_SECONDS
+            and self.is_live
+            and not self.failures
+            and self.once_end is None
+            and not self.is_bounded
+        )
 
     def lag_now(self, now_seconds: float) -> int | None:
         """Returns how many offsets the destination is behind; None where the source was not seen of late."""

@@ -77,6 +77,11 @@ class StateTable:
         return self._states
 
     @property
+    def now_seconds(self) -> float:
+        """The reading of the clock by which states are judged."""
+        return self._clock.elapsed_seconds()
+
+    @property
     def phase(self) -> Phase:
         """How the run is going."""
         return self._phase

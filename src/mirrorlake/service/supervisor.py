@@ -65,6 +65,7 @@ class _Running:
     sends_until: float
     writes_until: float
     states: Sequence[PartitionState]
+    shards: frozenset[str]
     paces: Mapping[str, PaceOrder]
 
 
@@ -229,8 +230,8 @@ class Supervisor:
 
     def _is_waited_for(self, running: _Running, now: float) -> bool:
         """Returns whether partitions wait for the lane, or leave it."""
-        leave = any(state.is_ending or self._lane_of[state.shard] != running.lane for state in running.states)
-        return leave or bool(self._choose(running.lane, now))
+        leave = any(self._lane_of[shard] != running.lane for shard in running.shards)
+        return leave or any(state.is_ending for state in running.states) or bool(self._choose(running.lane, now))
 
     def _recall_all(self) -> None:
         for running in self._running.values():
@@ -286,6 +287,7 @@ class Supervisor:
                 sends_until=now + seconds_until_over(plan.send_seconds),
                 writes_until=now + seconds_until_over(plan.hard_seconds),
                 states=[state for state, _ in chosen],
+                shards=frozenset(state.shard for state, _ in chosen),
                 paces=plan.paces,
             )
             self._table.leased(state for state, _ in chosen)
@@ -382,7 +384,8 @@ class Supervisor:
 
     def _orders(self, state: PartitionState, due: Due | None) -> Orders:
         orders, written = orders_of(state, due), state.work.written_partition
-        orders = replace(orders, schema_ids=self._schemas.map_of(state.mirror, state.destination))
+        if (schema_ids := self._schemas.map_of(state.mirror, state.destination)) is not None:
+            orders = replace(orders, schema_ids=schema_ids)
         if (archive := state.archive_work) is not None:
             orders = replace(orders, archive_id=self._archive_id_of(archive.store))
         if written is None:

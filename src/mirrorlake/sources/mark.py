@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+from mirrorlake.travelling import travelling
+
 UNKNOWN_EPOCH = -1
 """What brokers and old message formats say that know no leader epochs, and sources that have none."""
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMark:
     """How far a source was read in which leader epoch: all below ``offset`` has ``epoch`` or an earlier one.

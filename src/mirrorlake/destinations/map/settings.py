@@ -11,6 +11,7 @@ from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import StartKind, TopicPartition
+from mirrorlake.travelling import travelling
 
 
 class Step(StrEnum):
@@ -42,6 +43,7 @@ class MapStart:
     offset: int | None = None
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSettings:
     """One partition of one mirror, and where it goes.

@@ -10,8 +10,10 @@ from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.sink import MapSink
 from mirrorlake.destinations.map.start import find_start
 from mirrorlake.destinations.work import SinkContext
+from mirrorlake.travelling import travelling
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapWork(KafkaWork):
     """One Kafka destination of one source partition, offsets mapped.

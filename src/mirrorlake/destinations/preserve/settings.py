@@ -7,6 +7,7 @@ from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.transform import Transform, transform_of
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, TopicPartition
+from mirrorlake.travelling import travelling
 
 
 class Step(StrEnum):
@@ -21,6 +22,7 @@ class Step(StrEnum):
     DELETE_FILLERS = "delete fillers"
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreserveSettings:
     """One partition of one mirror, and where it goes.

@@ -15,8 +15,10 @@ from mirrorlake.destinations.size_limit import read_batch_bytes_max
 from mirrorlake.destinations.transactions.claim import ClaimReader
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.destinations.work import SinkContext, WrittenPartition
+from mirrorlake.travelling import travelling
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreserveWork(KafkaWork):
     """One Kafka destination of one source partition, offsets preserved."""

@@ -131,11 +131,12 @@ class ClaimReader:
         identities = await self._identities(set(wanted.values()))
         # One call, because its order is what the claim rests on: producers first, then the end, from one leader.
         states = await self._client.append_states(wanted)
+        # Looked up after the answers: asking may have found a new leader.
+        metadata = await self._client.metadata(list(dict.fromkeys(partition.topic for partition in wanted)))
         claims: dict[TopicPartition, PartitionClaim | MirrorlakeError] = {}
         for partition, transactional_id in wanted.items():
             state = states[partition]
-            # Looked up after the answers: asking may have found a new leader.
-            led = (await self._client.metadata([partition.topic])).partition(partition)
+            led = metadata.partition(partition)
             if isinstance(state, MirrorlakeError):
                 claims[partition] = state
             elif led is None:

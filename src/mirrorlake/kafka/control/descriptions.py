@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.travelling import travelling
 
 NO_LEADER = -1
 
@@ -121,6 +122,7 @@ class AppendState:
     log_end: LogEnd
 
 
+@travelling
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
     """A producer id and the epoch in which it may write."""

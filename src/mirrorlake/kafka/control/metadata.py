@@ -46,11 +46,12 @@ class MetadataCache:
         """Returns what is known, without any other topic than those named (None: all)."""
         if topics is None:
             return self._known
-        names = set(topics)
+        names = list(dict.fromkeys(topics))
+        known, errors = self._known.topics, self._known.errors
         return replace(
             self._known,
-            topics={name: topic for name, topic in self._known.topics.items() if name in names},
-            errors={name: error for name, error in self._known.errors.items() if name in names},
+            topics={name: known[name] for name in names if name in known},
+            errors={name: errors[name] for name in names if name in errors},
         )
 
     def forget(self, topic: str) -> None:

@@ -87,7 +87,6 @@ class Events:
 
         None where there is no error, or the partition stands parked already, which was said then.
         """
-        facts = _facts(state)
         self._metrics.lease_ended(
             state,
             row,
@@ -97,7 +96,7 @@ class Events:
         for flush in row.flushes if row else ():
             _log.info(
                 "flushed batch",
-                **facts,
+                **_facts(state),
                 path=flush.key,
                 **{"from": flush.offsets.start_offset, "to": flush.offsets.end_offset - 1},
                 count=flush.records,
@@ -109,7 +108,7 @@ class Events:
                 trigger=flush.trigger,
             )
         if row is not None and (lost := row.gap_offsets.get("truncated")):
-            _log.warning("source has deleted records, continuing at its log start", **facts, offsets=lost)
+            _log.warning("source has deleted records, continuing at its log start", **_facts(state), offsets=lost)
         if row is not None and row.dead_letters:
             self._lettered(state, row)
         if self._was_waiting(state):

@@ -144,6 +144,7 @@ class Metrics:
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
         self._told: dict[tuple[str, ...], tuple[int, int]] = {}  # records and bytes, of leases that run
+        self._counted: set[tuple[str, ...]] = set()  # whose series are there
         r.register(self._latencies)
         self._leases = Histogram(
             "mirrorlake_lease_seconds",
@@ -213,9 +214,13 @@ class Metrics:
 
     def _count(self, state: PartitionState, records: int, raw_bytes: int, *, is_first: bool) -> None:
         """Takes records and bytes of a lease up to now, of which those it has told are counted."""
-        told_records, told_bytes = self._told.pop(copy_of(state), (0, 0))
-        self._records.labels(*copy_of(state)).inc(max(0, records - told_records))
-        self._bytes.labels(*copy_of(state)).inc(max(0, raw_bytes - told_bytes))
+        copy = copy_of(state)
+        told_records, told_bytes = self._told.pop(copy, (0, 0))
+        if not (records or raw_bytes) and copy in self._counted:
+            return
+        self._counted.add(copy)
+        self._records.labels(*copy).inc(max(0, records - told_records))
+        self._bytes.labels(*copy).inc(max(0, raw_bytes - told_bytes))
         if is_first:
             self._v3_records.labels(*stream_of(state)).inc(max(0, records - told_records))
 

@@ -110,7 +110,7 @@ class ClusterReads:
         if self._metadata is None:
             client = self._connections.client(self._cluster)
             self._metadata = asyncio.ensure_future(client.metadata(sorted(self._topics), refresh=True))
-        return await asyncio.shield(self._metadata)
+        return self._metadata.result() if self._metadata.done() else await asyncio.shield(self._metadata)
 
 
 def check_topic_id(topic: str, *, expected: str, found: str) -> None:
