@@ -1,6 +1,5 @@
 """Tables for people, JSON for programs; results on stdout and nothing else there."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from mirrorlake.cli.json_text import indented
 
 Cell = str | int | float | bool | None
 Row = Mapping[str, Cell]
@@ -81,7 +82,7 @@ def print_note(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Prints one JSON value, indented, alone on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(indented(value))
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> None:
