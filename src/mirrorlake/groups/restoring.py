@@ -4,7 +4,6 @@ Kafka has no commit on a condition. Members that come meanwhile are the broker's
 without members that commits between what is read here and the commit is overwritten.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,9 +30,6 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 
 Places = Mapping[tuple[str, TopicPartition], Translation | None]
 """Where each group continues in each destination partition; None where it is known only later."""
-
-COMMITS_AT_ONCE = 16
-"""How many groups are committed for at a time: enough to hide the way to a coordinator, and no flood for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +147,7 @@ async def plan_found(
 async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
     """Commits what a plan says and reads it back; returns the plan with what became of it. Idempotent."""
     commits = commits_of(plan.rows)
-    slots = asyncio.Semaphore(COMMITS_AT_ONCE)
-
-    async def commit(
-        group: str, offsets: Mapping[TopicPartition, CommittedOffset]
-    ) -> Mapping[TopicPartition, MirrorlakeError | None]:
-        async with slots:
-            try:
-                return await client.groups.commit(group, offsets)
-            except MirrorlakeError as error:
-                return dict.fromkeys(offsets, error)
-
-    answers = await asyncio.gather(*(commit(group, offsets) for group, offsets in commits.items()))
-    errors = dict(zip(commits, answers, strict=True))
+    errors = await client.groups.commit_all(commits) if commits else {}
     asked = {group: [*offsets] for group, offsets in commits.items()}
     found = await client.groups.offsets(asked, is_stable=True) if asked else {}
 
