@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import print_json, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 COLUMNS = ("name", "topic", "partition", "destination", "to", "action", "start", "end", "offsets", "note")
 

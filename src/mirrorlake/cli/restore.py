@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import structlog
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import print_json, print_table, print_warning
 from mirrorlake.cli.plan import COLUMNS as PLAN_COLUMNS
 from mirrorlake.cli.run import copy_once
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import columns_of, compare
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.topics.restoring import RestoreOptions, restore_configuration

@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import Row, print_json, print_note, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.config.resolved import Form
 
 COLUMNS = (

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import Row, error_console, print_json, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorlake.cli.asking import ask
+from mirrorlake.cli.start import ask
 from mirrorlake.config.imports.draft import Draft, Entry, ImportRefusedError
 from mirrorlake.config.imports.reading import BYTES_MAX, Imported, Program, read_draft, rendered
 from mirrorlake.config.loading import parse_configuration

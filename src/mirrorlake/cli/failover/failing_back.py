@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.failover.report import Section, of_groups, of_verdicts, show
 from mirrorlake.cli.groups.sync import GroupsOptions, SyncPlan, planned, said
 from mirrorlake.cli.run import copy_once
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import compare
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import print_json, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import ConfigurationError, MirrorlakeError
 
 if TYPE_CHECKING:

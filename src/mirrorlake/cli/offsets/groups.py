@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.offsets.listing import write_whole
 from mirrorlake.cli.offsets.moving import Manner, say_faults
 from mirrorlake.cli.output import Row, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import Row, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import CommandRefusedError, SupersededError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from rich.markup import escape
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import error_console, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration

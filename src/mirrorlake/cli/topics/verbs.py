@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mirrorlake.cli.asking import ask
 from mirrorlake.cli.output import print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration

@@ -51,6 +51,7 @@ from mirrorlake.kafka.control.leaders import (
     ask_log_ends,
     ask_newest_times,
     ask_one_kind,
+    ask_reads,
 )
 from mirrorlake.kafka.control.rights import Rights, topic_rights_request
 from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
@@ -427,6 +428,16 @@ class ClusterClient:
         if isinstance(result, MirrorlakeError):
             raise result
         return result
+
+    async def fetch_many(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FetchedPartition | MirrorlakeError]:
+        """Fetches what is there at one offset of each partition, as a consumer of committed records, many to a request.
+
+        For a look at many: of each it reads up to 16 KiB, and larger batches are cut or left out.
+        Nothing follows from an empty answer. The records are the result's own.
+        """
+        return await ask_reads(self._brokers, offsets)
 
     async def _why_refused(
         self, partition: TopicPartition, offset: int, refusal: SourceTruncatedError

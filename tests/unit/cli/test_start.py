@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mirrorlake.cli.asking import ask
+from mirrorlake.cli.start import ask
 
 
 class Answer:
