@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,6 +34,7 @@ _STYLES = {
 }
 _STYLED = frozenset({"state", "result", "action", "verified"})
 
+_INDENT = 2
 _GAP = 2
 FOLDED_WIDTH_MIN = 16
 """A folded text gets at least this many columns: narrower ones cannot be read."""
@@ -81,7 +83,38 @@ def print_note(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Prints one JSON value, indented, alone on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(indented(value))
+
+
+def indented(value: object) -> str:
+    """Returns what ``json.dumps(value, indent=2, ensure_ascii=False)`` does.
+
+    That writes each single value in Python. Here a mapping without lists or mappings in it is written by the compiled
+    encoder at once, with the line break in place of a separator.
+
+    Args:
+        value: of what JSON knows; keys of mappings are texts.
+    """
+    return _indented(value, 1)
+
+
+def _indented(value: object, depth: int) -> str:
+    if not isinstance(value, dict | list | tuple) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    pad = "\n" + " " * (_INDENT * depth)
+    end = pad[:-_INDENT]
+    if isinstance(value, list | tuple):
+        return f"[{pad}{(',' + pad).join([_indented(each, depth + 1) for each in value])}{end}]"
+    if not any(isinstance(held, dict | list | tuple) for held in value.values()):
+        return f"{{{pad}{_encoder(pad).encode(value)[1:-1]}{end}}}"
+    items = [f"{json.dumps(key, ensure_ascii=False)}: {_indented(held, depth + 1)}" for key, held in value.items()]
+    return f"{{{pad}{(',' + pad).join(items)}{end}}}"
+
+
+@cache
+def _encoder(pad: str) -> json.JSONEncoder:
+    """Returns an encoder of flat mappings; there are as many as levels."""
+    return json.JSONEncoder(ensure_ascii=False, separators=("," + pad, ": "))
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> None:

@@ -1,10 +1,9 @@
 """``mirrorlake plan``."""
 
-import asyncio
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 COLUMNS = ("name", "topic", "partition", "destination", "to", "action", "start", "end", "offsets", "note")
 
@@ -15,7 +14,7 @@ def plan(path: Path, *, as_json: bool) -> int:
     config = load(path)
     from mirrorlake.service.plan.planning import read_whole_plan
 
-    found = asyncio.run(read_whole_plan(config))
+    found = ask(read_whole_plan(config))
     idle = [{**row, "action": "nothing to do"} for each in found.idle for row in each.as_json()]
     if as_json:
         print_json([*(row.as_json() for row in found.rows), *idle])

@@ -1,6 +1,5 @@
 """``mirrorlake restore``: an archive brought back to a cluster, once, and proved."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from mirrorlake.cli.output import print_json, print_table, print_warning
 from mirrorlake.cli.plan import COLUMNS as PLAN_COLUMNS
 from mirrorlake.cli.run import copy_once
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import columns_of, compare
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.topics.restoring import RestoreOptions, restore_configuration
@@ -72,7 +71,7 @@ def restore(
     config = restore_configuration(load(path), options)
     from mirrorlake.service.plan.planning import read_whole_plan
 
-    plan = asyncio.run(read_whole_plan(config))
+    plan = ask(read_whole_plan(config))
     planned = _plan_groups([_to_be(row) for row in plan.rows if row.error is None], groups) if groups else None
     shown = {"plan": _plan_json(plan), **_groups_json(planned)}
     if not as_json:
@@ -110,7 +109,7 @@ def _restore(
         if as_json:
             print_json(shown)
         return code
-    verdicts = compare(config, asyncio.run(read_status(config)), level="records", engine=engine)
+    verdicts = compare(config, ask(read_status(config)), level="records", engine=engine)
     placed = _plan_groups(_as_they_are(plan, verdicts), groups, places=True) if groups else None
     rows = [verdict.as_json() for verdict in verdicts]
     if as_json:
@@ -173,7 +172,7 @@ def _plan_groups(
         finally:
             await clients.close()
 
-    return asyncio.run(planned()) if partitions else GroupPlan()
+    return ask(planned()) if partitions else GroupPlan()
 
 
 def _groups_json(groups: "GroupPlan | None") -> dict[str, object]:

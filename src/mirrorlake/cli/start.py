@@ -1,11 +1,16 @@
-"""What every verb does first: set the logs up and load the configuration."""
+"""What every verb does: set the logs up, load the configuration, and run what asks clusters to its end."""
 
+import asyncio
 import os
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mirrorlake.config.environment import read_environment
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
+
+T = TypeVar("T")
 
 
 def start_logs() -> None:
@@ -27,3 +32,19 @@ def load(path: Path) -> Configuration:
         ConfigurationErrors: every problem of the file, each with its place.
     """
     return load_configuration(path)
+
+
+def ask(question: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine in a loop of its own and returns its result.
+
+    As ``asyncio.run``, and the task has no result of its own: Python writes that out as text when it puts its handler
+    of SIGINT back, and throws the text away (``signal._int_to_enum`` in 3.11). With thousands of partitions in it that
+    took longer than asking for them.
+    """
+    found: list[T] = []
+
+    async def keep() -> None:
+        found.append(await question)
+
+    asyncio.run(keep())
+    return found[0]

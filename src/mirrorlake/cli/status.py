@@ -1,13 +1,12 @@
 """``mirrorlake status``."""
 
-import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from mirrorlake.cli.output import Row, print_json, print_note, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.config.resolved import Form
 
 COLUMNS = (
@@ -34,7 +33,7 @@ def status(path: Path, *, as_json: bool) -> int:
     config = load(path)
     from mirrorlake.service.status import read_live_status
 
-    found = asyncio.run(read_live_status(config))
+    found = ask(read_live_status(config))
     rows: list[Row] = [row.as_json() for row in found.rows]
     rows += [{**row, "state": "unknown"} for idle in found.idle for row in idle.as_json()]
     if as_json:

@@ -1,12 +1,11 @@
 """``mirrorlake verify``."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorlake.cli.output import Row, error_console, print_json, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
@@ -48,7 +47,7 @@ def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | No
     config = load(path)
     from mirrorlake.service.status import read_status
 
-    rows = asyncio.run(read_status(config))
+    rows = ask(read_status(config))
     verdicts = compare(config, rows, level=level, engine=engine)
     found = [verdict.as_json() for verdict in verdicts]
     if as_json:

@@ -4,7 +4,6 @@ Kafka has no commit on a condition. Members that come meanwhile are the broker's
 without members that commits between what is read here and the commit is overwritten.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,9 +30,6 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 
 Places = Mapping[tuple[str, TopicPartition], Translation | None]
 """Where each group continues in each destination partition; None where it is known only later."""
-
-COMMITS_AT_ONCE = 16
-"""How many groups are committed for at a time: enough to hide the way to a coordinator, and no flood for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,31 +119,27 @@ async def plan_found(
     Raises:
         MirrorlakeError: the cluster could not be asked at all.
     """
-    names = sorted({group for groups in found.groups.values() for group in groups})
-    if not names:
+    read_by = _read_by(partitions, found)
+    if not read_by:
         return GroupPlan(warnings=found.warnings, absent=found.absent, failures=found.failures)
-    wanted: dict[str, list[TopicPartition]] = {
-        group: [each.target.destination_partition for each in partitions if group in _of(found, each)]
-        for group in names
-    }
-    standings = await _standings(client, wanted)
     places, runs = await _places(partitions, found, client)
+    # Last of all, so that as little time as may be lies between this and a commit.
+    standings = await _standings(client, {group: [place for _, place in theirs] for group, theirs in read_by.items()})
     others = await _others(places, runs, standings, client)
     rows = [
         decide(
             group=group,
             source=each.target.source,
-            destination=each.target.destination_partition,
+            destination=place,
             archived=_of(found, each)[group],
-            place=places[group, each.target.destination_partition],
-            standing=standings[group, each.target.destination_partition],
-            has_others=each.target.is_mapped and (group, each.target.destination_partition) in others,
+            place=places[group, place],
+            standing=standings[group, place],
+            has_others=each.target.is_mapped and (group, place) in others,
             is_forced=is_forced,
             option=option,
         )
-        for group in names
-        for each in partitions
-        if group in _of(found, each)
+        for group, theirs in read_by.items()
+        for each, place in theirs
     ]
     return GroupPlan(rows=rows, warnings=found.warnings, absent=found.absent, failures=found.failures)
 
@@ -155,19 +147,7 @@ async def plan_found(
 async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
     """Commits what a plan says and reads it back; returns the plan with what became of it. Idempotent."""
     commits = commits_of(plan.rows)
-    slots = asyncio.Semaphore(COMMITS_AT_ONCE)
-
-    async def commit(
-        group: str, offsets: Mapping[TopicPartition, CommittedOffset]
-    ) -> Mapping[TopicPartition, MirrorlakeError | None]:
-        async with slots:
-            try:
-                return await client.groups.commit(group, offsets)
-            except MirrorlakeError as error:
-                return dict.fromkeys(offsets, error)
-
-    answers = await asyncio.gather(*(commit(group, offsets) for group, offsets in commits.items()))
-    errors = dict(zip(commits, answers, strict=True))
+    errors = await client.groups.commit_all(commits) if commits else {}
     asked = {group: [*offsets] for group, offsets in commits.items()}
     found = await client.groups.offsets(asked, is_stable=True) if asked else {}
 
@@ -186,6 +166,18 @@ async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
 
 def _of(found: FoundGroups, each: RestoredPartition) -> Mapping[str, ArchivedOffset]:
     return found.groups.get(each.target.source, {})
+
+
+def _read_by(
+    partitions: Sequence[RestoredPartition], found: FoundGroups
+) -> dict[str, list[tuple[RestoredPartition, TopicPartition]]]:
+    """Returns by group, sorted, the partitions it has an offset of, each with where it is copied to."""
+    read_by: dict[str, list[tuple[RestoredPartition, TopicPartition]]] = defaultdict(list)
+    for each in partitions:
+        place = each.target.destination_partition
+        for group in _of(found, each):
+            read_by[group].append((each, place))
+    return dict(sorted(read_by.items()))
 
 
 async def _archived(partitions: Sequence[RestoredPartition], clients: WorkerCache) -> FoundGroups:

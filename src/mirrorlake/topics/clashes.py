@@ -188,7 +188,11 @@ def _with_origins(targets: Sequence[Target]) -> list[Target]:
         if target.error is None and target.destination_cluster_id:
             place = target.destination_cluster_id, target.destination_topic
             into.setdefault(place, {})[_way(target)] = target
-    return [replace(t, origins=_all_origins(t, into)) if t.destination_cluster_id else t for t in targets]
+    return [_having(t, _all_origins(t, into)) if t.destination_cluster_id else t for t in targets]
+
+
+def _having(target: Target, origins: tuple[Origin, ...]) -> Target:
+    return target if origins == target.origins else replace(target, origins=origins)
 
 
 def _all_origins(target: Target, into: Mapping[tuple[str, str], Mapping[Way, Target]]) -> tuple[Origin, ...]:

@@ -16,13 +16,13 @@ from mirrorlake.config.resolved import (
 )
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.size_limit import batch_bytes_max_of
-from mirrorlake.destinations.transactions.owner_states import find_states
+from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
 from mirrorlake.errors import (
     LoopError,
     MirrorlakeError,
     TopicMissingError,
 )
-from mirrorlake.kafka.control.descriptions import ClusterMetadata, TopicMetadata
+from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue, TopicMetadata
 from mirrorlake.kafka.control.topic_configs import read_topic_configs
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.client import SourceTopic, SourceTopics
@@ -92,6 +92,7 @@ class _MirrorDiscovery:
         self._source = self._source_work.client(clients)
         self._outside: Mapping[TopicPartition, MirrorlakeError] = {}
         self._not_due: frozenset[TopicPartition] = frozenset()
+        self._known_values: dict[int, tuple[Mapping[str, ConfigValue], Mapping[str, str | None]]] = {}
 
     async def targets(self) -> list[Target]:
         selection = self._mirror.source.topics
@@ -116,11 +117,12 @@ class _MirrorDiscovery:
         for destination in self._all():
             if isinstance(destination, KafkaDestination):
                 found = await self._to_kafka(destination, source.source_id, chosen, configs)
-                targets += [_with_origins(target, copies) for target in found]
+                targets += _with_origins(found, copies)
             else:
                 for topic in chosen:
                     targets += await asyncio.to_thread(self._to_archive, destination, source.source_id, topic, configs)
-        targets = [replace(each, is_due=each.source not in self._not_due) for each in targets]
+        if self._not_due:
+            targets = [replace(each, is_due=each.source not in self._not_due) for each in targets]
         return sorted(targets, key=lambda t: (t.source, [d.label for d in self._all()].index(t.destination.label)))
 
     def _unread(self, source: SourceTopics, missing: Sequence[str]) -> list[str]:
@@ -254,7 +256,7 @@ class _MirrorDiscovery:
                 for partition in self._partitions(topic)
             ]
         found = [
-            self._kafka_targets(destination, places[topic.name], source_id, topic, configs, there, there_configs)
+            self._kafka_targets(destination, places[topic.name], source_id, topic, configs, there, there_configs, own)
             for topic in topics
         ]
         if letters:
@@ -263,10 +265,18 @@ class _MirrorDiscovery:
                 for topic, targets in zip(topics, found, strict=True)
             ]
         sound = [target for targets in found for target in await judged(targets, states, client)]
-        return [
-            replace(mapped.added_to(target), owner=own)
-            for target in await with_what_is_there(sound, states, client, self._source)
-        ]
+        return [mapped.added_to(target) for target in await with_what_is_there(sound, states, client, self._source)]
+
+    def _values(self, configs: TopicConfigs, topic: str) -> Mapping[str, str | None]:
+        """Returns what `values_of` does, once for all topics that share their configurations."""
+        held = configs.get(topic)
+        if held is None:
+            return {}
+        # The mapping is kept beside its values: the number of one that is gone may be another's.
+        known = self._known_values.get(id(held))
+        if known is None:
+            known = self._known_values[id(held)] = held, values_of(configs, topic)
+        return known[1]
 
     def _place(
         self, destination: KafkaDestination, topic: SourceTopic, states: States, source_cluster_id: str
@@ -292,11 +302,13 @@ class _MirrorDiscovery:
         configs: TopicConfigs,
         there: ClusterMetadata,
         there_configs: TopicConfigs,
+        owner: OwnerState | None,
     ) -> list[Target]:
         name = placed.topic
         held = there.topics.get(name)
         creation = creation_of(name, destination, topic, configs) if held is None or placed.replaces else None
-        values = values_of(there_configs, name) if held is not None or creation is None else dict(creation.configs)
+        values = self._values(there_configs, name) if held is not None or creation is None else creation.configs
+        source_values = self._values(configs, topic.name)
         growth, error = self._count(destination, placed, topic, there)
         error = error or self._own_origin(topic, held) or clock_error(destination, name, values)
         return [
@@ -312,8 +324,9 @@ class _MirrorDiscovery:
                 destination_partitions=_partitions_of(held, creation, topic),
                 destination_cluster_id=there.cluster_id or "",
                 batch_bytes_max=batch_bytes_max_of(values),
-                source_configs=values_of(configs, topic.name),
+                source_configs=source_values,
                 destination_configs=values,
+                owner=owner,
                 creation=creation,
                 replaces=placed.replaces,
                 growth=growth,
@@ -388,7 +401,8 @@ def _partitions_of(held: TopicMetadata | None, creation: TopicCreation | None, t
     return creation.partitions if creation is not None else topic.partition_count
 
 
-def _with_origins(target: Target, copies: States | MirrorlakeError) -> Target:
+def _with_origins(targets: Sequence[Target], copies: States | MirrorlakeError) -> list[Target]:
     if isinstance(copies, MirrorlakeError):
-        return replace(target, origins_unread=copies)
-    return replace(target, origins=origins_of(target.source.topic, copies))
+        return [replace(target, origins_unread=copies) for target in targets]
+    origins = {topic: origins_of(topic, copies) for topic in {target.source.topic for target in targets}}
+    return [replace(target, origins=found) if (found := origins[target.source.topic]) else target for target in targets]

@@ -32,6 +32,8 @@ class Mapped:
 
     def added_to(self, target: Target) -> Target:
         """Returns the target with what is known here; an error it has already says more."""
+        if self is NOT_MAPPED:
+            return target
         return replace(
             target,
             map_shards=self.shards,

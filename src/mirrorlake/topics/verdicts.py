@@ -38,7 +38,9 @@ def _with_verdict(target: Target, error: MirrorlakeError | None, others: Sequenc
 
 
 def _not_replaced(target: Target) -> Target:
-    if not target.replaces or not target.destination_topic_id:
+    if not target.replaces:
+        return target
+    if not target.destination_topic_id:
         return replace(target, replaces="")
     return replace(target, replaces="", creation=None)
 

@@ -1,12 +1,12 @@
 """``mirrorlake config import``: another program's configuration as one of ours."""
 
-import asyncio
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrorlake.cli.start import ask
 from mirrorlake.config.imports.draft import Draft, Entry, ImportRefusedError
 from mirrorlake.config.imports.reading import BYTES_MAX, Imported, Program, read_draft, rendered
 from mirrorlake.config.loading import parse_configuration
@@ -98,7 +98,7 @@ def _with_offsets(
         for mirror in draft.mirrors
         if mirror.former is not None
     }
-    taken = asyncio.run(take_over(config, formers))
+    taken = ask(take_over(config, formers))
     return rendered(draft, program, file=file.name, problems=_put(draft, taken))
 
 

@@ -1,6 +1,5 @@
 """``mirrorlake failback plan`` and ``run``: what the copies gained goes back to where they were copied from."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from mirrorlake.cli.failover.report import Section, of_groups, of_verdicts, show
 from mirrorlake.cli.groups.sync import GroupsOptions, SyncPlan, planned, said
 from mirrorlake.cli.run import copy_once
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import compare
 
 if TYPE_CHECKING:
@@ -88,17 +87,17 @@ def run(
         _show(before.rows, None, None, as_json=as_json)
         return EXIT_FAILED
     served = _without_refused(turned)
-    asyncio.run(_accept_before(before))
+    ask(_accept_before(before))
     code = copy_once(served, shown_as="copying back", takes_over=options.takes_over, engine=engine)
     if code not in (EXIT_DONE, EXIT_UNDECIDED):
         return code
     after = _read(turned, engine).rows
     there = {number: row.row for number, row in enumerate(after) if row.row.error is None}
-    appended = asyncio.run(_appended_at_copies(there))
+    appended = ask(_appended_at_copies(there))
     groups = planned(served, GroupsOptions(), places=True) if options.takes_groups else None
     verdicts = compare(config, [*there.values()], level="records", engine=engine) if there else []
     equal = {n: there[n] for n, verdict in zip(there, verdicts, strict=True) if _is_equal(verdict)}
-    errors = asyncio.run(_accept_after(there, equal, appended))
+    errors = ask(_accept_after(there, equal, appended))
     _show(after, groups, verdicts, as_json=as_json, remarks=[str(each) for each in errors])
     if errors or len(equal) < len(there):
         return EXIT_FAILED
@@ -184,7 +183,7 @@ def _turned(path: Path, options: FailbackOptions) -> "Turned":
     check_asked(whole, mirrors=options.mirrors)
     config = between_clusters(whole, options.mirrors)
     config = from_one(config, options.from_cluster) if options.from_cluster else config
-    return asyncio.run(turn(config, names=[mirror.name for mirror in whole.mirrors]))
+    return ask(turn(config, names=[mirror.name for mirror in whole.mirrors]))
 
 
 def _without_refused(turned: "Turned") -> "Configuration":
@@ -205,14 +204,14 @@ def _read(turned: "Turned", engine: "EngineBuilder | None") -> _Found:
     )
     from mirrorlake.service.status import read_compared_status
 
-    rows = asyncio.run(read_compared_status(turned.config))
+    rows = ask(read_compared_status(turned.config))
     rows = [replace(row, error=turned.refusals.get(row.target.mirror.name) or row.error) for row in rows]
     asked: dict[int, StatusRow] = {
         number: whole
         for number, row in enumerate(rows)
         if has_diverged(row.error) and (whole := comparable(row)) is not None
     }
-    appended = asyncio.run(_appended_at_old_sources(asked)) if asked else {}
+    appended = ask(_appended_at_old_sources(asked)) if asked else {}
     verdicts = compare(turned.config, [*asked.values()], level="records", engine=engine) if asked else []
     compared = dict(zip(asked, verdicts, strict=True))
     found: list[BackRow] = []

@@ -1,6 +1,5 @@
 """``mirrorlake failover plan`` and ``run``: what the sources still hold goes to their copies; what cannot is named."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from mirrorlake.cli.failover.report import Section, of_groups, of_verdicts, show
 from mirrorlake.cli.groups.sync import GroupsOptions, SyncPlan, planned, said
 from mirrorlake.cli.run import copy_once
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import compare
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _between_clusters(config: "Configuration", mirrors: Sequence[str]) -> "Confi
 def _read(config: "Configuration") -> "list[CopyRow]":
     from mirrorlake.service.failover.reading import read_copies
 
-    return asyncio.run(read_copies(config))
+    return ask(read_copies(config))
 
 
 def _reachable(config: "Configuration", rows: "Sequence[CopyRow]") -> "Configuration | None":

@@ -1,6 +1,5 @@
 """``mirrorlake groups plan`` and ``sync``."""
 
-import asyncio
 import re
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mirrorlake.cli.output import print_json, print_table, print_warning
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import ConfigurationError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def planned(config: "Configuration", options: GroupsOptions, *, places: bool = F
             return GroupPlan(failures=[*unread, str(error)])
         return GroupPlan(rows=found.rows, warnings=found.warnings, failures=[*unread, *found.failures])
 
-    return SyncPlan(ways=asyncio.run(planned()))
+    return SyncPlan(ways=ask(planned()))
 
 
 def _selection(groups: Sequence[str]) -> "NameSelection | None":
@@ -175,7 +174,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
             f"no mirror of {config.file} copies from one cluster to another",
             hint="groups of an archive are brought back by `mirrorlake restore --groups`",
         )
-    rows = asyncio.run(read_compared_status(config))
+    rows = ask(read_compared_status(config))
     # Of mirrors that are not asked about, too: their records lie there all the same.
     writers = Writers(row.target for row in rows)
     for row in rows:

@@ -1,6 +1,5 @@
 """``mirrorlake offsets … --groups``: what consumer groups of one cluster have committed."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from mirrorlake.cli.offsets.listing import write_whole
 from mirrorlake.cli.offsets.moving import Manner, say_faults
 from mirrorlake.cli.output import Row, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def show_groups(
     from mirrorlake.service.positions.files import write_lines
     from mirrorlake.service.positions.group_offsets import find_groups, lines_of_groups
 
-    found = asyncio.run(_at(config, cluster, lambda client: find_groups(client, wanted)))
+    found = ask(_at(config, cluster, lambda client: find_groups(client, wanted)))
     lines, unread = lines_of_groups(found, wanted)
     if form is None:
         print_table([_list_row(each) for each in lines], LIST_COLUMNS)
@@ -86,7 +85,7 @@ def import_groups(
             each for each in lines if wanted.includes(each.name, TopicPartition(each.topic, each.partition))
         ], faults
 
-    return asyncio.run(_at(config, cluster, lambda client: _move(client, asked, manner, str(file), is_forced)))
+    return ask(_at(config, cluster, lambda client: _move(client, asked, manner, str(file), is_forced)))
 
 
 def reset_groups(
@@ -105,7 +104,7 @@ def reset_groups(
             faults = [Fault(line=0, text="no offset is committed of what was asked for")]
         return lines, faults
 
-    return asyncio.run(_at(config, cluster, lambda client: _move(client, asked, manner, "", is_forced)))
+    return ask(_at(config, cluster, lambda client: _move(client, asked, manner, "", is_forced)))
 
 
 async def _at(config: "Configuration", name: str | None, ask: "Callable[[ClusterClient], Awaitable[T]]") -> T:

@@ -1,13 +1,12 @@
 """``mirrorlake offsets list`` and ``export``."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorlake.cli.output import Row, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.service.positions.files import FileFormat
@@ -36,7 +35,7 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
     from mirrorlake.service.status import read_status
 
     wanted.check(config)
-    rows = [row for row in asyncio.run(read_status(config)) if wanted.includes(row.target)]
+    rows = [row for row in ask(read_status(config)) if wanted.includes(row.target)]
     unread = [row for row in rows if is_unread(row)]
     if form is None:
         print_table([_table_row(row) for row in rows], COLUMNS)

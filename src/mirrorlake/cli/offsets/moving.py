@@ -1,6 +1,5 @@
 """``mirrorlake offsets import`` and ``reset``."""
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mirrorlake.cli.output import Row, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import CommandRefusedError, SupersededError
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def import_file(path: Path, file: Path, form: "FileFormat", wanted: "Wanted", ma
 
     wanted.check(config)
     content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    return _move(config, asyncio.run(plan_of_file(config, content, form, wanted)), manner, what=str(file))
+    return _move(config, ask(plan_of_file(config, content, form, wanted)), manner, what=str(file))
 
 
 def reset(path: Path, goal: "Goal", wanted: "Wanted", manner: Manner) -> int:
@@ -52,7 +51,7 @@ def reset(path: Path, goal: "Goal", wanted: "Wanted", manner: Manner) -> int:
     from mirrorlake.service.positions.planning import plan_of_goal
 
     wanted.check(config)
-    return _move(config, asyncio.run(plan_of_goal(config, goal, wanted)), manner, what="")
+    return _move(config, ask(plan_of_goal(config, goal, wanted)), manner, what="")
 
 
 def _move(config: "Configuration", planned: "Planned", manner: Manner, *, what: str) -> int:
@@ -69,7 +68,7 @@ def _move(config: "Configuration", planned: "Planned", manner: Manner, *, what: 
         return 1
     from mirrorlake.service.positions.planning import carry_out
 
-    moved = asyncio.run(carry_out(config, planned))
+    moved = ask(carry_out(config, planned))
     if manner.as_json:
         _show(moved.done, manner, action="moved")
     elif moved.done:

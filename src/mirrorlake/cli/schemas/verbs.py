@@ -1,6 +1,5 @@
 """``schemas plan``, ``diff``, ``apply``, ``ls`` and ``check``."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from mirrorlake.cli.output import error_console, print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
@@ -211,7 +210,7 @@ def _run(work: "Callable[[RegistryClients], Awaitable[T]]") -> T:
         finally:
             await registries.close()
 
-    return asyncio.run(bounded())
+    return ask(bounded())
 
 
 def _plans(way: "WayPlan") -> "Sequence[SubjectPlan]":

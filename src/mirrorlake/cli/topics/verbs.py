@@ -1,6 +1,5 @@
 """``topics plan``, ``diff`` and ``apply``."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mirrorlake.cli.output import print_json, print_note, print_table
-from mirrorlake.cli.start import load, start_logs
+from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
     from mirrorlake.config.resolved import Configuration
@@ -98,7 +97,7 @@ def _run(work: "Callable[[WorkerCache], Awaitable[TopicPlan]]") -> "TopicPlan":
         finally:
             await clients.close()
 
-    return asyncio.run(bounded())
+    return ask(bounded())
 
 
 def _code(found: "TopicPlan") -> int:

@@ -1,11 +1,21 @@
 """Requests about topics and their configuration: what is sent, and what the answers say."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.control.control_requests import ControlRequest, Refused
 from mirrorlake.kafka.control.descriptions import ConfigValue
 from mirrorlake.kafka.wire.apis import Api
+from mirrorlake.kafka.wire.describe_configs import (
+    DESCRIBE_CONFIGS_VERSION,
+    TOPIC,
+    ConfigsReader,
+    DescribedConfig,
+    RefusedTopic,
+    encode_describe_configs,
+)
 from mirrorlake.kafka.wire.protocol_classes import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -18,9 +28,6 @@ from mirrorlake.kafka.wire.protocol_classes import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-_TOPIC = 2
-"""Kafka's number for topics among the resources with a configuration."""
 
 _CONFIG_SOURCES: Mapping[int, str] = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -117,29 +124,91 @@ def _refusal(result: Any) -> Refused | None:
     return Refused(result.error_code, result.error_message) if result.error_code else None
 
 
+Configs = Mapping[str, ConfigValue]
+"""A topic's configurations by name; many topics share one such mapping, so nobody changes it."""
+
+TOPICS_REMEMBERED_MAX = 100_000
+"""Of how many topics a client remembers the bytes of their configurations, some 1.5 kB of each unlike all others."""
+
+
+def configs_reader() -> ConfigsReader[Configs]:
+    """Returns what reads answers about configurations, and remembers them for the next answer."""
+    return ConfigsReader(_read_configs, topics_max=TOPICS_REMEMBERED_MAX)
+
+
+def _read_configs(configs: Sequence[DescribedConfig]) -> Configs:
+    return {
+        each.name: ConfigValue(
+            value=each.value,
+            source=_CONFIG_SOURCES.get(each.source, "UNKNOWN"),
+            is_read_only=each.is_read_only,
+            is_sensitive=each.is_sensitive,
+        )
+        for each in configs
+    }
+
+
 def describe_configs_request(
-    topics: Sequence[str],
-) -> ControlRequest[dict[str, dict[str, ConfigValue] | Refused]]:
-    """Asks for all configurations of topics."""
+    topics: Sequence[str], reader: ConfigsReader[Configs]
+) -> ControlRequest[dict[str, Configs | Refused]]:
+    """Asks for all configurations of topics.
+
+    Args:
+        topics: by name.
+        reader: see `configs_reader`.
+    """
 
     def message(version: int) -> Any:
         resource = DescribeConfigsRequest.DescribeConfigsResource
         return DescribeConfigsRequest(
-            resources=[resource(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in topics],
+            resources=[resource(resource_type=TOPIC, resource_name=name, configuration_keys=None) for name in topics],
             include_synonyms=False,
             include_documentation=False,
             version=version,
         )
 
-    def read(answer: Any) -> dict[str, dict[str, ConfigValue] | Refused]:
+    def read(answer: Any) -> dict[str, Configs | Refused]:
         return {
             result.resource_name: Refused(result.error_code, result.error_message)
             if result.error_code
-            else {config.name: _read_config(config) for config in result.configs}
+            else _read_configs(
+                [
+                    DescribedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
+                    for each in result.configs
+                ]
+            )
             for result in answer.results
         }
 
-    return ControlRequest(api=Api.DESCRIBE_CONFIGS, message=message, answer=DescribeConfigsResponse, read=read)
+    return DescribeConfigs(
+        api=Api.DESCRIBE_CONFIGS,
+        message=message,
+        answer=DescribeConfigsResponse,
+        read=read,
+        topics=topics,
+        reader=reader,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigs(ControlRequest[dict[str, Configs | Refused]]):
+    """All configurations of topics, asked in the version that is written out where the broker knows it."""
+
+    topics: Sequence[str]
+    reader: ConfigsReader[Configs]
+
+    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[str, Configs | Refused]:
+        """See `ControlRequest.ask`."""
+        if not connection.knows(self.api, DESCRIBE_CONFIGS_VERSION):
+            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
+        body = encode_describe_configs(self.topics)
+        with await connection.request(
+            self.api, DESCRIBE_CONFIGS_VERSION, (body,), timeout_seconds=timeout_seconds
+        ) as frame:
+            return {
+                topic: Refused(found.error_code, found.message) if isinstance(found, RefusedTopic) else found
+                for topic, found in self.reader.decode(frame.view).items()
+            }
 
 
 _SET = 0
@@ -157,7 +226,7 @@ def set_topic_configs_request(
             resource.AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in configs.items()
         ]
         return IncrementalAlterConfigsRequest(
-            resources=[resource(resource_type=_TOPIC, resource_name=name, configs=changes)],
+            resources=[resource(resource_type=TOPIC, resource_name=name, configs=changes)],
             validate_only=is_trial,
             version=version,
         )
@@ -167,13 +236,4 @@ def set_topic_configs_request(
 
     return ControlRequest(
         api=Api.INCREMENTAL_ALTER_CONFIGS, message=message, answer=IncrementalAlterConfigsResponse, read=read
-    )
-
-
-def _read_config(config: Any) -> ConfigValue:
-    return ConfigValue(
-        value=config.value,
-        source=_CONFIG_SOURCES.get(config.config_source, "UNKNOWN"),
-        is_read_only=config.read_only,
-        is_sensitive=config.is_sensitive,
     )

@@ -15,6 +15,8 @@ from mirrorlake.errors import (
 )
 from mirrorlake.kafka.control.acls import Acls
 from mirrorlake.kafka.control.admin_requests import (
+    Configs,
+    configs_reader,
     create_partitions_request,
     create_topic_request,
     delete_topic_request,
@@ -34,7 +36,6 @@ from mirrorlake.kafka.control.coordinators import BeforeSend, Coordinators, at_a
 from mirrorlake.kafka.control.descriptions import (
     AppendState,
     ClusterMetadata,
-    ConfigValue,
     LogEnd,
     ProducerIdentity,
     ProducerState,
@@ -50,6 +51,7 @@ from mirrorlake.kafka.control.leaders import (
     ask_log_ends,
     ask_newest_times,
     ask_one_kind,
+    ask_reads,
 )
 from mirrorlake.kafka.control.rights import Rights, topic_rights_request
 from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
@@ -80,6 +82,10 @@ LATEST = -1
 EARLIEST = -2
 """Timestamp that stands for the log's start."""
 
+CONFIGS_PER_REQUEST = 500
+"""Topics: their configurations are some 0.7 MB then, which one buffer holds."""
+
+_LEFT_OUT = Refused(-1, "the broker left it out of its answer")
 _BUFFER_BYTES = 1 << 20
 _TOTAL_BYTES_MAX = 16 << 20
 _VISIBLE_PAUSE_SECONDS = 0.05
@@ -107,6 +113,7 @@ class ClusterClient:
         self.settings = settings
         self._brokers = Brokers(settings, buffers or BufferPool(_TOTAL_BYTES_MAX, _BUFFER_BYTES))
         self._coordinators = Coordinators(self._brokers)
+        self._configs_reader = configs_reader()
         self.groups = Groups(self._brokers)
         self.acls = Acls(self._brokers)
 
@@ -236,13 +243,19 @@ class ClusterClient:
         self._raise_for(refused, "DeleteTopics", name)
         return True
 
-    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, ConfigValue] | MirrorlakeError]:
-        """Returns all configurations of each topic by name, those from defaults included."""
-        answers = await self._brokers.ask_any(describe_configs_request(names))
-        return {
-            name: self._error(answer, "DescribeConfigs", name) if isinstance(answer, Refused) else answer
-            for name, answer in answers.items()
-        }
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, Configs | MirrorlakeError]:
+        """Returns all configurations of each topic by name, those from defaults included.
+
+        Topics that have the same ones may share a mapping: nobody changes it.
+        """
+        found: dict[str, Configs | MirrorlakeError] = {}
+        for start in range(0, len(names), CONFIGS_PER_REQUEST):
+            asked = names[start : start + CONFIGS_PER_REQUEST]
+            answers = await self._brokers.ask_any(describe_configs_request(asked, self._configs_reader))
+            for name in asked:
+                answer = answers.get(name, _LEFT_OUT)
+                found[name] = self._error(answer, "DescribeConfigs", name) if isinstance(answer, Refused) else answer
+        return found
 
     async def set_topic_configs(self, name: str, configs: Mapping[str, str], *, is_trial: bool = False) -> None:
         """Sets configurations of a topic, all or none; its others stay as they are. A trial only asks if they could be.
@@ -415,6 +428,16 @@ class ClusterClient:
         if isinstance(result, MirrorlakeError):
             raise result
         return result
+
+    async def fetch_many(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FetchedPartition | MirrorlakeError]:
+        """Fetches what is there at one offset of each partition, as a consumer of committed records, many to a request.
+
+        For a look at many: of each it reads up to 16 KiB, and larger batches are cut or left out.
+        Nothing follows from an empty answer. The records are the result's own.
+        """
+        return await ask_reads(self._brokers, offsets)
 
     async def _why_refused(
         self, partition: TopicPartition, offset: int, refusal: SourceTruncatedError

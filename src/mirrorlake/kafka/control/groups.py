@@ -1,7 +1,7 @@
 """Consumer groups of one cluster: which there are, what they have committed, and committing for them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from mirrorlake.errors import (
@@ -33,6 +33,16 @@ GROUPS_PER_REQUEST = 100
 
 UNSTABLE_SECONDS_MAX = 3.0
 """How long is waited for transactions that would commit offsets: most end within a moment."""
+
+REQUESTS_AT_ONCE = 2
+"""How many questions about groups one coordinator has: it looks for the next answer while the last one is read."""
+
+COMMITS_AT_ONCE = 16
+"""How many groups are committed for at a time at one coordinator, each on a connection of its own.
+
+A broker takes the next request of a connection when it has answered the one before, which for a commit is when all
+replicas have it, and from Kafka 4.0 on some milliseconds later still (``group.coordinator.append.linger.ms``).
+"""
 
 _PAUSE_SECONDS_MIN = 0.02
 _PAUSE_SECONDS_MAX = 0.5
@@ -125,10 +135,45 @@ class Groups:
             for partition, found in offsets.items()
         }
 
+    async def commit_all(
+        self, commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+    ) -> dict[str, dict[TopicPartition, MirrorlakeError | None]]:
+        """Commits offsets of groups that have no members, `COMMITS_AT_ONCE` at a time at each coordinator.
+
+        None for each that is committed; an error where it is not, or is not known to be. Idempotent.
+
+        Args:
+            commits: the offsets by group.
+        """
+        done: dict[str, dict[TopicPartition, MirrorlakeError | None]] = {}
+        lanes: dict[object, list[str]] = {}
+        for group, found in (await self._find([*commits])).items():
+            # Those without a coordinator ask for it again, and wait for it.
+            lanes.setdefault(found if isinstance(found, int) else None, []).append(group)
+
+        async def follow(todo: Iterator[str], use: str) -> None:
+            for group in todo:
+                try:
+                    done[group] = await self.commit(group, commits[group], use=use)
+                except MirrorlakeError as error:
+                    done[group] = dict.fromkeys(commits[group], error)
+
+        async with asyncio.TaskGroup() as tasks:
+            for theirs in lanes.values():
+                todo = iter(theirs)
+                for number in range(min(COMMITS_AT_ONCE, len(theirs))):
+                    tasks.create_task(follow(todo, f"commits {number}"))
+        return done
+
     async def commit(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, use: str = CONTROL
     ) -> dict[TopicPartition, MirrorlakeError | None]:
         """Commits offsets of a group that has no members; None for each that is committed. Idempotent.
+
+        Args:
+            group: its name.
+            offsets: by partition.
+            use: of the connection, see `ClusterClient.connection`.
 
         Raises:
             BrokerNotReadyError: ``code`` is one of `GROUP_HAS_MEMBERS`: the broker refuses, nothing was committed. Or
@@ -138,7 +183,7 @@ class Groups:
         """
         pauses = _Pauses(self._brokers.settings.request_timeout_seconds)
         while True:
-            answers = await self._commit_once(group, offsets)
+            answers = await self._commit_once(group, offsets, use)
             refusals = [each for each in answers.values() if each is not None]
             if not any(each.code in COORDINATOR_MOVES for each in refusals):
                 break
@@ -154,7 +199,7 @@ class Groups:
         }
 
     async def _commit_once(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], use: str
     ) -> dict[TopicPartition, Refused | None]:
         found = (await self._find([group]))[group]
         if isinstance(found, MirrorlakeError):
@@ -162,7 +207,7 @@ class Groups:
         if isinstance(found, Refused):
             return dict.fromkeys(offsets, found)
         try:
-            connection = await self._brokers.connection(found, CONTROL)
+            connection = await self._brokers.connection(found, use)
         except MirrorlakeError:
             self._broker_ids.pop(group, None)
             raise
@@ -215,9 +260,8 @@ class Groups:
             else:
                 results[group] = found
 
-        async def ask(broker_id: int, theirs: list[str]) -> None:
-            for start in range(0, len(theirs), GROUPS_PER_REQUEST):
-                asked = theirs[start : start + GROUPS_PER_REQUEST]
+        async def ask(broker_id: int, parts: Iterator[list[str]]) -> None:
+            for asked in parts:
                 try:
                     answered = await self._until_answered(broker_id, asked, request)
                 except MirrorlakeError as error:
@@ -229,7 +273,9 @@ class Groups:
 
         async with asyncio.TaskGroup() as tasks:
             for broker_id, theirs in by_broker.items():
-                tasks.create_task(ask(broker_id, theirs))
+                parts = _parts(theirs)
+                for _ in range(REQUESTS_AT_ONCE):
+                    tasks.create_task(ask(broker_id, parts))
         return results
 
     async def _until_answered(
@@ -255,8 +301,7 @@ class Groups:
 
         found: dict[str, int | Refused | MirrorlakeError] = {}
         unknown = [each for each in groups if each not in self._broker_ids]
-        for start in range(0, len(unknown), GROUPS_PER_REQUEST):
-            asked = unknown[start : start + GROUPS_PER_REQUEST]
+        for asked in _parts(unknown):
             try:
                 answers = await self._until_answered(None, asked, request)
             except MirrorlakeError as error:
@@ -271,6 +316,12 @@ class Groups:
         return error_for(
             answer.code, what=f"{what} in cluster {cluster!r}", message=answer.message, cluster=cluster, **facts
         )
+
+
+def _parts(groups: Sequence[str]) -> Iterator[list[str]]:
+    """Yields groups, as many at a time as one request asks about."""
+    for start in range(0, len(groups), GROUPS_PER_REQUEST):
+        yield [*groups[start : start + GROUPS_PER_REQUEST]]
 
 
 def _is_unstable(answer: Offsets | MirrorlakeError) -> bool:

@@ -19,9 +19,16 @@ from mirrorlake.kafka.control.control_requests import (
     producers_request,
 )
 from mirrorlake.kafka.control.descriptions import NO_LEADER, AppendState, ClusterMetadata, LogEnd
-from mirrorlake.kafka.wire.apis import Api
+from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
 from mirrorlake.kafka.wire.error_codes import LEADER_NOT_AVAILABLE, STALE_METADATA, error_for
-from mirrorlake.kafka.wire.fetch import READ_UNCOMMITTED
+from mirrorlake.kafka.wire.fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    decode_fetch,
+    encode_fetch,
+)
 from mirrorlake.offsets import TopicPartition
 
 T = TypeVar("T")
@@ -32,6 +39,10 @@ _EARLIEST_LOCAL_SINCE = 8
 
 _NEWEST_TIME, _NEWEST_TIME_SINCE = -3, 7
 """What ListOffsets takes for the largest time of a log (KIP-734), from Kafka 3.0 on."""
+
+PARTITIONS_PER_REQUEST = 64
+PARTITION_BYTES_MAX = 16 << 10
+"""Of one partition; together with those of a request what one receive buffer holds."""
 
 Epochs = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, T | Refused]
@@ -257,3 +268,49 @@ def _join(producers: Answers[Producers], ends: Answers[LogEnd]) -> Answers[Appen
         else:
             states[partition] = AppendState(producers=remembered, log_end=end)
     return states
+
+
+async def ask_reads(
+    brokers: Brokers, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, FetchedPartition | MirrorlakeError]:
+    """See `ClusterClient.fetch_many`."""
+
+    async def ask(broker_id: int, epochs: Epochs) -> Answers[FetchedPartition]:
+        return await _read(brokers, broker_id, epochs, offsets)
+
+    return await ask_leaders(brokers, offsets, ask, what="Fetch")
+
+
+async def _read(
+    brokers: Brokers, broker_id: int, epochs: Epochs, offsets: Mapping[TopicPartition, int]
+) -> Answers[FetchedPartition]:
+    connection = await brokers.connection(broker_id, CONTROL)
+    found: Answers[FetchedPartition] = {}
+    partitions = [*epochs]
+    for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+        asked = [
+            FetchPartition(
+                topic=each.topic,
+                partition=each.partition,
+                fetch_offset=offsets[each],
+                partition_bytes_max=PARTITION_BYTES_MAX,
+                leader_epoch=epochs[each],
+            )
+            for each in partitions[start : start + PARTITIONS_PER_REQUEST]
+        ]
+        body = encode_fetch(
+            asked,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=PARTITIONS_PER_REQUEST * PARTITION_BYTES_MAX,
+            isolation_level=READ_COMMITTED,
+        )
+        frame = await connection.request(
+            Api.FETCH, FETCH_VERSION, (body,), timeout_seconds=brokers.settings.request_timeout_seconds
+        )
+        with frame:
+            for each in decode_fetch(frame.view):
+                own = each._replace(records=memoryview(bytes(each.records)))
+                partition = TopicPartition(each.topic, each.partition)
+                found[partition] = Refused(each.error_code) if each.error_code else own
+    return found

@@ -1,8 +1,9 @@
 """A few records to and from batches without compiled loops, for processes that have no other use for those.
 
-A driver reads and writes state records and progress: some kilobytes in all. numba and the loops would cost it 2 s at
-its start and 110 MB for as long as it runs. What is larger, compressed, or not as it should be is left to the loops, so
-that there is one place that says what is wrong with a batch.
+A driver reads and writes state records and progress: some kilobytes in all, or a few records of some hundred kilobytes
+where a mirror has a thousand topics. numba and the loops would cost it 2 s at its start and 110 MB for as long as it
+runs. What is larger, compressed, or not as it should be is left to the loops, so that there is one place that says what
+is wrong with a batch.
 
 Record layout: `DefaultRecord.java`.
 """
@@ -18,6 +19,12 @@ from mirrorlake.kafka.records.columns import RecordColumns, bytes_column, header
 
 FEW_BYTES_MAX = 1 << 16
 """Up to which this is quicker than loading the loops: some 20 ms for small records."""
+
+FEW_RECORDS_MAX = 2000
+"""Up to which it is quicker whatever they hold: what a record takes here does not depend on its bytes."""
+
+LARGE_BYTES_MAX = 8 << 20
+"""What so few records may take; each is copied once or twice."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -48,7 +55,8 @@ def decode_few(batches: Sequence[Batch], *, start_offset: int, end_offset: int) 
     Raises:
         CorruptBatchError: a checksum is not right.
     """
-    if sum(each.header.batch_bytes for each in batches) > FEW_BYTES_MAX:
+    size = sum(each.header.batch_bytes for each in batches)
+    if not _are_few(size, sum(each.header.record_count for each in batches)):
         return None
     if not all(h.magic == 2 and h.codec == Codec.NONE and not h.is_control for h in (b.header for b in batches)):
         return None
@@ -62,9 +70,13 @@ def decode_few(batches: Sequence[Batch], *, start_offset: int, end_offset: int) 
     return _columns([each for each in records if start_offset <= each.offset < end_offset])
 
 
+def _are_few(size_bytes: int, records: int) -> bool:
+    return size_bytes <= FEW_BYTES_MAX or (records <= FEW_RECORDS_MAX and size_bytes <= LARGE_BYTES_MAX)
+
+
 def encode_few(columns: RecordColumns) -> bytearray | None:
     """Returns the records of a batch, uncompressed and without header; None where the loops have to be asked."""
-    if int(columns.sizes.sum()) > FEW_BYTES_MAX or len(columns) > FEW_BYTES_MAX:
+    if len(columns) > FEW_BYTES_MAX or not _are_few(int(columns.sizes.sum()), len(columns)):
         return None
     span_ms = int(columns.timestamps.max()) - int(columns.timestamps.min())
     if span_ms > _INT64_MAX:

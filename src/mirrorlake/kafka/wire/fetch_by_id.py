@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from mirrorlake.kafka.wire.compact import NO_TAGS, after_tags, count_at, number_at, varint
 from mirrorlake.kafka.wire.error_codes import error_for
 from mirrorlake.kafka.wire.fetch import (
     READ_COMMITTED,
@@ -25,7 +26,6 @@ FETCH_BY_ID_VERSION = 13
 _REQUEST = struct.Struct(">iiiibii")
 _REQUEST_PARTITION = struct.Struct(">iiqiqi")
 _FORGOTTEN_PARTITION = struct.Struct(">i")
-_NO_TAGS = b"\0"
 _NO_RACK = b"\1\0"
 _ANSWER = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqqB")
@@ -34,7 +34,6 @@ _NOTHING_ABORTED = 1
 _ABORTED = struct.Struct(">qq")
 _REPLICA_BYTES = 4
 _ID_BYTES = 16
-_VARINT_BYTES_MAX = 5
 _NO_RECORDS = memoryview(b"")
 
 NO_SESSION_ID = 0
@@ -106,30 +105,21 @@ def encode_fetch_by_id(
         while stop < len(partitions) and partitions[stop].topic == topic:
             p = partitions[stop]
             row = _REQUEST_PARTITION.pack(p.partition, p.leader_epoch, p.fetch_offset, -1, -1, p.partition_bytes_max)
-            rows += (row, _NO_TAGS)
+            rows += (row, NO_TAGS)
             stop += 1
-        pieces += (ids[topic], _varint(stop - at + 1), *rows, _NO_TAGS)
+        pieces += (ids[topic], varint(stop - at + 1), *rows, NO_TAGS)
         runs += 1
         at = stop
     head = _REQUEST.pack(-1, max_wait_ms, min_bytes, max_bytes, isolation_level, *session)
-    return b"".join((head, _varint(runs + 1), *pieces, _forgotten(forgotten, ids), _NO_RACK))
+    return b"".join((head, varint(runs + 1), *pieces, _forgotten(forgotten, ids), _NO_RACK))
 
 
 def _forgotten(partitions: Sequence[tuple[str, int]], ids: Mapping[str, bytes]) -> bytes:
     topics = [(topic, [number for _, number in held]) for topic, held in groupby(partitions, key=lambda each: each[0])]
-    pieces = [_varint(len(topics) + 1)]
+    pieces = [varint(len(topics) + 1)]
     for topic, numbers in topics:
-        pieces += (ids[topic], _varint(len(numbers) + 1), *map(_FORGOTTEN_PARTITION.pack, numbers), _NO_TAGS)
+        pieces += (ids[topic], varint(len(numbers) + 1), *map(_FORGOTTEN_PARTITION.pack, numbers), NO_TAGS)
     return b"".join(pieces)
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
 
 
 def decode_head(view: memoryview) -> AnswerHead:
@@ -167,14 +157,14 @@ def _decode(view: memoryview, names: Mapping[bytes, str]) -> list[FetchedPartiti
     if error_code:
         raise error_for(error_code, what="Fetch")
     fetched: list[FetchedPartition] = []
-    topics, at = _count_at(view, _ANSWER.size, _ID_BYTES + 2)
+    topics, at = count_at(view, _ANSWER.size, _ID_BYTES + 2)
     for _ in range(topics):
         topic_id = bytes(view[at : at + _ID_BYTES])
         if topic_id not in names:
             raise not_understood(f"it is about a topic of id {topic_id.hex()}, which was not asked for")
-        partitions, at = _count_at(view, at + _ID_BYTES, _PARTITION.size)
-        at = _after_tags(view, _read_partitions(view, at, names[topic_id], partitions, fetched))
-    at = _after_tags(view, at)
+        partitions, at = count_at(view, at + _ID_BYTES, _PARTITION.size)
+        at = after_tags(view, _read_partitions(view, at, names[topic_id], partitions, fetched))
+    at = after_tags(view, at)
     if at != len(view):
         raise not_understood(f"{len(view) - at} bytes follow its end")
     return fetched
@@ -192,58 +182,22 @@ def _read_partitions(view: memoryview, at: int, topic: str, count: int, fetched:
         at += _PARTITION.size
         if transactions > _NOTHING_ABORTED:
             aborted, at = _aborted_at(view, at - 1)
-        size, at = _number_at(view, at + _REPLICA_BYTES)
+        size, at = number_at(view, at + _REPLICA_BYTES)
         records = _NO_RECORDS
         if size > 1:  # one more than the bytes there are; 0 is none at all
             end = at + size - 1
             if end > size_max:
                 raise not_understood(f"{size - 1} bytes announced, {size_max - at} there")
             records, at = view[at:end], end
-        at = _after_tags(view, at) if view[at] else at + 1
+        at = after_tags(view, at) if view[at] else at + 1
         fetched.append(FetchedPartition(topic, number, code, high_watermark, last_stable, log_start, aborted, records))
     return at
 
 
 def _aborted_at(view: memoryview, at: int) -> tuple[tuple[AbortedTransaction, ...], int]:
     found: list[AbortedTransaction] = []
-    count, at = _count_at(view, at, _ABORTED.size)
+    count, at = count_at(view, at, _ABORTED.size)
     for _ in range(count):
         found.append(AbortedTransaction._make(_ABORTED.unpack_from(view, at)))
-        at = _after_tags(view, at + _ABORTED.size)
+        at = after_tags(view, at + _ABORTED.size)
     return tuple(found), at
-
-
-def _number_at(view: memoryview, at: int) -> tuple[int, int]:
-    """Returns an unsigned number of variable length, and where it ends."""
-    number = view[at]
-    if number < 0x80:
-        return number, at + 1
-    number &= 0x7F
-    for place in range(1, _VARINT_BYTES_MAX):
-        byte = view[at + place]
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number, at + place + 1
-    raise not_understood("a number of its compact encoding has no end")
-
-
-def _count_at(view: memoryview, at: int, row_bytes_min: int) -> tuple[int, int]:
-    """Returns how many rows a compact list has, and where the first begins."""
-    # Checked before looping: a flipped bit must not make two thousand million rounds, nor memory for them.
-    number, at = _number_at(view, at)
-    count = max(0, number - 1)
-    if count * row_bytes_min > len(view) - at:
-        raise not_understood(f"{count} entries cannot be in {len(view) - at} bytes")
-    return count, at
-
-
-def _after_tags(view: memoryview, at: int) -> int:
-    """Returns where the tagged fields at ``at`` end; nothing of theirs is used."""
-    tags, at = _number_at(view, at)
-    for _ in range(tags):
-        _, at = _number_at(view, at)
-        size, at = _number_at(view, at)
-        if size > len(view) - at:
-            raise not_understood(f"{size} bytes announced, {len(view) - at} there")
-        at += size
-    return at

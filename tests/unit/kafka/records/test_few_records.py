@@ -11,7 +11,13 @@ from mirrorlake.kafka.records import decode, encode
 from mirrorlake.kafka.records.batch_header import HEADER_BYTES
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
-from mirrorlake.kafka.records.few_records import FEW_BYTES_MAX, decode_few, encode_few
+from mirrorlake.kafka.records.few_records import (
+    FEW_BYTES_MAX,
+    FEW_RECORDS_MAX,
+    LARGE_BYTES_MAX,
+    decode_few,
+    encode_few,
+)
 from unit.kafka.records.record_samples import Sample, any_keys, batches_in, columns_of, sample_lists
 from unit.kafka.records.written_by_kafka import WRITTEN_BY_KAFKA
 
@@ -50,11 +56,24 @@ def test_what_kafka_wrote_is_read_without_the_loops(name: str) -> None:
 
 
 def test_what_is_larger_or_compressed_is_left_to_the_loops() -> None:
-    large = columns_of([Sample(0, 0, b"k", bytes(FEW_BYTES_MAX))])
-    assert encode_few(large) is None
-    batch = encode_batch(large, codec=Codec.NONE)
-    assert decode_few(batches_in(batch), start_offset=0, end_offset=ALL) is None
+    large = columns_of([Sample(0, 0, b"k", bytes(LARGE_BYTES_MAX + 1))])
+    many = columns_of([Sample(at, 0, b"k", bytes(40)) for at in range(FEW_RECORDS_MAX + 1)])
+    for columns in (large, many):
+        assert encode_few(columns) is None
+        batch = encode_batch(columns, codec=Codec.NONE)
+        assert decode_few(batches_in(batch), start_offset=0, end_offset=ALL) is None
     assert decode_few(batches_in(WRITTEN_BY_KAFKA["zstd"]), start_offset=0, end_offset=ALL) is None
+
+
+def test_a_large_state_record_is_read_and_written_without_the_loops() -> None:
+    columns = columns_of([Sample(at, at, b"k", bytes([at]) * (3 * FEW_BYTES_MAX)) for at in range(3)])
+    batch = encode_batch(columns, codec=Codec.NONE)
+    few = encode_few(columns)
+    assert few is not None
+    assert bytes(few) == bytes(batch[HEADER_BYTES:])
+    found = decode_few(batches_in(batch), start_offset=0, end_offset=ALL)
+    assert found is not None
+    assert found.equals(columns)
 
 
 def test_times_that_are_further_apart_than_a_number_holds_are_left_to_the_loops() -> None:

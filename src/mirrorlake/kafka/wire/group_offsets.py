@@ -1,0 +1,256 @@
+"""OffsetFetch version 8 and OffsetCommit version 7, written out: a thousand groups have fifty thousand offsets.
+
+OffsetFetch 8 is the first that takes many groups (KIP-709); brokers know it since Kafka 3.0. OffsetCommit 7 is the last
+before compact encodings, and known since Kafka 2.3. What the versions after them add is for members of groups.
+
+Sources: ``OffsetFetchRequest.json``, ``OffsetFetchResponse.json``, ``OffsetCommitRequest.json`` and
+``OffsetCommitResponse.json`` of Apache Kafka 4.3.0.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from mirrorlake.errors import CorruptBatchError
+from mirrorlake.kafka.wire.compact import (
+    NO_TAGS,
+    MalformedError,
+    after_tags,
+    compact_text,
+    count_at,
+    number_at,
+    text_at,
+    varint,
+)
+
+OFFSET_FETCH_VERSION = 8
+OFFSET_COMMIT_VERSION = 7
+
+_ALL_PARTITIONS = b"\0"
+_THROTTLE_BYTES = 4
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_FETCHED = struct.Struct(">iqiBhB")
+"""A partition without metadata: its number, offset, leader epoch, an empty text, the error code, no tags."""
+_FETCHED_HEAD = struct.Struct(">iqi")
+_SHORTEST_METADATA = (0, 1)
+"""How a compact text of nothing and an empty one are written: both in one byte."""
+_GROUP_BYTES_MIN = _TOPIC_BYTES_MIN = 3
+
+_TEXT_BYTES_MAX = 0x7FFF
+_NO_TEXT = _SHORT.pack(-1)
+_NO_GENERATION = _INT.pack(-1)
+_NO_MEMBER = _SHORT.pack(0)
+_COMMITTED = struct.Struct(">iqih")
+_COMMIT_ANSWER = struct.Struct(">ii")
+_REFUSED = struct.Struct(">ih")
+_COMMIT_TOPIC_BYTES_MIN = 6
+
+
+class FetchedOffset(NamedTuple):
+    """What an answer says of one partition of a group.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        error_code: 0 for none; with any other the rest means nothing.
+        offset: what is committed, -1 for nothing.
+        leader_epoch: of the last record that was read, -1 where it is not known.
+        metadata: text of the group's own; empty for none.
+    """
+
+    topic: str
+    partition: int
+    error_code: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class FetchedGroup(NamedTuple):
+    """What an answer says of one group.
+
+    Attributes:
+        group: its name.
+        error_code: 0 for none; with any other the rest means nothing.
+        offsets: in the broker's order.
+    """
+
+    group: str
+    error_code: int
+    offsets: list[FetchedOffset]
+
+
+class OffsetToCommit(NamedTuple):
+    """An offset of one partition, as a request has it."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class CommitAnswer(NamedTuple):
+    """What an answer says of one partition; code 0 is committed."""
+
+    topic: str
+    partition: int
+    error_code: int
+
+
+def encode_offset_fetch(groups: Mapping[str, Mapping[str, Sequence[int]] | None], *, is_stable: bool) -> bytes:
+    """Returns the body of a request.
+
+    Args:
+        groups: by name, the numbers of the partitions of each topic; None for all that the group has offsets of.
+        is_stable: whether an offset counts only where no transaction is to commit another (KIP-447).
+    """
+    pieces = [varint(len(groups) + 1)]
+    names: dict[str, bytes] = {}
+    for group, topics in groups.items():
+        pieces.append(compact_text(group))
+        if topics is None:
+            pieces += (_ALL_PARTITIONS, NO_TAGS)
+            continue
+        pieces.append(varint(len(topics) + 1))
+        for topic, numbers in topics.items():
+            name = names.get(topic)
+            if name is None:
+                name = names[topic] = compact_text(topic)
+            pieces += (name, varint(len(numbers) + 1), struct.pack(f">{len(numbers)}i", *numbers), NO_TAGS)
+        pieces.append(NO_TAGS)
+    pieces += (b"\1" if is_stable else b"\0", NO_TAGS)
+    return b"".join(pieces)
+
+
+def decode_offset_fetch(view: memoryview) -> list[FetchedGroup]:
+    """Returns the groups of an answer, in the broker's order.
+
+    Raises:
+        CorruptBatchError: not such an answer.
+    """
+    try:
+        return list(_groups(view))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise _not_understood("OffsetFetch", error) from error
+
+
+def _groups(view: memoryview) -> Iterator[FetchedGroup]:
+    names: dict[bytes, str] = {}
+    groups, at = count_at(view, _THROTTLE_BYTES, _GROUP_BYTES_MIN)
+    for _ in range(groups):
+        group, at = text_at(view, at)
+        offsets: list[FetchedOffset] = []
+        topics, at = count_at(view, at, _TOPIC_BYTES_MIN)
+        for _ in range(topics):
+            topic, at = _name_at(view, at, names)
+            partitions, at = count_at(view, at, _FETCHED.size)
+            at = after_tags(view, _read_partitions(view, at, topic, partitions, offsets))
+        (code,) = _SHORT.unpack_from(view, at)
+        at = after_tags(view, at + _SHORT.size)
+        yield FetchedGroup(group or "", code, offsets)
+    at = after_tags(view, at)
+    if at != len(view):
+        raise MalformedError(f"{len(view) - at} bytes follow its end")
+
+
+def _name_at(view: memoryview, at: int, names: dict[bytes, str]) -> tuple[str, int]:
+    """Returns a topic's name, the same object for the same name, and where it ends."""
+    size, start = number_at(view, at)
+    end = start + max(0, size - 1)
+    written = bytes(view[start:end])
+    if (known := names.get(written)) is not None:
+        return known, end
+    name, end = text_at(view, at)
+    names[written] = name = name or ""
+    return name, end
+
+
+def _read_partitions(view: memoryview, at: int, topic: str, count: int, offsets: list[FetchedOffset]) -> int:
+    """Appends so many partitions of a topic; returns where they end. Written out: it runs for each offset there is."""
+    unpack, size = _FETCHED.unpack_from, _FETCHED.size
+    for _ in range(count):
+        number, offset, epoch, metadata_size, code, tags = unpack(view, at)
+        metadata: str | None = ""
+        if metadata_size in _SHORTEST_METADATA:
+            at += size
+        else:
+            metadata, at = text_at(view, at + _FETCHED_HEAD.size)
+            (code,) = _SHORT.unpack_from(view, at)
+            at += _SHORT.size + 1
+            tags = view[at - 1]
+        if tags:
+            at = after_tags(view, at - 1)
+        offsets.append(FetchedOffset(topic, number, code, offset, epoch, metadata or ""))
+    return at
+
+
+def fits_offset_commit(group: str, offsets: Mapping[str, Sequence[OffsetToCommit]]) -> bool:
+    """Tells whether the texts of a commit fit this version, in which none is longer than 32 767 bytes."""
+    texts = [group, *offsets, *(each.metadata for held in offsets.values() for each in held if each.metadata)]
+    return all(len(text) <= _TEXT_BYTES_MAX // 4 or len(text.encode()) <= _TEXT_BYTES_MAX for text in texts)
+
+
+def encode_offset_commit(group: str, offsets: Mapping[str, Sequence[OffsetToCommit]]) -> bytes:
+    """Returns the body of a request of somebody who is no member of the group.
+
+    Args:
+        group: its name.
+        offsets: by topic.
+    """
+    pieces = [_text(group), _NO_GENERATION, _NO_MEMBER, _NO_TEXT, _INT.pack(len(offsets))]
+    pack = _COMMITTED.pack
+    for topic, held in offsets.items():
+        pieces += (_text(topic), _INT.pack(len(held)))
+        for number, offset, epoch, metadata in held:
+            text = metadata.encode()
+            pieces += (pack(number, offset, epoch, len(text)), text)
+    return b"".join(pieces)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _SHORT.pack(len(encoded)) + encoded
+
+
+def decode_offset_commit(view: memoryview) -> list[CommitAnswer]:
+    """Returns the partitions of an answer, in the broker's order.
+
+    Raises:
+        CorruptBatchError: not such an answer.
+    """
+    try:
+        return list(_committed(view))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise _not_understood("OffsetCommit", error) from error
+
+
+def _committed(view: memoryview) -> Iterator[CommitAnswer]:
+    _, topics = _COMMIT_ANSWER.unpack_from(view)
+    at = _COMMIT_ANSWER.size
+    _check_count(topics, _COMMIT_TOPIC_BYTES_MIN, len(view) - at)
+    for _ in range(topics):
+        (length,) = _SHORT.unpack_from(view, at)
+        name_end = at + _SHORT.size + length
+        if length < 0 or name_end > len(view):
+            raise MalformedError(f"a name of {length} bytes announced, {len(view) - at} there")
+        topic = str(view[at + _SHORT.size : name_end], "utf-8")
+        (partitions,) = _INT.unpack_from(view, name_end)
+        at = name_end + _INT.size
+        _check_count(partitions, _REFUSED.size, len(view) - at)
+        end = at + partitions * _REFUSED.size
+        for number, code in _REFUSED.iter_unpack(view[at:end]):
+            yield CommitAnswer(topic, number, code)
+        at = end
+    if at != len(view):
+        raise MalformedError(f"{len(view) - at} bytes follow its end")
+
+
+def _check_count(count: int, row_bytes_min: int, there: int) -> None:
+    # Checked before looping: a flipped bit must not make two thousand million rounds.
+    if not 0 <= count * row_bytes_min <= there:
+        raise MalformedError(f"{count} entries cannot be in {there} bytes")
+
+
+def _not_understood(api: str, error: Exception) -> CorruptBatchError:
+    return CorruptBatchError(f"an answer to {api} could not be understood: {error}", hint="nothing of it was used")

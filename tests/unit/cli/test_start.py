@@ -1,0 +1,38 @@
+"""Running a question to its end."""
+
+import asyncio
+import threading
+
+import pytest
+
+from mirrorlake.cli.start import ask
+
+
+class Answer:
+    """Says when somebody writes it out."""
+
+    written = 0
+
+    def __repr__(self) -> str:
+        Answer.written += 1
+        return "answer"
+
+
+def test_the_result_is_returned_and_written_out_by_nobody() -> None:
+    assert threading.current_thread() is threading.main_thread()  # where Python handles SIGINT
+    answer = Answer()
+
+    async def question() -> Answer:
+        await asyncio.sleep(0)
+        return answer
+
+    assert ask(question()) is answer
+    assert Answer.written == 0
+
+
+def test_what_the_question_raises_is_raised() -> None:
+    async def question() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        ask(question())
