@@ -17,6 +17,7 @@ from bench.brokers import BenchKafka, create_topics
 from bench.contender import Contender, Kind, Measured, measure
 from bench.far_clusters import ROUND_TRIPS_MS, Far, FarCopy, measure_far
 from bench.fills import PARTITIONS, TOPIC, Fill, measure_fills
+from bench.frames import measure_frames
 from bench.help_time import measure_help
 from bench.idle import FIRST_TOPIC, Idle, measure_idle
 from bench.idle import PARTITIONS_PER_TOPIC as IDLE_PARTITIONS_PER_TOPIC
@@ -27,9 +28,12 @@ from bench.many_mirrors import PARTITIONS_PER_TOPIC, TOPICS, ManyMirrors, measur
 from bench.many_topics import PARTITIONS_PER_TOPIC as SCALE_PARTITIONS_PER_TOPIC
 from bench.many_topics import TOPICS as SCALE_TOPICS
 from bench.many_topics import ManyTopics, measure_many_topics
+from bench.merges import measure_merges
 from bench.mirror_maker import MirrorMaker
 from bench.mirrorlake_contender import Mirrorlake, MirrorlakeArchive, MirrorlakeMap, MirrorlakeTls
 from bench.records_path import measure_records_path
+from bench.restores import FORMATS as RESTORES
+from bench.restores import Restore, measure_restore
 from bench.scale_out import ScaleOut, measure_scale_out
 from bench.schema_ids import measure_schema_ids
 from bench.sql_counts import measure_sql_counts
@@ -50,7 +54,12 @@ CONTENDERS: dict[str, tuple[Callable[[], Contender], dict[str, int]]] = {
     "mirrorlake-log": (partial(MirrorlakeArchive, Kind.LOG), {"k1": 3, "b100": 8, "s100": 12}),
 }
 FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
-PARTS = ("help", "sql", "copy", "far", "stores", "fills", "records", "schema-ids", "latency", "many", "idle", "scale")
+ARCHIVE_INPUTS = {"k1": 3, "b100": 4}
+"""What is restored, and read as a DataFrame, and how many times the input that is."""
+PARTS = (
+    *("help", "sql", "copy", "far", "stores", "fills", "records", "schema-ids", "latency", "many", "idle", "scale"),
+    *("restore", "merge", "frames"),
+)
 MORE_PARTS = ("cluster", "scale-out")
 """Measured only where they are named: two workers of a cluster beside two brokers want more than two cores."""
 
@@ -107,6 +116,13 @@ def main() -> None:
     if "scale" in parts:
         found.many_topics = asyncio.run(_run_scale(arguments.scale_seconds))
         print(results.many_topics_table(found.many_topics) + "\n", flush=True)
+    if "restore" in parts:
+        _restore(arguments, found)
+    if "merge" in parts:
+        found.merges = measure_merges()
+        print(results.merges_table(found.merges) + "\n", flush=True)
+    if "frames" in parts:
+        _frames(arguments, found)
     print(f"{_summary(found)}\n\nwritten to {results.write(found, arguments.results)}")
 
 
@@ -179,6 +195,25 @@ def _far(arguments: argparse.Namespace, found: results.Results) -> None:
                     print(results.far_table(found.far[-1:]) + "\n", flush=True)
 
 
+def _restore(arguments: argparse.Namespace, found: results.Results) -> None:
+    for name in arguments.input or ARCHIVE_INPUTS:
+        wanted = INPUTS[name].repeated(arguments.times or ARCHIVE_INPUTS.get(name, 1))
+        place = choose_place(bytes_of(wanted, Kind.PARQUET), wanted=arguments.storage)
+        for _round in range(arguments.rounds):
+            found.mirrored.append(asyncio.run(_run_copy(Mirrorlake(), wanted, place)))
+            for kind in RESTORES:
+                found.restores.append(asyncio.run(_run_restore(kind, wanted, place)))
+            print(results.restores_table(found.mirrored, found.restores) + "\n", flush=True)
+
+
+def _frames(arguments: argparse.Namespace, found: results.Results) -> None:
+    for name in arguments.input or ARCHIVE_INPUTS:
+        wanted = INPUTS[name].repeated(arguments.times or 1)
+        place = choose_place(bytes_of(wanted, Kind.KAFKA), wanted=arguments.storage)
+        asyncio.run(_run_frames(wanted, place, found))
+        print(results.frames_table(found.frames) + "\n", flush=True)
+
+
 def _scale_out(arguments: argparse.Namespace, found: results.Results, kind: Kind, contender: str) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name in arguments.input or ["k1"]:
@@ -215,6 +250,12 @@ def _summary(found: results.Results) -> str:
         tables.append(results.idle_table(found.idle))
     if found.many_topics:
         tables.append(results.many_topics_table(found.many_topics))
+    if found.restores:
+        tables.append(results.restores_table(found.mirrored, found.restores))
+    if found.merges:
+        tables.append(results.merges_table(found.merges))
+    if found.frames:
+        tables.append(results.frames_table(found.frames))
     rows = [("goal", "", "wanted", "measured")]
     for goal in goals.judge(found):
         rows.append(
@@ -241,6 +282,26 @@ async def _run_copy(contender: Contender, wanted: Input, place: Place) -> Measur
             filled=filled,
             folder=brokers.contender_folder,
         )
+
+
+async def _run_restore(kind: Kind, wanted: Input, place: Place) -> Restore:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder, forgets=True) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
+        return await measure_restore(
+            kind,
+            source=brokers.source,
+            destination=brokers.destination,
+            wanted=wanted,
+            filled=filled,
+            folder=brokers.contender_folder,
+        )
+
+
+async def _run_frames(wanted: Input, place: Place, found: results.Results) -> None:
+    async with _brokers({wanted.name: wanted.partitions}, place.folder) as brokers:
+        filled = await asyncio.to_thread(fill, brokers.source.port, wanted)
+        servers = brokers.source.bootstrap_servers
+        found.frames += await asyncio.to_thread(measure_frames, servers, wanted.name, filled.records)
 
 
 async def _run_far(contender: Contender, wanted: Input, place: Place, far: Far, round_trip_ms: int) -> FarCopy:

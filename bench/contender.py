@@ -34,9 +34,11 @@ class Kind(StrEnum):
     PARQUET_S3_TLS = "parquet in S3 over TLS"
     NDJSON = "ndjson"
     LOG = "log"
+    RESTORED_LOG = "kafka, restored from log"
+    RESTORED_PARQUET = "kafka, restored from parquet"
 
 
-KAFKA_KINDS = frozenset({Kind.KAFKA, Kind.KAFKA_MAPPED, Kind.KAFKA_TLS})
+KAFKA_KINDS = frozenset(kind for kind in Kind if kind.startswith("kafka"))
 
 
 class Contender(Protocol):

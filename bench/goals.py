@@ -34,6 +34,10 @@ SQL_COUNT_SECONDS_MAX = 2.0
 SCALE_IDLE_PERCENT_MAX = 5.0
 SCALE_PLAN_SECONDS_MAX = 10.0
 GROUP_SYNC_SECONDS_MAX = 5.0
+RESTORED_LOG_CPU_RATIO_MAX = 1.5
+RESTORED_PARQUET_RECORDS_PER_CPU_SECOND_MIN = {"k1": 300_000.0, "b100": 1_000_000.0}
+MERGED_MEGABYTES_PER_CPU_SECOND_MIN = 150.0
+FRAME_CPU_RATIO_MIN = 2.0
 LAG_SECONDS_MAX = 5.0
 """What "bounded" means for two hundred mirrors: a lease's length."""
 
@@ -73,6 +77,7 @@ def judge(results: Results) -> list[Goal]:
         *_records(results),
         *_latency(results),
         *_spark(results),
+        *_archives(results),
         *_rest(results),
     ]
 
@@ -157,6 +162,35 @@ def _latency(results: Results) -> Iterator[Goal]:
 def _spark(results: Results) -> Iterator[Goal]:
     if counts := [run.query_seconds for run in results.sql_counts if run.query == "count"]:
         yield _at_most("sql: seconds for a count over 1000 segments", SQL_COUNT_SECONDS_MAX, median(counts))
+
+
+def _archives(results: Results) -> Iterator[Goal]:
+    restored = [run.restored for run in results.restores]
+    for name in dict.fromkeys(run.input for run in restored):
+        if logs := _of(restored, name, Kind.RESTORED_LOG):
+            mirrored = _of(results.mirrored, name, Kind.KAFKA)
+            ratio = median([r.megabytes_per_cpu_second for r in mirrored]) / median(
+                [r.megabytes_per_cpu_second for r in logs]
+            )
+            yield _at_most(
+                f"{name}: CPU-seconds per byte, restored from log × mirrored", RESTORED_LOG_CPU_RATIO_MAX, ratio
+            )
+        parquet = _of(restored, name, Kind.RESTORED_PARQUET)
+        if parquet and (wanted := RESTORED_PARQUET_RECORDS_PER_CPU_SECOND_MIN.get(name)):
+            rate = median([r.records_per_cpu_second for r in parquet])
+            yield _at_least(f"{name}: records per CPU-second restored from Parquet", wanted, rate)
+    for merge in results.merges:
+        name = f"merge, {merge.records}: MB of Parquet per CPU-second"
+        yield _at_least(name, MERGED_MEGABYTES_PER_CPU_SECOND_MIN, merge.megabytes_per_cpu_second)
+    for ours in results.frames:
+        peers = [each for each in results.frames if each.reader != OURS and each.input == ours.input]
+        if ours.reader == OURS and peers:
+            ratio = ours.records_per_cpu_second / median([each.records_per_cpu_second for each in peers])
+            yield _at_least(f"{ours.input}: live topic as a DataFrame, × Spark's connector", FRAME_CPU_RATIO_MIN, ratio)
+
+
+def _of(runs: list[Measured], name: str, kind: Kind) -> list[Measured]:
+    return [run for run in runs if run.input == name and run.kind is kind]
 
 
 def _rest(results: Results) -> Iterator[Goal]:

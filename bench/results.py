@@ -16,11 +16,14 @@ import psutil
 from bench.contender import Kind, Measured
 from bench.far_clusters import FarCopy
 from bench.fills import Fill
+from bench.frames import FrameRead
 from bench.idle import Idle
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
 from bench.many_topics import ManyTopics
+from bench.merges import Merge
 from bench.records_path import RecordsPath
+from bench.restores import Restore
 from bench.scale_out import ScaleOut
 from bench.schema_ids import SchemaIdsPath
 from bench.sql_counts import SqlCount
@@ -49,6 +52,11 @@ class Results:
     many_topics: ManyTopics | None = None
     help_seconds: float | None = None
     sql_counts: list[SqlCount] = field(default_factory=list)
+    restores: list[Restore] = field(default_factory=list)
+    mirrored: list[Measured] = field(default_factory=list)
+    """The same inputs from Kafka to Kafka, in the same run as the restores."""
+    merges: list[Merge] = field(default_factory=list)
+    frames: list[FrameRead] = field(default_factory=list)
     load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
 
 
@@ -89,6 +97,17 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "many_topics": asdict(results.many_topics) if results.many_topics else None,
         "help_seconds": results.help_seconds,
         "sql_counts": [asdict(run) for run in results.sql_counts],
+        "restores": [
+            {"archived": _figures(run.archived), "restored": _figures(run.restored)} for run in results.restores
+        ],
+        "mirrored": [_figures(run) for run in results.mirrored],
+        "merges": [
+            {**asdict(run), "megabytes_per_cpu_second": round(run.megabytes_per_cpu_second, 1)}
+            for run in results.merges
+        ],
+        "frames": [
+            {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)} for run in results.frames
+        ],
     }
     path = folder / f"{moment}.json"
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -302,6 +321,62 @@ def sql_table(runs: Sequence[SqlCount]) -> str:
         )
         rows.append((name, str(of_one[0].segments), *(f"{median(each):.2f}" for each in figures)))
     return text_table(rows, words=1)
+
+
+def restores_table(mirrored: Sequence[Measured], restores: Sequence[Restore]) -> str:
+    """Returns the restores as text, one line each; the ratio is to the CPU of mirroring the same input."""
+    rows: list[Sequence[str]] = [
+        (
+            "input",
+            "from",
+            "GB",
+            "start s",
+            "copy s",
+            "copy CPU s",
+            "MB/CPU s",
+            "k records/CPU s",
+            "MB max",
+            "× mirrored",
+        )
+    ]
+    for run in [*mirrored, *(each.restored for each in restores)]:
+        peer = next((each for each in mirrored if each.input == run.input), None)
+        ratio = f"{run.megabytes_per_cpu_second / peer.megabytes_per_cpu_second:.2f}" if peer else ""
+        rows.append(
+            (
+                *(run.input, run.kind, f"{run.copied_bytes / 1e9:.2f}", f"{run.start_wall_seconds:.1f}"),
+                *(f"{run.copy_wall_seconds:.1f}", f"{run.copy_cpu_seconds:.2f}", f"{run.megabytes_per_cpu_second:.0f}"),
+                *(f"{run.records_per_cpu_second / 1e3:.0f}", f"{run.memory_bytes_max / 1e6:.0f}", ratio),
+            )
+        )
+    return text_table(rows, words=2)
+
+
+def merges_table(merges: Sequence[Merge]) -> str:
+    """Returns the merges as text, one line each; MB are those of the inputs, as they lie in the folder."""
+    rows: list[Sequence[str]] = [
+        ("segments merged", "files", "MB", "MB of values", "start CPU s", "merge s", "merge CPU s", "MB/CPU s")
+    ]
+    for run in merges:
+        rows.append(
+            (
+                *(run.records, str(run.segments), f"{run.input_bytes / 1e6:.0f}", f"{run.record_bytes / 1e6:.0f}"),
+                *(f"{run.start_cpu_seconds:.1f}", f"{run.merge_seconds:.1f}", f"{run.merge_cpu_seconds:.2f}"),
+                f"{run.megabytes_per_cpu_second:.0f}",
+            )
+        )
+    return text_table(rows, words=1)
+
+
+def frames_table(frames: Sequence[FrameRead]) -> str:
+    """Returns the reads of live topics as text, one line each; the ratio is to Spark's own connector."""
+    rows: list[Sequence[str]] = [("live topic read by", "input", "records", "s", "CPU s", "k records/CPU s", "× kafka")]
+    for run in frames:
+        peer = next((each for each in frames if (each.reader, each.input) == ("kafka", run.input)), None)
+        ratio = f"{run.records_per_cpu_second / peer.records_per_cpu_second:.2f}" if peer else ""
+        figures = (f"{run.read_seconds:.2f}", f"{run.read_cpu_seconds:.2f}", f"{run.records_per_cpu_second / 1e3:.0f}")
+        rows.append((run.reader, run.input, str(run.records), *figures, ratio))
+    return text_table(rows, words=2)
 
 
 def text_table(rows: Sequence[Sequence[str]], *, words: int) -> str:

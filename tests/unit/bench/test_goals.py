@@ -2,10 +2,13 @@
 
 from bench.contender import Kind, Measured
 from bench.fills import Fill
+from bench.frames import FrameRead
 from bench.goals import Bound, Goal, judge
 from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
+from bench.merges import Merge
 from bench.records_path import RecordsPath
+from bench.restores import Restore
 from bench.results import Results
 from bench.sql_counts import SqlCount
 
@@ -203,3 +206,52 @@ def test_counting_by_sql_is_judged_from_the_sessions_start_on_and_other_queries_
     runs = [run("count", 1.5), run("last offsets", 30.0), run("count", 2.5), run("count", 2.0)]
 
     assert goals(Results(sql_counts=runs)) == {"sql: seconds for a count over 1000 segments": (2.0, True)}
+
+
+def restore(kind: Kind, *, cpu_seconds: float, name: str = "k1") -> Restore:
+    archived = copy("mirrorlake 0.1.0 to an archive", name=name, kind=Kind.LOG)
+    return Restore(archived=archived, restored=copy("mirrorlake 0.1.0", name=name, kind=kind, cpu_seconds=cpu_seconds))
+
+
+def test_a_restore_of_batches_is_judged_beside_mirroring_in_the_same_run() -> None:
+    mirrored = copy("mirrorlake 0.1.0", cpu_seconds=2.0)
+    other = copy("mirrorlake 0.1.0", name="b100", cpu_seconds=100.0)
+
+    found = goals(Results(mirrored=[mirrored, other], restores=[restore(Kind.RESTORED_LOG, cpu_seconds=3.0)]))
+
+    assert found == {"k1: CPU-seconds per byte, restored from log × mirrored": (1.5, True)}
+
+
+def test_a_restore_of_decoded_records_is_judged_by_records() -> None:
+    # A million records in four CPU-seconds, and in one.
+    runs = [
+        restore(Kind.RESTORED_PARQUET, cpu_seconds=4.0),
+        restore(Kind.RESTORED_PARQUET, cpu_seconds=1.0, name="b100"),
+        restore(Kind.RESTORED_PARQUET, cpu_seconds=1.0, name="s100"),
+    ]
+
+    assert goals(Results(restores=runs)) == {
+        "k1: records per CPU-second restored from Parquet": (250_000.0, False),
+        "b100: records per CPU-second restored from Parquet": (1_000_000.0, True),
+    }
+
+
+def test_merging_is_judged_by_bytes_of_parquet_and_reading_by_sparks_connector() -> None:
+    merge = Merge(
+        records="1 KiB, text",
+        segments=10,
+        input_bytes=300_000_000,
+        record_bytes=1_000_000_000,
+        start_cpu_seconds=9.0,
+        merge_seconds=1.0,
+        merge_cpu_seconds=2.0,
+    )
+    reads = [
+        FrameRead(reader=reader, input="k1", records=1_000_000, read_seconds=1.0, read_cpu_seconds=seconds)
+        for reader, seconds in (("mirrorlake", 2.0), ("kafka", 3.0))
+    ]
+
+    assert goals(Results(merges=[merge], frames=reads)) == {
+        "merge, 1 KiB, text: MB of Parquet per CPU-second": (150.0, True),
+        "k1: live topic as a DataFrame, × Spark's connector": (1.5, False),
+    }
