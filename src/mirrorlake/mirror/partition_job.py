@@ -279,7 +279,11 @@ class PartitionJob:
     @property
     def has_moved(self) -> bool:
         """False where nothing was taken for any destination yet, so that none can have moved."""
-        return any(copy.has_taken for copy in self._copies)
+        # Asked once a second of every partition: `any` takes twice as long.
+        for copy in self._copies:  # noqa: SIM110
+            if copy.has_taken:
+                return True
+        return False
 
     def progress(self) -> Iterable[ToldProgress]:
         """Yields what has moved since the lease began, one per destination."""
