@@ -1,6 +1,7 @@
 """What every verb does: set the logs up, load the configuration, and run what asks clusters to its end."""
 
 import asyncio
+import gc
 import os
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,6 +12,9 @@ from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
 
 T = TypeVar("T")
+
+OBJECTS_PER_COLLECTION = 100_000
+"""How many objects are made before Python looks for cycles among them: some 20 MB."""
 
 
 def start_logs() -> None:
@@ -46,5 +50,12 @@ def ask(question: Coroutine[Any, Any, T]) -> T:
     async def keep() -> None:
         found.append(await question)
 
-    asyncio.run(keep())
+    # What is asked for lives to the end. Looking through all of it for cycles, seven hundred objects after another,
+    # took a fifth of the time where there are fifty thousand rows.
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS_PER_COLLECTION, *before[1:])
+    try:
+        asyncio.run(keep())
+    finally:
+        gc.set_threshold(*before)
     return found[0]

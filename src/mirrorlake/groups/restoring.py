@@ -158,7 +158,11 @@ async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
         there = held if isinstance(held, MirrorlakeError) else held.get(row.destination)
         return after_commit(row, there, errors[row.group][row.destination])
 
-    return replace(plan, rows=sorted(map(done, plan.rows), key=lambda row: (row.group, row.source)))
+    return replace(plan, rows=sorted(map(done, plan.rows), key=_order))
+
+
+def _order(row: GroupRow) -> tuple[str, str, int]:
+    return row.group, row.source.topic, row.source.partition
 
 
 # -- what is archived -----------------------------------------------------------------------------------
@@ -267,6 +271,10 @@ async def _places(
         translated = {each.target.source: await _translated(each, found, held.get(place), client) for each in theirs}
         runs[place] = [run for each in translated.values() for run in each.runs]
         is_later = any(each.is_later for each in translated.values())
+        if len(theirs) == 1 and not is_later:
+            (alone,) = translated.values()
+            places |= {(group, place): found for group, found in alone.places.items()}
+            continue
         for group in {group for each in theirs for group in _of(found, each)}:
             places[group, place] = None if is_later else together(_of_sources(group, translated))
     return places, runs
@@ -369,8 +377,12 @@ async def _standings(
     for group, places in wanted.items():
         state = listed[group].state if group in listed and listed[group].state else told.get(group, "")
         offsets = committed[group]
+        nowhere = Standing(state=state) if isinstance(state, str) else None
         for place in places:
             found = offsets if isinstance(offsets, MirrorlakeError) else offsets.get(place)
+            if found is None and nowhere is not None:
+                standings[group, place] = nowhere
+                continue
             error = next((each for each in (state, found) if isinstance(each, MirrorlakeError)), None)
             standings[group, place] = Standing(
                 state=state if isinstance(state, str) else "",

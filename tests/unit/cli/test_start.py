@@ -1,11 +1,12 @@
 """Running a question to its end."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
-from mirrorlake.cli.start import ask
+from mirrorlake.cli.start import OBJECTS_PER_COLLECTION, ask
 
 
 class Answer:
@@ -28,6 +29,16 @@ def test_the_result_is_returned_and_written_out_by_nobody() -> None:
 
     assert ask(question()) is answer
     assert Answer.written == 0
+
+
+def test_collections_are_as_often_as_before_when_it_has_ended() -> None:
+    before = gc.get_threshold()
+
+    async def question() -> int:
+        return gc.get_threshold()[0]
+
+    assert ask(question()) == OBJECTS_PER_COLLECTION
+    assert gc.get_threshold() == before
 
 
 def test_what_the_question_raises_is_raised() -> None:

@@ -220,17 +220,17 @@ def _show(found: SyncPlan, *, as_json: bool) -> None:
 
 def _as_json(way: Way, row: "GroupRow") -> dict[str, str | int | None]:
     """Returns a row as both formats have it; ``offset`` is null where it is unknown, ``had`` where there was none."""
-    found = row.as_json()
+    had = row.standing.committed
     return {
         "name": way[0],
-        "group": found["group"],
-        "topic": found["topic"],
-        "partition": found["partition"],
-        "committed": found["archived"],
+        "group": row.group,
+        "topic": row.source.topic,
+        "partition": row.source.partition,
+        "committed": row.archived.offset,
         "destination": way[1],
-        "to": found["to"],
-        "offset": found["offset"],
-        "had": found["had"],
-        "action": found["action"],
-        "note": found["note"],
+        "to": str(row.destination),
+        "offset": row.offset,
+        "had": had.offset if had is not None else None,
+        "action": row.action.value,
+        "note": row.reason or None,
     }

@@ -44,6 +44,9 @@ A broker takes the next request of a connection when it has answered the one bef
 replicas have it, and from Kafka 4.0 on some milliseconds later still (``group.coordinator.append.linger.ms``).
 """
 
+COMMITS_PER_CONNECTION = 4
+"""For so many commits a connection more is worth its making: with TLS and a login that takes several round trips."""
+
 _PAUSE_SECONDS_MIN = 0.02
 _PAUSE_SECONDS_MAX = 0.5
 
@@ -161,8 +164,8 @@ class Groups:
         async with asyncio.TaskGroup() as tasks:
             for theirs in lanes.values():
                 todo = iter(theirs)
-                for number in range(min(COMMITS_AT_ONCE, len(theirs))):
-                    tasks.create_task(follow(todo, f"commits {number}"))
+                for number in range(min(COMMITS_AT_ONCE, -(-len(theirs) // COMMITS_PER_CONNECTION))):
+                    tasks.create_task(follow(todo, f"commits {number}" if number else CONTROL))
         return done
 
     async def commit(
