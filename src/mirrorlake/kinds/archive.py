@@ -68,6 +68,7 @@ class ArchiveKind(Kind):
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             source_is_compacted=target.source_is_compacted,
             keeps=target.keeps,
+            projects=target.projects,
             schema_ids=archived_ids(target),
         )
 

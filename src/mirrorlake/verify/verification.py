@@ -315,6 +315,7 @@ class RecordVerification:
             schema_ids=self._ids_of(row, ids),
             compares_ids=True,
             keeps=row.target.keeps,
+            projects=row.target.projects,
             provenance=provenance_of(row.target),
         )
 

@@ -176,7 +176,7 @@ class MapSink(EndlessSink):
             return
         if self._participant is not None:
             self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
-        chosen = self._settings.transform.selected(delivery)
+        chosen = self._settings.transform.selected(delivery, position=self._next_offset)
         gaps = [*chosen.delivery.gaps]
         delivery = replace(chosen.delivery, gaps=gaps)
         ids = self._route.transform.schema_ids
