@@ -47,6 +47,13 @@ class Transform:
     """Where records come from, whose headers are not compared; None where no copy has them."""
     stamps_provenance: bool = False
     """True where records are given those headers."""
+    sets_content_aside: bool = False
+    """True where keys, values and headers are not compared: another projection made those of the copy."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the projection, empty where there is none."""
+        return self.projects.wanted.fingerprint if self.projects is not None else ""
 
     @property
     def sets_times(self) -> bool:
@@ -108,9 +115,11 @@ class Transform:
         return self._compared(records)
 
     def _compared(self, records: RecordColumns) -> RecordColumns:
+        if self.sets_content_aside:
+            records = records.without_content()
         if self.provenance is not None:
             records = self.provenance.set_aside(records)
-        if self.schema_ids is not None and not self.compares_ids:
+        if self.schema_ids is not None and not self.compares_ids and not self.sets_content_aside:
             records = columns_without_ids(records, self.schema_ids.sides)
         return records if self.times is Times.SOURCE else records.without_timestamps()
 

@@ -118,6 +118,7 @@ class ArchiveKind(Kind):
                 row.target.source_work.log(row.target.source, clients),
                 archived,
                 source_is_compacted=row.target.source_is_compacted,
+                projects=row.target.projects,
                 in_thread=asyncio.to_thread,
             )
             if tail is not None:

@@ -356,6 +356,7 @@ class ArchiveSink(CuttingSink):
             start_offset=start,
             clock=self._clock,
             follows_mirror_v3=start == self._settings.mirror_v3_end,
+            select=self._transform.fingerprint,
             crash_point=self._crash_point,
         )
         if self._truncated_end > start:
