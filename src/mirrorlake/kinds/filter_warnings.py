@@ -31,8 +31,8 @@ def _other_keys(target: Target) -> Sequence[str]:
         return []
     return [
         f"{target.source}: the source is compacted, and `select` makes keys of more than the key: what the cleaner "
-        "takes at the source stays in the copy under other keys, and `verify` may say `differs` for it; make the key of the "
-        "key alone"
+        "takes at the source stays in the copy under other keys, and `verify` may say `differs` for it; make the key "
+        "of the key alone"
     ]
 
 
