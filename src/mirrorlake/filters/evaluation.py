@@ -135,7 +135,9 @@ def _numbers(condition: Condition, rows: _Rows) -> _Numbers:
             texts = _texts(condition.parts[0], rows)
             found = _each(_OF_TEXT[condition.op](condition), texts, condition.kind)
             if condition.value is OnFailure.ERROR:
-                rows.fail(_is_valid(texts) & ~found.is_known, f"what is cast to {condition.kind} is no such number")
+                rows.fail(
+                    _is_valid(texts) & ~found.is_known, f"a text is cast to {condition.kind} that is no such number"
+                )
             return found
 
 

@@ -349,7 +349,7 @@ def _untyped(node: "Expr", kind: Kind) -> Condition:
         return Condition(op=Op.LITERAL, kind=kind, value=None)
     told = node.expressions
     if len(told) != 1 or type(told[0]).__name__ != "Literal" or not told[0].is_string:
-        raise refused(f"`{shown(node)}`: what is wrong must be written down")
+        raise refused(f"`{shown(node)}`: its text must be written down")
     return Condition(op=Op.RAISE_ERROR, kind=kind, value=str(told[0].this))
 
 

@@ -112,8 +112,8 @@ def test_a_record_that_cannot_be_made_ends_the_delivery_before_it_and_the_error_
     found = selected(delivery_of(items, end=4), Selection(projects=projection(headers={"n": digits})))
     assert isinstance(found.error, SelectFailedError)
     assert found.error.message == (
-        "`select` has no header n for the record at offset 2 of source orders-4: what is cast to BIGINT is no such "
-        "number; nothing from it on was copied"
+        "`select` has no header n for the record at offset 2 of source orders-4: a text is cast to BIGINT that is "
+        "no such number; nothing from it on was copied"
     )
     assert "TRY_CAST" in found.error.hint
     assert found.error.facts == {"topic": "orders", "partition": 4, "offset": 2}
