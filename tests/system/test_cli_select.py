@@ -131,6 +131,7 @@ def test_plan_warns_of_keys_that_a_cleaner_does_not_know(
     (tmp_path / "lake").mkdir()
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     create_topic(east, topic_name, cleanup_policy="compact")
+    append(east, topic_name, 0, [record(0)])
     for select, is_warned in ((OTHER, True), ('{key: "substring(key, 1, 2)"}', False)):
         plan = mirrorlake("plan", "-c", configuration(tmp_path, east, west, topic_name, select=select))
         assert plan.code == 0, plan.err
