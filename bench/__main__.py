@@ -74,7 +74,7 @@ class _Brokers:
 def main() -> None:
     """Measures what the command line names, prints tables and writes the results."""
     arguments = _arguments()
-    # What is measured would else compile anew what it imports, where the shell asks for no byte code: no user pays that.
+    # Else each process would compile anew what it imports, where the shell asks for no byte code: no user pays that.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # As Ctrl-C does: the brokers are stopped and their folders removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -55,6 +55,7 @@ from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
+from mirrorlake.config.topics.select import SelectForm
 
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
@@ -66,6 +67,7 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`registries.<name>`", RegistryForm),
     ("`mirrors[]`", MirrorForm),
     ("`filter`", FilterForm),
+    ("`select`", SelectForm),
     ("`limit`", LimitForm),
     ("`heartbeats`", HeartbeatsForm),
     ("`groups[]` at the root", MirrorGroupForm),

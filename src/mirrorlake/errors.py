@@ -47,6 +47,7 @@ MirrorlakeError
 │   ├── PartitionCountError      source and destination differ in their number of partitions
 │   ├── RecordTooLargeError      the destination refuses the size
 │   ├── RecordRefusedError       the destination refuses the record for another reason
+│   ├── SelectFailedError        an expression of `select` has no value for a record
 │   ├── SchemaUnreadableError    a record names no schema that its readers at the destination could get
 │   ├── RegistryError            what is wrong with a registry or a subject; it parks no partition
 │   │   ├── NotRegistryError     something else than a schema registry answers at the address
@@ -283,6 +284,10 @@ class RecordTooLargeError(PermanentError):
 
 class RecordRefusedError(PermanentError):
     """The destination refuses a record (timestamp limits, missing key on a compacted topic, …)."""
+
+
+class SelectFailedError(PermanentError):
+    """An expression of `select` has no value for a record of the source; nothing from that record on was copied."""
 
 
 class SchemaUnreadableError(PermanentError):

@@ -33,7 +33,12 @@ def archived(request: pytest.FixtureRequest, store: ObjectStore) -> ArchivedPart
 
 
 def segment_of(
-    archived: ArchivedPartition, records: list[Record], start: int, *gaps: Gap, crash_point: CrashPoint = no_crash
+    archived: ArchivedPartition,
+    records: list[Record],
+    start: int,
+    *gaps: Gap,
+    select: str = "",
+    crash_point: CrashPoint = no_crash,
 ) -> OpenSegment:
     """A segment with these records in it, to be published."""
     encoding = encoding_for(archived.extension, compression="zstd-1")
@@ -46,6 +51,7 @@ def segment_of(
         writer="test",
         start_offset=start,
         clock=ManualClock(),
+        select=select,
         crash_point=crash_point,
     )
     for gap in gaps:

@@ -125,6 +125,24 @@ def test_merged_segments_hold_what_their_inputs_held_and_those_go(archived: Arch
     )
 
 
+@pytest.mark.parametrize("form", [PARQUET, NDJSON, LOG])
+@pytest.mark.parametrize(
+    ("selects", "merged"), [(("a", "a"), "a"), (("a", "b"), "several"), (("", "a"), "several"), (("", ""), "")]
+)
+def test_a_merged_segment_says_by_which_select_all_of_its_records_were_made(
+    selects: tuple[str, str], merged: str, form: str, store: ObjectStore
+) -> None:
+    made = ArchivedPartition(store, destination_name="orders", partition=3, extension=form)
+    start = 0
+    for records, end, select in zip(HELD, ENDS, (*selects, ""), strict=False):
+        segment_of(made, records, start, select=select).publish(end_offset=end, trigger="max-time")
+        start = end
+    before = [footer_of(made, segment).envelope.select for segment in look_at(made).chain]
+    assert merge(made).inputs == 2
+    assert before == [*selects, ""]
+    assert [footer_of(made, segment).envelope.select for segment in look_at(made).chain] == [merged, ""]
+
+
 @pytest.mark.parametrize(
     "step", [each for each in MergeStepAt if each not in (MergeStepAt.WITHDRAW, MergeStepAt.CONFIRM)]
 )

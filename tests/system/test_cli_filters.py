@@ -141,7 +141,7 @@ def test_a_restore_brings_filtered_records_back_to_their_offsets(
 @pytest.mark.parametrize(
     ("where", "destinations", "message"),
     [
-        ("lower(key) = 'a'", BOTH, "there is no function `lower` in a filter"),
+        ("lower(key) = 'a'", BOTH, "there is no function `lower` in an expression"),
         ("key = 'a'", "[{type: kafka, cluster: west}]", "keeps those of the source"),
         ("key = 'a'", "[{type: archive, store: lake, compaction: log}]", "cannot be had with `compaction: log`"),
     ],

@@ -12,6 +12,9 @@ from mirrorlake.offsets import Gap, GapKind, OffsetRange
 FORMAT_VERSION = 1
 """Version of the segment format this package writes, and the newest it reads."""
 
+SELECTS_DIFFER = "several"
+"""In the place of a fingerprint: records of the segment were made by more than one `select`, or some by none."""
+
 METADATA_KEY = b"mirrorlake"
 
 FILE_ALGORITHM = "xxh3-128"
@@ -31,7 +34,8 @@ class SegmentEnvelope:
     """What is known of a segment before its first record.
 
     ``topic_id`` is None where the source's broker knows no topic ids. ``created_at`` is RFC 3339 in UTC.
-    ``follows_mirror_v3`` says that mirror-v3 wrote the segment before it.
+    ``follows_mirror_v3`` says that mirror-v3 wrote the segment before it. ``select`` is the fingerprint of the mirror's
+    `select` that made its records, empty where they are as they were, and ``SELECTS_DIFFER`` where several did.
     """
 
     cluster_id: str
@@ -42,6 +46,7 @@ class SegmentEnvelope:
     writer: str
     created_at: str
     follows_mirror_v3: bool = False
+    select: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +144,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "writer": envelope.writer,
         "created_at": envelope.created_at,
         **({"follows_mirror_v3": True} if envelope.follows_mirror_v3 else {}),
+        **({"select": envelope.select} if envelope.select else {}),
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
         **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
@@ -196,6 +202,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
             writer=_text(fields["writer"]),
             created_at=_text(fields["created_at"]),
             follows_mirror_v3=fields.get("follows_mirror_v3") is True,
+            select=_text(fields.get("select", "")),
         ),
         end_offset=_number(fields["end_offset"]),
         records=_number(fields["records"]),

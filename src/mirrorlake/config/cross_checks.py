@@ -24,6 +24,7 @@ from mirrorlake.config.resolved import (
     RecreationPolicy,
 )
 from mirrorlake.config.topics.heartbeats import check_heartbeats
+from mirrorlake.config.topics.select import check_select
 from mirrorlake.config.values.names import topic_flaw
 from mirrorlake.offsets import StartKind
 from mirrorlake.window import OffsetsByTopic
@@ -57,6 +58,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_mapped(mirror, problems)
         _check_recreation(mirror, problems)
         _check_filter(mirror, problems)
+        check_select(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)

@@ -22,6 +22,7 @@ from mirrorlake.config.section import Section, lasting, option, sized
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.policy import TopicRules
+from mirrorlake.config.topics.select import SelectForm
 from mirrorlake.foreign_layout import BeginsAt, EmptyField
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 from mirrorlake.page_compression import Compression
@@ -429,6 +430,12 @@ class MirrorHeadForm(Section):
         None,
         "Which records are copied, to archives and with `offsets: map`; offsets of the others are gaps.",
         note="all of them",
+    )
+    select: SelectForm | None = option(
+        None,
+        "What records become on their way, to archives and with `offsets: map`: an expression for each column that "
+        "changes.",
+        note="they stay",
     )
     heartbeats: HeartbeatsForm | None = option(
         None,

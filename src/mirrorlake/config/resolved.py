@@ -14,6 +14,7 @@ from mirrorlake.config.problems import Place
 from mirrorlake.config.process_settings import Engine, OnPark, Service
 from mirrorlake.config.topics.policy import AS_THE_SOURCE, USUAL_SYNC, CountRule, SyncMode, TopicSync
 from mirrorlake.filters.condition import Filter
+from mirrorlake.filters.projection import Projection
 from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill, StartKind
@@ -485,8 +486,8 @@ class Mirror:
 
     ``read_bytes_per_second`` is how fast the source is read, None for as fast as can be.
     A copy further behind than ``stale_after_seconds`` is warned of; None where none is.
-    Without ``schemas`` no schemas are taken along. Without a ``filter`` all records are copied. Without ``heartbeats``
-    nothing is ever written to the source.
+    Without ``schemas`` no schemas are taken along. Without a ``filter`` all records are copied, without ``select`` as
+    they are. Without ``heartbeats`` nothing is ever written to the source.
     """
 
     name: str
@@ -497,6 +498,7 @@ class Mirror:
     on_lost_tail: LostTailPolicy = LostTailPolicy.PARK
     schemas: MirroredSchemas | None = None
     filter: Filter | None = None
+    select: Projection | None = None
     heartbeats: Heartbeats | None = None
     is_enabled: bool = True
     read_bytes_per_second: int | None = None
@@ -510,6 +512,10 @@ class Mirror:
     def filter_of(self, topic: str) -> Filter | None:
         """Returns which records of a topic are copied, None for all: a filter is not about heartbeats."""
         return None if self.has_heartbeats_in(topic) else self.filter
+
+    def select_of(self, topic: str) -> Projection | None:
+        """Returns what the records of a topic become, None where they stay as they are, as heartbeats do."""
+        return None if self.has_heartbeats_in(topic) else self.select
 
     def schemas_of(self, topic: str) -> MirroredSchemas | None:
         """Returns how the schemas of a topic come along, None where it has none, as heartbeats do."""

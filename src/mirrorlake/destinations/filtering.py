@@ -1,8 +1,8 @@
-"""What a filter takes out of a delivery: batches that are kept whole stay as their bytes, others are made anew.
+"""What a filter and a projection make of a delivery: batches that stay whole stay their bytes, others are made anew.
 
-A filter sees records decoded, part by part, so that memory is bounded whatever they decompress to. A batch of which
-nothing is kept is passed over with a reason of its own; of one that is kept in part the records make a batch of its
-compression, at their offsets.
+Both see records decoded, part by part, so that memory is bounded whatever they decompress to. A batch of which
+nothing is kept is passed over with a reason of its own; of one that is kept in part, or whose records change, those
+that are left make a batch of its compression, at their offsets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,33 @@ import numpy.typing as npt
 
 from mirrorlake.archive.formats.log_batches import made_of
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
-from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, MirrorlakeError
+from mirrorlake.errors import (
+    BatchTooLargeError,
+    CorruptBatchError,
+    MirrorlakeError,
+    RecordTooLargeError,
+    SelectFailedError,
+)
 from mirrorlake.filters.condition import Filter
+from mirrorlake.filters.growth import GROWTH_MAX
+from mirrorlake.filters.projection import Projection
 from mirrorlake.kafka.records.batches import Path
 from mirrorlake.kafka.records.codec import decode_batches, decode_parts
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.records.old_formats import as_v2
-from mirrorlake.offsets import Gap, GapKind, OffsetRange
+from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 
 FILTERED_REASON = "filtered"
 """For the counters: why a batch is passed over, or made anew."""
 
+SELECTED_REASON = "selected"
+"""For the counters: why a batch is made anew, whether or not records of it were left out."""
+
 PART_BYTES_MAX = 16 << 20
 """What is decoded at a time: a delivery may come to many times its size."""
+
+_STOPS = (CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError)
+"""What may be wrong with a batch; those before it are delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +63,38 @@ class PartitionFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProjection:
+    """A projection over the records of one source partition. A value that travels in plans; pure."""
+
+    wanted: Projection
+    source: TopicPartition
+
+    def made(self, records: RecordColumns) -> RecordColumns:
+        """Returns records of the source as they are to be copied, at the same offsets and times.
+
+        Raises:
+            SelectFailedError: an expression has no value for a record; the text names the first one.
+        """
+        if not len(records):
+            return records
+        from mirrorlake.filters.projecting import ValueMissingError, projected  # only where there is a projection
+
+        try:
+            return projected(self.wanted, records, partition=self.source.partition)
+        except ValueMissingError as error:
+            offset = int(records.offsets[error.row])
+            raise SelectFailedError(
+                f"`select` has no {error.column} for the record at offset {offset} of source {self.source}: "
+                f"{error.why}; nothing from it on was copied",
+                hint="say in `select` what becomes of such a record (TRY_CAST is NULL where CAST fails, `coalesce` and "
+                "CASE choose another value), or leave it out by a `filter`; then restart",
+                topic=self.source.topic,
+                partition=self.source.partition,
+                offset=offset,
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
     """What of a delivery is to be copied, and what is wrong with what follows it: to be raised once it was taken."""
 
@@ -56,18 +102,42 @@ class Selected:
     error: MirrorlakeError | None = None
 
 
-def selected(delivery: Delivery, keeps: PartitionFilter) -> Selected:
-    """Returns a delivery without the records that a filter leaves out; their offsets are gaps of kind ``filtered``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which records of a delivery are copied, from which offset on, and what they become; None for all, and as is."""
 
-    Where a batch cannot be decoded the delivery ends before it, and the error tells which.
+    keeps: PartitionFilter | None = None
+    projects: PartitionProjection | None = None
+    position: int = 0
+    """Records before it are there already: no projection is asked of them, as one may stand there that it fails for."""
+
+    @property
+    def part_bytes_max(self) -> int:
+        """What is decoded at a time."""
+        return PART_BYTES_MAX if self.projects is None else PART_BYTES_MAX // GROWTH_MAX
+
+    def wanted(self, columns: RecordColumns) -> npt.NDArray[np.bool_]:
+        """Returns True for each record that the filter keeps."""
+        return self.keeps.rows(columns) if self.keeps is not None else np.ones(len(columns), np.bool_)
+
+    def made(self, columns: RecordColumns) -> RecordColumns:
+        """Returns what records become; see `PartitionProjection.made`."""
+        return self.projects.made(columns) if self.projects is not None else columns
+
+
+def selected(delivery: Delivery, selection: Selection) -> Selected:
+    """Returns a delivery without the records that a filter leaves out, the others as a projection makes them.
+
+    Offsets that are left out are gaps of kind ``filtered``. Where a batch cannot be decoded, or a record cannot be
+    made, the delivery ends before it, and the error tells which.
     """
     batches: list[ClassifiedBatch] = []
     gaps: list[Gap] = []
     try:
-        for item, left_out in _items(delivery.batches, keeps):
+        for item, left_out in _items(delivery.batches, selection):
             batches.append(item)
             gaps += left_out
-    except (CorruptBatchError, BatchTooLargeError) as error:
+    except _STOPS as error:
         start = delivery.covered.start_offset
         end = max(start, min(batches[-1].batch.header.next_offset, delivery.covered.end_offset)) if batches else start
         covered = OffsetRange(start_offset=start, end_offset=end)
@@ -81,26 +151,48 @@ def _with(
     return replace(delivery, covered=covered, batches=batches, gaps=sorted([*delivery.gaps, *gaps]))
 
 
-def _items(items: Sequence[ClassifiedBatch], keeps: PartitionFilter) -> Iterator[tuple[ClassifiedBatch, list[Gap]]]:
+_Item = tuple[ClassifiedBatch, list[Gap]]
+
+
+def _items(items: Sequence[ClassifiedBatch], selection: Selection) -> Iterator[_Item]:
     """Yields each item as it is to be copied, in order, with the offsets that were left out of it.
 
     Raises:
-        CorruptBatchError, BatchTooLargeError: an item cannot be decoded; all those before it were yielded.
+        CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError: an item cannot be decoded, or
+            made; all those before it were yielded.
     """
     done = 0
     try:
         data = [item.batch for item in items if item.path != Path.SKIP]
-        for columns in decode_parts(data, part_bytes_max=PART_BYTES_MAX):
+        for columns in decode_parts(data, part_bytes_max=selection.part_bytes_max):
             stop = _end_of(items, done, int(columns.offsets[-1]))
-            found = list(_of_part(items[done:stop], columns, keeps))
+            found = list(_of_part(items[done:stop], columns, selection))
             done = stop
             yield from found
-    except (CorruptBatchError, BatchTooLargeError):
-        for item in items[done:]:  # one by one, so that those before the one that is wrong arrive
-            columns = decode_batches([item.batch]) if item.path != Path.SKIP else RecordColumns.empty()
-            yield from _of_part([item], columns, keeps)
+    except _STOPS:
+        yield from _one_by_one(items[done:], selection)
     else:
         yield from ((item, []) for item in items[done:])
+
+
+def _one_by_one(items: Sequence[ClassifiedBatch], selection: Selection) -> Iterator[_Item]:
+    """Yields as ``_items`` does, so that those before the one that is wrong arrive, and its records before that."""
+    for item in items:
+        columns = decode_batches([item.batch]) if item.path != Path.SKIP else RecordColumns.empty()
+        try:
+            found = list(_of_part([item], columns, selection))
+        except SelectFailedError as error:
+            found = list(_of_part([item], columns.slice(0, _row_of(error, columns)), selection, is_cut=True))
+            # Of an item without a record the header would say that all of it is done.
+            yield from (each for each in found if each[0].path != Path.SKIP)
+            raise
+        yield from found
+
+
+def _row_of(error: SelectFailedError, columns: RecordColumns) -> int:
+    offset = error.facts["offset"]
+    assert isinstance(offset, int), "a record has an offset"
+    return int(np.searchsorted(columns.offsets, offset))
 
 
 def _end_of(items: Sequence[ClassifiedBatch], start: int, last_offset: int) -> int:
@@ -112,28 +204,40 @@ def _end_of(items: Sequence[ClassifiedBatch], start: int, last_offset: int) -> i
 
 
 def _of_part(
-    items: Sequence[ClassifiedBatch], columns: RecordColumns, keeps: PartitionFilter
-) -> Iterator[tuple[ClassifiedBatch, list[Gap]]]:
-    is_kept = keeps.rows(columns)
+    items: Sequence[ClassifiedBatch], columns: RecordColumns, selection: Selection, *, is_cut: bool = False
+) -> Iterator[_Item]:
+    """Yields items as they are to be copied; with ``is_cut`` records of the last one are not among the columns."""
+    is_wanted = selection.wanted(columns)
+    is_kept = is_wanted
+    if selection.projects is not None:
+        is_kept = is_wanted & (columns.offsets >= selection.position)
+    kept = _at(columns, np.flatnonzero(is_kept))
+    made = selection.made(kept)
     ends = np.searchsorted(columns.offsets, [item.batch.header.next_offset for item in items])
+    kept_before = np.concatenate([[0], np.cumsum(is_kept)])
     first = 0
     for item, end in zip(items, ends.tolist(), strict=True):
-        if item.path == Path.SKIP or is_kept[first:end].all():
+        rows, first = slice(first, end), end
+        if item.path == Path.SKIP or (rows.start == rows.stop and not is_cut):
             yield item, []
-        else:
-            yield _made(item, columns.slice(first, end), is_kept[first:end])
-        first = end
+            continue
+        start, stop = int(kept_before[rows.start]), int(kept_before[rows.stop])
+        left_out = columns.offsets[rows][~is_wanted[rows]]
+        gaps = list(gaps_at(left_out, GapKind.FILTERED)) if len(left_out) else []
+        is_whole = not is_cut and stop - start == rows.stop - rows.start
+        yield _made(item, kept.slice(start, stop), made.slice(start, stop), is_whole=is_whole), gaps
 
 
-def _made(
-    item: ClassifiedBatch, records: RecordColumns, is_kept: npt.NDArray[np.bool_]
-) -> tuple[ClassifiedBatch, list[Gap]]:
-    gaps = list(gaps_at(records.offsets[~is_kept], GapKind.FILTERED))
-    if not is_kept.any():
-        return replace(item, path=Path.SKIP, reason=FILTERED_REASON), gaps
+def _made(item: ClassifiedBatch, kept: RecordColumns, made: RecordColumns, *, is_whole: bool) -> ClassifiedBatch:
+    """Returns an item with what is made of the records that are kept of it; the same where nothing of it changes."""
+    if not len(kept):
+        return replace(item, path=Path.SKIP, reason=FILTERED_REASON)
+    is_changed = made is not kept and not made.equals(kept)
+    if is_whole and not is_changed:
+        return item
     batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
-    made = made_of(batch, _at(records, np.flatnonzero(is_kept))).batch
-    return ClassifiedBatch(batch=made, path=Path.RECORDS, reason=FILTERED_REASON), gaps
+    reason = SELECTED_REASON if is_changed else FILTERED_REASON
+    return ClassifiedBatch(batch=made_of(batch, made).batch, path=Path.RECORDS, reason=reason)
 
 
 def _at(records: RecordColumns, rows: npt.NDArray[np.int64]) -> RecordColumns:

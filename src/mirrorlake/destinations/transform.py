@@ -1,15 +1,15 @@
 """What a copy changes of records on purpose: the one hook for it, as bytes change only where a feature says so (law 5).
 
 A destination's route applies it to what is copied (`route.py`), the tail check and `verify` to what they compare. A
-further change is a further field of ``Transform``, and holds for all of them. What a filter leaves out is taken out of
-a delivery first (``selected``), by the sink, which has to record it.
+further change is a further field of ``Transform``, and holds for all of them. A filter and a projection come first
+(``selected``), asked by the sink, which has to record what is left out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.destinations.filtering import PartitionFilter, Selected, selected
+from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection, Selected, Selection, selected
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.stamping import stamped
@@ -41,10 +41,19 @@ class Transform:
     affair, and may not be known when a lease begins."""
     keeps: PartitionFilter | None = None
     """Which records of the source partition are copied; None for all."""
+    projects: PartitionProjection | None = None
+    """What they become; None where keys, values and headers stay."""
     provenance: Provenance | None = None
     """Where records come from, whose headers are not compared; None where no copy has them."""
     stamps_provenance: bool = False
     """True where records are given those headers."""
+    sets_content_aside: bool = False
+    """True where keys, values and headers are not compared: another projection made those of the copy."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the projection, empty where there is none."""
+        return self.projects.wanted.fingerprint if self.projects is not None else ""
 
     @property
     def sets_times(self) -> bool:
@@ -72,22 +81,31 @@ class Transform:
             items = self.provenance.stamped(items)
         return stamped(items, now_ms) if self.times is Times.COPY else items
 
-    def selected(self, delivery: Delivery) -> Selected:
-        """Returns what of a delivery is to be copied: all of it as it is where there is no filter.
+    def selected(self, delivery: Delivery, *, position: int) -> Selected:
+        """Returns what of a delivery is to be copied, as it is where there is neither filter nor projection.
 
-        To be asked before ``batches``: a filter sees records as the source has them. Offsets that it leaves out are
+        To be asked before ``batches``: both see records as the source has them. Offsets that a filter leaves out are
         gaps of the delivery.
+
+        Args:
+            delivery: as it was read.
+            position: where the copy stands; what is before it needs nothing made of it.
         """
-        return Selected(delivery=delivery) if self.keeps is None else selected(delivery, self.keeps)
+        if self.keeps is None and self.projects is None:
+            return Selected(delivery=delivery)
+        return selected(delivery, Selection(keeps=self.keeps, projects=self.projects, position=position))
 
     def source_side(self, records: RecordColumns) -> RecordColumns:
         """Returns records of the source as they must be found in the copy, without what cannot be compared.
 
         Raises:
             SchemaUnknownError: a schema id that is to be compared is not in the map.
+            SelectFailedError: the projection has no value for a record.
         """
         if self.keeps is not None:
             records = self.keeps.kept(records)
+        if self.projects is not None:
+            records = self.projects.made(records)
         if self.schema_ids is not None and self.compares_ids:
             records = columns_with_ids(records, self.schema_ids)
         return self._compared(records)
@@ -97,9 +115,11 @@ class Transform:
         return self._compared(records)
 
     def _compared(self, records: RecordColumns) -> RecordColumns:
+        if self.sets_content_aside:
+            records = records.without_content()
         if self.provenance is not None:
             records = self.provenance.set_aside(records)
-        if self.schema_ids is not None and not self.compares_ids:
+        if self.schema_ids is not None and not self.compares_ids and not self.sets_content_aside:
             records = columns_without_ids(records, self.schema_ids.sides)
         return records if self.times is Times.SOURCE else records.without_timestamps()
 
@@ -114,6 +134,7 @@ def transform_of(
     stamps_times: bool,
     schema_ids: SchemaIdMap | None = None,
     keeps: PartitionFilter | None = None,
+    projects: PartitionProjection | None = None,
     provenance: Provenance | None = None,
     stamps_provenance: bool = False,
 ) -> Transform:
@@ -123,6 +144,7 @@ def transform_of(
         times=Times.COPY if stamps_times else given,
         schema_ids=schema_ids,
         keeps=keeps,
+        projects=projects,
         provenance=provenance,
         stamps_provenance=stamps_provenance,
     )

@@ -1,7 +1,8 @@
-"""Which records a filter keeps: its condition over decoded columns, with SQL's three values.
+"""Expressions over decoded columns, with SQL's three values: which records a filter keeps, and what values are.
 
-Equal to what Spark says of the same expression with ``spark.sql.ansi.enabled`` false and UTC as its time zone; a test
-asks it. Nothing here raises for what a record holds: what Spark makes NULL is NULL.
+Equal to what Spark says of the same expression with UTC as its time zone, and with ``spark.sql.ansi.enabled`` false for
+a filter and true for a projection; tests ask it. Nothing here raises for what a record holds: where a filter has no
+value it is NULL, as Spark makes it, and where a projection has none the record is noted (`Failures`).
 
 Text is bytes throughout: Spark compares strings so, and keeps what is no UTF-8 in them.
 """
@@ -9,18 +10,22 @@ Text is bytes throughout: Spark compares strings so, and keeps what is no UTF-8 
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256, sha512
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorlake.filters.condition import Condition, Filter, Kind, Op
+from mirrorlake.filters.condition import Condition, Filter, Kind, OnFailure, Op
 from mirrorlake.filters.json_fields import json_field
 from mirrorlake.filters.spark_texts import character_count, to_bigint, to_double
 from mirrorlake.kafka.records.columns import RecordColumns, bytes_column
 
+T = TypeVar("T")
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64] | Bools
 
@@ -33,15 +38,41 @@ class _Numbers:
     is_known: Bools
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """The first record, by its row, for which an expression has no value, and why."""
+
+    def __init__(self) -> None:
+        self.row: int | None = None
+        self.why = ""
+
+    def note(self, is_failed: Bools, why: str) -> None:
+        """Takes rows for which there is no value."""
+        rows = np.flatnonzero(is_failed)
+        if len(rows) and (self.row is None or rows[0] < self.row):
+            self.row, self.why = int(rows[0]), why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rows:
-    """What a condition is evaluated over."""
+    """What an expression is evaluated over; of rows that are not ``asked`` any value will do."""
 
     columns: RecordColumns
     partition: int
+    asked: Bools
+    failures: Failures = field(default_factory=Failures)
+
+    @classmethod
+    def of(cls, columns: RecordColumns, partition: int) -> "_Rows":
+        return cls(columns=columns, partition=partition, asked=np.ones(len(columns), np.bool_))
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def among(self, rows: Bools) -> "_Rows":
+        return replace(self, asked=self.asked & rows)
+
+    def fail(self, rows: Bools, why: str) -> None:
+        self.failures.note(rows & self.asked, why)
 
 
 def kept_rows(wanted: Filter, columns: RecordColumns, *, partition: int) -> Bools:
@@ -52,19 +83,39 @@ def kept_rows(wanted: Filter, columns: RecordColumns, *, partition: int) -> Bool
         columns: the records, as the source has them.
         partition: of the source, that they are of.
     """
-    found = _numbers(wanted.condition, _Rows(columns=columns, partition=partition))
+    found = _numbers(wanted.condition, _Rows.of(columns, partition))
     kept: Bools = found.data.astype(np.bool_) & found.is_known
     return kept
+
+
+def bytes_of(
+    expression: Condition, columns: RecordColumns, *, partition: int, failures: Failures
+) -> pa.LargeBinaryArray:
+    """Returns the value of a STRING or BINARY for each record.
+
+    Args:
+        expression: what is asked.
+        columns: the records, as the source has them.
+        partition: of the source, that they are of.
+        failures: takes the first record for which there is none; what is returned is nothing to go by then.
+    """
+    return _texts(expression, replace(_Rows.of(columns, partition), failures=failures))
 
 
 def _numbers(condition: Condition, rows: _Rows) -> _Numbers:
     match condition.op:
         case Op.COLUMN:
             return _column(condition, rows)
-        case Op.LITERAL:
+        case Op.LITERAL if condition.value is not None:
             assert isinstance(condition.value, bool | int | float), "bytes are compared as they are"
-            dtype = {Kind.BOOLEAN: np.bool_, Kind.DOUBLE: np.float64}.get(condition.kind, np.int64)
-            return _known(np.full(len(rows), condition.value, dtype))
+            return _known(np.full(len(rows), condition.value, _dtype(condition.kind)))
+        case Op.LITERAL:
+            return _null(condition.kind, len(rows))
+        case Op.RAISE_ERROR:
+            rows.fail(rows.asked, str(condition.value))
+            return _null(condition.kind, len(rows))
+        case Op.CASE | Op.COALESCE:
+            return _chosen_numbers(condition, rows)
         case Op.AND | Op.OR:
             return _junction(condition, rows)
         case Op.NOT:
@@ -81,7 +132,21 @@ def _numbers(condition: Condition, rows: _Rows) -> _Numbers:
             divided = _numbers(condition.parts[0], rows)
             return _Numbers(data=np.mod(divided.data, condition.value), is_known=divided.is_known)
         case _:
-            return _each(_OF_TEXT[condition.op](condition), _texts(condition.parts[0], rows), condition.kind)
+            texts = _texts(condition.parts[0], rows)
+            found = _each(_OF_TEXT[condition.op](condition), texts, condition.kind)
+            if condition.value is OnFailure.ERROR:
+                rows.fail(
+                    _is_valid(texts) & ~found.is_known, f"a text is cast to {condition.kind} that is no such number"
+                )
+            return found
+
+
+def _dtype(kind: Kind) -> npt.DTypeLike:
+    return {Kind.BOOLEAN: np.bool_, Kind.DOUBLE: np.float64}.get(kind, np.int64)
+
+
+def _null(kind: Kind, count: int) -> _Numbers:
+    return _Numbers(data=np.zeros(count, _dtype(kind)), is_known=np.zeros(count, np.bool_))
 
 
 def _known(data: Numbers) -> _Numbers:
@@ -99,11 +164,11 @@ def _column(condition: Condition, rows: _Rows) -> _Numbers:
 
 
 def _junction(condition: Condition, rows: _Rows) -> _Numbers:
-    """False AND NULL is false, true OR NULL is true: one that decides does, whatever the others are."""
+    """False AND NULL is false, true OR NULL is true: one that decides does, and those behind it are not asked."""
     decides = condition.op is Op.OR
     is_decided, is_known = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
     for part in condition.parts:
-        found = _numbers(part, rows)
+        found = _numbers(part, rows.among(~is_decided))
         is_decided |= found.is_known & (found.data.astype(np.bool_) == decides)
         is_known &= found.is_known
     return _Numbers(data=is_decided == decides, is_known=is_decided | is_known)
@@ -118,6 +183,46 @@ def _is_known(condition: Condition, rows: _Rows) -> Bools:
 def _is_valid(texts: pa.LargeBinaryArray) -> Bools:
     valid: Bools = texts.is_valid().to_numpy(zero_copy_only=False).astype(np.bool_)
     return valid
+
+
+# --- choosing ---------------------------------------------------------------------------------------------
+
+
+def _choose(
+    condition: Condition, rows: _Rows, value_of: Callable[[Condition, _Rows], T], is_known: Callable[[T], Bools]
+) -> tuple[list[T], npt.NDArray[np.int64]]:
+    """Returns the values of all branches, and the number of the branch that counts for each row, -1 for none."""
+    parts, is_case = condition.parts, condition.op is Op.CASE
+    values: list[T] = []
+    chosen, is_left = np.full(len(rows), -1, np.int64), np.ones(len(rows), np.bool_)
+    for number, branch in enumerate(parts[1::2] if is_case else parts):
+        if is_case:
+            test = _numbers(parts[2 * number], rows.among(is_left))
+            takes = is_left & test.is_known & test.data.astype(np.bool_)
+            values.append(value_of(branch, rows.among(takes)))
+        else:
+            values.append(value_of(branch, rows.among(is_left)))
+            takes = is_left & is_known(values[-1])
+        chosen[takes] = number
+        is_left &= ~takes
+    return values, chosen
+
+
+def _chosen_numbers(condition: Condition, rows: _Rows) -> _Numbers:
+    values, chosen = _choose(condition, rows, _numbers, lambda found: found.is_known)
+    result = _null(condition.kind, len(rows))
+    for number, value in enumerate(values):
+        takes = chosen == number
+        result.data[takes] = value.data[takes]
+        result.is_known[takes] = value.is_known[takes]
+    return result
+
+
+def _chosen_texts(condition: Condition, rows: _Rows) -> pa.LargeBinaryArray:
+    values, chosen = _choose(condition, rows, _texts, _is_valid)
+    count = len(rows)
+    places = np.where(chosen >= 0, chosen * count + np.arange(count), len(values) * count)
+    return pa.concat_arrays([*values, bytes_column([None])]).take(pa.array(places))
 
 
 # --- comparing --------------------------------------------------------------------------------------------
@@ -178,8 +283,21 @@ def _texts(condition: Condition, rows: _Rows) -> pa.LargeBinaryArray:
         case Op.COLUMN:
             return rows.columns.keys if condition.value == "key" else rows.columns.values
         case Op.LITERAL:
-            assert isinstance(condition.value, bytes)
+            assert condition.value is None or isinstance(condition.value, bytes)
             return bytes_column([condition.value] * len(rows))
+        case Op.RAISE_ERROR:
+            rows.fail(rows.asked, str(condition.value))
+            return bytes_column([None] * len(rows))
+        case Op.CASE | Op.COALESCE:
+            return _chosen_texts(condition, rows)
+        case Op.CONCAT:
+            texts = [_texts(part, rows) for part in condition.parts]
+            return pc.binary_join_element_wise(*texts, pa.scalar(b"", pa.large_binary()))
+        case Op.TO_STRING:
+            return _digits(_numbers(condition.parts[0], rows))
+        case Op.SHA2:
+            digest = sha256 if condition.value == 256 else sha512
+            return _mapped(lambda text: digest(text).hexdigest().encode(), _texts(condition.parts[0], rows))
         case Op.HEADER:
             assert isinstance(condition.value, str)
             return _header(rows.columns.headers, condition.value.encode())
@@ -191,6 +309,12 @@ def _texts(condition: Condition, rows: _Rows) -> pa.LargeBinaryArray:
         case _:
             names = _names(condition.value)
             return _mapped(lambda text: json_field(text, names), _texts(condition.parts[0], rows))
+
+
+def _digits(numbers: _Numbers) -> pa.LargeBinaryArray:
+    """Returns integers in digits, or booleans as words."""
+    found = zip(numbers.data.tolist(), numbers.is_known.tolist(), strict=True)
+    return bytes_column([str(each).lower().encode() if is_known else None for each, is_known in found])
 
 
 def _two(value: object) -> tuple[int, int]:
@@ -227,9 +351,8 @@ def _mapped(of: Callable[[bytes], bytes | None], texts: pa.LargeBinaryArray) -> 
 
 def _each(of: Callable[[bytes], float | bool | None], texts: pa.LargeBinaryArray, kind: Kind) -> _Numbers:
     found = [None if text is None else of(text) for text in texts.to_pylist()]
-    dtype = {Kind.BOOLEAN: np.bool_, Kind.DOUBLE: np.float64}.get(kind, np.int64)
     return _Numbers(
-        data=np.array([0 if each is None else each for each in found], dtype),
+        data=np.array([0 if each is None else each for each in found], _dtype(kind)),
         is_known=np.array([each is not None for each in found], np.bool_),
     )
 
@@ -247,7 +370,7 @@ def _length(of: Condition) -> Callable[[bytes], int]:
 
 _OF_TEXT: dict[Op, Callable[[Condition], Callable[[bytes], float | bool | None]]] = {
     Op.LIKE: lambda condition: _like(str(condition.value)),
-    Op.TO_BIGINT: lambda _: to_bigint,
+    Op.TO_BIGINT: lambda condition: partial(to_bigint, is_exact=condition.value is not None),
     Op.TO_DOUBLE: lambda _: to_double,
     Op.LENGTH: lambda condition: _length(condition.parts[0]),
     Op.CRC32: lambda _: zlib.crc32,

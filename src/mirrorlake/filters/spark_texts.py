@@ -6,6 +6,7 @@ from math import inf, nan
 _PADDING = bytes(range(0x21)) + b"\x7f"
 """What Spark trims off a text before it reads an integer: whitespace and control characters."""
 _BIGINT = re.compile(rb"([+-]?)([0-9]*)(?:\.[0-9]*)?")
+_EXACT_BIGINT = re.compile(rb"([+-]?)([0-9]+)")
 _BIGINT_DIGITS_MAX = 19
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
@@ -18,10 +19,13 @@ _BY_NAME = {
 """Whatever their case."""
 
 
-def to_bigint(text: bytes) -> int | None:
-    """Returns the integer that a text is as BIGINT, what follows its point cut off; None where Spark says NULL."""
+def to_bigint(text: bytes, *, is_exact: bool = False) -> int | None:
+    """Returns the integer that a text is as BIGINT, what follows its point cut off; None where Spark says NULL.
+
+    Where ``is_exact``, as by ANSI rules, a text with a point is none.
+    """
     stripped = text.strip(_PADDING)
-    match = _BIGINT.fullmatch(stripped)
+    match = (_EXACT_BIGINT if is_exact else _BIGINT).fullmatch(stripped)
     if match is None or len(stripped) == len(match[1]):
         return None
     digits = match[2].lstrip(b"0") or b"0"

@@ -68,6 +68,7 @@ class ArchiveKind(Kind):
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             source_is_compacted=target.source_is_compacted,
             keeps=target.keeps,
+            projects=target.projects,
             schema_ids=archived_ids(target),
         )
 
@@ -117,6 +118,7 @@ class ArchiveKind(Kind):
                 row.target.source_work.log(row.target.source, clients),
                 archived,
                 source_is_compacted=row.target.source_is_compacted,
+                projects=row.target.projects,
                 in_thread=asyncio.to_thread,
             )
             if tail is not None:

@@ -1,4 +1,4 @@
-"""What the owner of a mirror with a filter should know before it copies."""
+"""What the owner of a mirror with a filter or `select` should know before it copies."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,30 @@ from mirrorlake.topics.targets import Target
 
 
 def filter_warnings(target: Target) -> Sequence[str]:
-    """Returns that tombstones would be left out, where the source is compacted: keys would stay that it has deleted."""
-    if target.keeps is None or not target.source_is_compacted or target.keeps.rows(_tombstone()).all():
+    """Returns what is wrong about a filter, and about `select`, where the source is compacted."""
+    if not target.source_is_compacted:
+        return []
+    return [*_left_out_tombstones(target), *_other_keys(target)]
+
+
+def _left_out_tombstones(target: Target) -> Sequence[str]:
+    """Returns that tombstones would be left out: keys would stay that the source has deleted."""
+    if target.keeps is None or target.keeps.rows(_tombstone()).all():
         return []
     return [
         f"{target.source}: the source is compacted, and the filter leaves out tombstones (their value is NULL, and so "
         "is what is said of it): keys that are deleted at the source stay in the copy; add `OR value IS NULL`"
+    ]
+
+
+def _other_keys(target: Target) -> Sequence[str]:
+    """Returns that records of one key may get several: the source's cleaner and whoever reads the copy disagree."""
+    if target.projects is None or target.projects.wanted.keys_follow_keys:
+        return []
+    return [
+        f"{target.source}: the source is compacted, and `select` makes keys of more than the key: what the cleaner "
+        "takes at the source stays in the copy under other keys, and `verify` may say `differs` for it; make the key "
+        "of the key alone"
     ]
 
 

@@ -78,6 +78,7 @@ class MapKind(Kind):
                 source_is_compacted=target.source_is_compacted,
                 schema_ids=schema_ids(target),
                 keeps=target.keeps,
+                projects=target.projects,
                 letters_template=target.letters_template,
                 stamps_provenance=target.kafka.stamps_provenance,
             ),
@@ -109,7 +110,9 @@ class MapKind(Kind):
                 target.source_work.log(target.source, clients),
                 clients.client(target.destination_cluster),
                 source_is_compacted=target.source_is_compacted,
-                transform=Transform(schema_ids=schema_ids(target), provenance=provenance_of(target)),
+                transform=Transform(
+                    schema_ids=schema_ids(target), projects=target.projects, provenance=provenance_of(target)
+                ),
             )
             key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
             await check.check(key, row.mapped.progress)

@@ -15,7 +15,7 @@ from mirrorlake.config.resolved import (
     Mirror,
     OffsetMode,
 )
-from mirrorlake.destinations.filtering import PartitionFilter
+from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapStart
@@ -220,6 +220,12 @@ class Target:
         """Which of the partition's records are copied; None for all."""
         wanted = self.mirror.filter_of(self.source.topic)
         return None if wanted is None else PartitionFilter(wanted=wanted, partition=self.source.partition)
+
+    @property
+    def projects(self) -> PartitionProjection | None:
+        """What the partition's records become; None where they stay as they are."""
+        wanted = self.mirror.select_of(self.source.topic)
+        return None if wanted is None else PartitionProjection(wanted=wanted, source=self.source)
 
     @property
     def letters_template(self) -> str:

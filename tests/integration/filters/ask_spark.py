@@ -1,18 +1,24 @@
 """Evaluates expressions in Spark over given records; run by test_equal_to_spark.py.
 
-ask_spark.py FILE    a pickle of questions [([(key, value, timestamp_ms, partition, offset, headers)], [expression])]
+ask_spark.py FILE    a pickle of questions [([(key, value, timestamp_ms, partition, offset, headers)], [asked])]
 
-Writes FILE.answers: a pickle of one answer a question: a list a row, a value an expression.
+What is asked are expressions, or pairs of one and the offsets for which it must fail by ANSI rules. Writes
+FILE.answers: a pickle of one answer a question. Of expressions: a list a row, a value an expression. Of pairs: for each
+its bytes by offset, and the offsets of those it was said to fail for, and does.
 """
 
 import pickle
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 SCHEMA = "key binary, value binary, ms bigint, partition int, offset bigint, pairs array<struct<k: string, v: binary>>"
+
+FAILING_ASKED_MAX = 2
+"""How many rows of one expression are asked about each by itself."""
 
 
 def main(asked: Path) -> None:
@@ -26,18 +32,61 @@ def main(asked: Path) -> None:
         .config("spark.sql.shuffle.partitions", "1")
         .getOrCreate()
     )
-    answers = [answer(spark, rows, expressions) for rows, expressions in pickle.loads(asked.read_bytes())]
+    answers = [
+        answer(spark, rows, of) if isinstance(of[0], str) else exact_answer(spark, rows, of)
+        for rows, of in pickle.loads(asked.read_bytes())
+    ]
     spark.stop()
     asked.with_suffix(".answers").write_bytes(pickle.dumps(answers))
 
 
-def answer(spark: SparkSession, rows: list[tuple[object, ...]], expressions: list[str]) -> list[list[object]]:
+def records_of(spark: SparkSession, rows: list[tuple[object, ...]]) -> DataFrame:
     columns = [
         *("key", "value", "partition", "offset"),
         f.timestamp_millis("ms").alias("timestamp"),
         f.map_from_entries("pairs").alias("headers"),
     ]
-    records = spark.createDataFrame(rows, SCHEMA).select(*columns).orderBy("offset").cache()
+    return spark.createDataFrame(rows, SCHEMA).select(*columns).orderBy("offset").cache()
+
+
+def exact_answer(
+    spark: SparkSession, rows: list[tuple[object, ...]], asked: list[tuple[str, list[int]]]
+) -> list[tuple[dict[int, bytes | None], list[int]]]:
+    records = records_of(spark, rows)
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    values: dict[str, dict[int, bytes | None]] = {}
+    whole = [text for text, failing in asked if not failing]
+    for at in range(0, len(whole), 40):
+        values |= bytes_of(records, whole[at : at + 40])
+    for text, failing in asked:
+        if failing:
+            values |= bytes_of(records.where(~f.col("offset").isin(failing)), [text])
+    answers = [
+        (values[text], [each for each in failing[:FAILING_ASKED_MAX] if fails(records, text, each)])
+        for text, failing in asked
+    ]
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    return answers
+
+
+def bytes_of(records: DataFrame, texts: list[str]) -> dict[str, dict[int, bytes | None]]:
+    made = [f.expr(f"CAST(({text}) AS BINARY)").alias(f"c{n}") for n, text in enumerate(texts)]
+    found = records.select("offset", *made).collect()
+    return {
+        text: {row[0]: None if row[n] is None else bytes(row[n]) for row in found} for n, text in enumerate(texts, 1)
+    }
+
+
+def fails(records: DataFrame, text: str, offset: int) -> bool:
+    try:
+        bytes_of(records.where(f.col("offset") == offset), [text])
+    except PySparkException:
+        return True
+    return False
+
+
+def answer(spark: SparkSession, rows: list[tuple[object, ...]], expressions: list[str]) -> list[list[object]]:
+    records = records_of(spark, rows)
     answers: list[list[object]] = [[] for _ in rows]
     for at in range(0, len(expressions), 40):
         part = expressions[at : at + 40]

@@ -56,6 +56,12 @@ def test_a_footer_is_read_back_as_it_was_written() -> None:
     assert decode_footer(encode_footer(FOOTER), where="x") == FOOTER
 
 
+def test_a_footer_says_by_which_select_its_records_were_made_where_one_did() -> None:
+    selected = replace(FOOTER, envelope=replace(FOOTER.envelope, select="0a"))
+    assert json.loads(encode_footer(selected))["select"] == "0a"
+    assert decode_footer(encode_footer(selected), where="x") == selected
+
+
 def test_a_field_this_version_does_not_know_is_passed_over() -> None:
     assert decode_footer(changed(colour="blue"), where="x") == FOOTER
 

@@ -37,7 +37,7 @@ def test_without_a_filter_there_is_none() -> None:
     [
         ("{type: kafka, cluster: west}", WHERE, "a filter leaves offsets out, and west keeps those of the source"),
         ("{type: archive, store: lake, compaction: log}", WHERE, "a filter cannot be had with `compaction: log`"),
-        (MAPPED, "upper(key) = 'A'", "there is no function `upper` in a filter"),
+        (MAPPED, "upper(key) = 'A'", "there is no function `upper` in an expression"),
         (MAPPED, "key = 1", "compares BINARY with BIGINT"),
         (MAPPED, "", "where"),
     ],

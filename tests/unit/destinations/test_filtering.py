@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.destinations.filtering import FILTERED_REASON, PartitionFilter, selected
+from mirrorlake.destinations.filtering import FILTERED_REASON, PartitionFilter, Selection, selected
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import CorruptBatchError
@@ -72,7 +72,7 @@ def test_what_is_kept_and_what_is_a_gap_are_all_that_was_delivered(
             offset += step
         items.append(item_of(samples, codec))
 
-    found = selected(delivery_of(items, end=offset), keeping("key = 'k'"))
+    found = selected(delivery_of(items, end=offset), Selection(keeps=keeping("key = 'k'")))
 
     assert found.error is None
     assert offsets_of(found.delivery) == [sample.offset for sample in given_up]
@@ -91,14 +91,14 @@ def test_what_is_kept_and_what_is_a_gap_are_all_that_was_delivered(
 
 def test_without_a_filter_a_delivery_is_not_looked_at() -> None:
     delivery = delivery_of([item_of([Sample(0)])], end=1)
-    assert Transform().selected(delivery).delivery is delivery
+    assert Transform().selected(delivery, position=0).delivery is delivery
 
 
 def test_gaps_of_the_source_and_batches_nobody_is_shown_stay() -> None:
     missing = Gap(offsets=OffsetRange(start_offset=5, end_offset=7), kind=GapKind.MISSING)
     marker = replace(item_of([Sample(1)]), path=Path.SKIP, reason="control")
     items = [item_of([Sample(0)]), marker, item_of([Sample(7)])]
-    found = selected(delivery_of(items, end=8, gaps=(missing,)), keeping("offset = 0")).delivery
+    found = selected(delivery_of(items, end=8, gaps=(missing,)), Selection(keeps=keeping("offset = 0"))).delivery
     assert found.batches[1] is marker
     assert list(found.gaps) == [
         missing,
@@ -114,7 +114,7 @@ def test_messages_of_old_formats_are_filtered_too(magic: int) -> None:
         for each in messages
         for batch in walk(memoryview(each))
     ]
-    found = selected(delivery_of(items, end=3), keeping("value = 'v1'")).delivery
+    found = selected(delivery_of(items, end=3), Selection(keeps=keeping("value = 'v1'"))).delivery
     assert [item.path for item in found.batches] == [Path.SKIP, OLD_FORMAT.path, Path.SKIP]
     assert offsets_of(found) == [0, 2]
 
@@ -128,7 +128,7 @@ def test_what_comes_before_a_batch_that_cannot_be_read_is_delivered_and_the_erro
         item_of([Sample(1, key=b"no")]),
         replace(bad, batch=Batch(bad.batch.header, memoryview(broken))),
     ]
-    found = selected(delivery_of(items, end=3), keeping("key = 'key'"))
+    found = selected(delivery_of(items, end=3), Selection(keeps=keeping("key = 'key'")))
     assert isinstance(found.error, CorruptBatchError)
     assert found.delivery.covered == OffsetRange(start_offset=0, end_offset=2)
     assert len(found.delivery.batches) == 2

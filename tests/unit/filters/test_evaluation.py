@@ -50,6 +50,17 @@ KEPT = {
     "substring(value, 2, 3) = '\"n\"'": [0, 4, 9],
     "pmod(offset, 2) = 1": [3, 9],
     "crc32(key) = 0": [3],
+    "CAST(key AS STRING) || 'b' = 'ab'": [4],
+    "concat(key, value) IS NULL": [0, 3],
+    "coalesce(key, value) = key": [3, 4, 9],
+    "coalesce(headers['t'], headers['T'], key) = 'y'": [3],
+    "CASE WHEN key IS NULL THEN true WHEN offset > 4 THEN NULL ELSE offset = 3 END": [0, 3],
+    "CASE offset WHEN 4 THEN 'four' WHEN 9 THEN 'nine' END = 'nine'": [9],
+    "CASE WHEN offset = 4 THEN 1 ELSE offset END = 1": [4],
+    "CAST(offset AS STRING) = '9'": [9],
+    "CAST(key IS NULL AS STRING) = 'true'": [0],
+    "unix_millis(timestamp) = -1": [0],
+    "sha2(key, 256) LIKE 'e3b0c442%'": [3],
 }
 
 

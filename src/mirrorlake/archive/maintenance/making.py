@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.envelope import FileSum, SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.envelope import SELECTS_DIFFER, FileSum, SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import RecordWriter, SegmentReader, SegmentWriter
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, log_batch
@@ -233,6 +233,7 @@ class SegmentMaking:
             writer=self._writer,
             created_at=datetime.fromtimestamp(self._clock.now_seconds(), UTC).isoformat(timespec="milliseconds"),
             follows_mirror_v3=self._follows_mirror_v3(inputs[0]),
+            select=_select_of(inputs),
         )
 
     def _topic_of_bare(self, bare: Sequence[Segment], said: Sequence[SegmentEnvelope]) -> str:
@@ -364,3 +365,9 @@ def _joined(gaps: Sequence[Gap]) -> list[Gap]:
 
 def _gone(key: str) -> ChainBrokenError:
     return ChainBrokenError(f"{key} is gone", hint="it was merged or retired meanwhile: run again", key=key)
+
+
+def _select_of(inputs: Sequence[Input]) -> str:
+    """Returns by which `select` the records of all inputs were made; those of mirror-v3 by none."""
+    said = {each.footer.envelope.select if each.footer is not None else "" for each in inputs}
+    return said.pop() if len(said) == 1 else SELECTS_DIFFER

@@ -49,6 +49,7 @@ from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
 from mirrorlake.config.topics.heartbeats import heartbeats_of, with_heartbeats
+from mirrorlake.config.topics.select import projection_of
 from mirrorlake.config.values.names import read_name, selected
 from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings
@@ -202,6 +203,7 @@ class _Native:
             on_lost_tail=head.on_lost_tail,
             schemas=schemas,
             filter=head.filter.where if head.filter else None,
+            select=projection_of(head.select, (*path, "select"), self._document),
             heartbeats=heartbeats,
             is_enabled=head.enabled,
             read_bytes_per_second=head.limit.bytes_per_second if head.limit else None,

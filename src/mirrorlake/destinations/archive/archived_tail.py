@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.destinations.filtering import PartitionProjection
 from mirrorlake.destinations.source_log import SourceLog
 from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail
 from mirrorlake.destinations.tail_check import first_difference
+from mirrorlake.destinations.transform import Transform
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.records.codec import RecordColumns
 from mirrorlake.offsets import GapKind, OffsetRange
@@ -29,10 +31,12 @@ PARQUET = "parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The newest records of an archive, and whether a filter left some of the source's out of their segment."""
+    """The newest records of an archive, whether a filter left some of the source's out of their segment, and more."""
 
     tail: Tail
     is_filtered: bool
+    select: str
+    """The fingerprint of the projection that made its records, empty where none did."""
 
 
 InThread = Callable[[Callable[[], Held | None]], Awaitable[Held | None]]
@@ -45,6 +49,7 @@ class ArchivedTailCheck:
         source_log: the source partition.
         archived: its archive.
         source_is_compacted: the source topic may lose records to the cleaner.
+        projects: what records become; a file that was made by another one is compared by offsets and times.
         in_thread: runs a look at the store.
     """
 
@@ -54,11 +59,13 @@ class ArchivedTailCheck:
         archived: ArchivedPartition,
         *,
         source_is_compacted: bool,
+        projects: PartitionProjection | None,
         in_thread: InThread,
     ) -> None:
         self._source_log = source_log
         self._archived = archived
         self._source_is_compacted = source_is_compacted
+        self._transform = Transform(projects=projects)
         self._in_thread = in_thread
 
     async def check(self, tail: Segment) -> None:
@@ -90,6 +97,9 @@ class ArchivedTailCheck:
             source_is_compacted=self._source_is_compacted,
             # What a filter left out, this one or the one before it, is for `verify`.
             destination_is_compacted=held.is_filtered,
+            transform=self._transform
+            if held.select == self._transform.fingerprint
+            else Transform(sets_content_aside=True),
         )
         if difference is not None:
             raise self._diverged(tail, difference)
@@ -101,7 +111,8 @@ class ArchivedTailCheck:
             records = RecordColumns.concat(list(segment.records(within=offsets)))
             missing = [gap.offsets for gap in segment.footer.gaps if gap.kind is GapKind.MISSING]
             held = Tail(records=records, unseen=tuple(missing))
-            return Held(tail=held, is_filtered=GapKind.FILTERED in segment.footer.gap_offsets)
+            footer = segment.footer
+            return Held(tail=held, is_filtered=GapKind.FILTERED in footer.gap_offsets, select=footer.envelope.select)
 
     def _diverged(self, tail: Segment, offset: int) -> SourceDivergedError:
         source = self._source_log.partition

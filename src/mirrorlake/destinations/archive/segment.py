@@ -36,6 +36,7 @@ class OpenSegment:
         start_offset: the archive's position.
         clock: times the segment.
         follows_mirror_v3: mirror-v3 wrote the segment that ends at ``start_offset``.
+        select: the fingerprint of the `select` that makes its records, empty where they are as they were.
         crash_point: called before every step of the publication; for tests.
     """
 
@@ -51,6 +52,7 @@ class OpenSegment:
         start_offset: int,
         clock: Clock,
         follows_mirror_v3: bool = False,
+        select: str = "",
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self._clock = clock
@@ -75,6 +77,7 @@ class OpenSegment:
             writer=writer,
             created_at=datetime.fromtimestamp(clock.now_seconds(), UTC).isoformat(timespec="seconds"),
             follows_mirror_v3=follows_mirror_v3,
+            select=select,
         )
         try:
             self._writer = make_writer(self._staged.file, envelope)

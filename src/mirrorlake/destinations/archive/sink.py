@@ -30,7 +30,7 @@ from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
-from mirrorlake.destinations.filtering import PartitionFilter
+from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
 from mirrorlake.destinations.interface import Delivery, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
@@ -56,7 +56,7 @@ class ArchiveSettings:
 
     ``source_is_compacted`` says that the source topic may lose records to its cleaner.
 
-    ``keeps`` is what of the source's records is archived, None for all.
+    ``keeps`` is what of the source's records is archived, None for all, and ``projects`` what they become.
 
     ``schema_ids`` says where records have schema ids whose schemas are archived first; None where schemas are not.
 
@@ -78,6 +78,7 @@ class ArchiveSettings:
     source_is_compacted: bool = False
     mirror_v3_end: int | None = None
     keeps: PartitionFilter | None = None
+    projects: PartitionProjection | None = None
     schema_ids: SchemaIdMap | None = None
 
     @property
@@ -157,7 +158,7 @@ class ArchiveSink(CuttingSink):
         self._start_offset = 0
         self._truncated_end = 0
         self._known_gaps: list[Gap] = []
-        self._transform = Transform(keeps=settings.keeps)
+        self._transform = Transform(keeps=settings.keeps, projects=settings.projects)
         self._filtered = FilteredAccount()
         self._behind: Segment | None = None
 
@@ -241,7 +242,7 @@ class ArchiveSink(CuttingSink):
     # --- in the thread ------------------------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> None:
-        chosen = self._transform.selected(delivery)
+        chosen = self._transform.selected(delivery, position=self._next_offset)
         if chosen.delivery.covered.end_offset > self._next_offset or chosen.error is None:
             self._fill_with(chosen.delivery)
         if chosen.error is not None and not self._is_done:
@@ -355,6 +356,7 @@ class ArchiveSink(CuttingSink):
             start_offset=start,
             clock=self._clock,
             follows_mirror_v3=start == self._settings.mirror_v3_end,
+            select=self._transform.fingerprint,
             crash_point=self._crash_point,
         )
         if self._truncated_end > start:

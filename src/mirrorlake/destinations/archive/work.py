@@ -51,6 +51,7 @@ class ArchiveWork(DestinationWork):
                 context.source_log,
                 folder,
                 source_is_compacted=settings.source_is_compacted,
+                projects=settings.projects,
                 in_thread=connections.store_threads.look,
             ).check,
             executor=connections.encoder_thread,

@@ -3,7 +3,8 @@
 As ``tail_check`` does for equal offsets, so that a source that was put back from a backup, or cut in a way that leader
 epochs do not show, is not copied on behind records it has lost. The newest run of the offset map says which records
 those are. Times are not compared: their topic may have a clock of its own. Neither is a filter asked: every record of a
-run was copied, by whichever filter.
+run was copied, by whichever filter. What another `select` than that of now has made cannot be compared with what the
+source has: of it only the offsets are (see ``select_mark``).
 """
 
 from dataclasses import replace
@@ -76,6 +77,11 @@ class MappedTailCheck:
         start = max(run.start_offset, await self._source_log.start())
         moved = run.destination_offset - run.start_offset
         start = max(start, await self._destination_client.offset_at(where, EARLIEST) - moved)
+        transform = self._transform
+        if progress.select.fingerprint == transform.fingerprint:
+            start = max(start, progress.select.start_offset)
+        else:
+            transform = replace(transform, projects=None, sets_content_aside=True)
         end = await self._source_log.written_end()
         if start >= run.end_offset or (end is not None and end < run.end_offset):
             return
@@ -90,7 +96,7 @@ class MappedTailCheck:
             Tail(records=held.relocated(rows, sources[rows])),
             source_is_compacted=self._source_is_compacted,
             destination_is_compacted=True,  # what is missing there is for `verify`, and for the look at its end
-            transform=self._transform,
+            transform=transform,
         )
         if difference is not None:
             raise self._diverged(key, where, progress, difference)

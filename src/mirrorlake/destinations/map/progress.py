@@ -17,6 +17,7 @@ Progress, topic ``mirrorlake.progress.<mirror>``, the newest counts; compaction 
            int32 destination partition, int64 destination offset of the transaction's first record (-1 none), int64
            end of the last record ever copied at the destination (exclusive, 0 none), int64 source offset where the
            open page of the offset map begins, int64 source offset where the copy began, its runs
+    header ``select``, where the mirror has or had one: see ``select_mark``
 
 Full page of the offset map, topic ``mirrorlake.offset-map.<mirror>``, written once:
 
@@ -37,6 +38,7 @@ import struct
 from dataclasses import dataclass
 
 from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
+from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.transactions.own_bytes import TEXT_LENGTH, text_bytes
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -82,7 +84,7 @@ class MapProgress:
     ``offsets`` is the source range the last transaction covered; its end is the position. ``destination_offset`` is
     that of the transaction's first record, None where it had none. ``destination_end`` is the offset after the last
     record ever copied, 0 where there is none. ``leader_epoch`` is the source's, -1 where unknown. ``start_offset`` is
-    the source offset at which the copy began.
+    the source offset at which the copy began. ``select`` says by which `select` its newest records were made.
     """
 
     source_cluster_id: str
@@ -95,6 +97,7 @@ class MapProgress:
     destination_end: int
     page: OpenPage
     start_offset: int
+    select: SelectMark = AS_IT_IS_MARK
 
     @property
     def position(self) -> int:
@@ -161,7 +164,7 @@ def decode_page_key(data: bytes) -> PageKey:
 
 
 def encode_progress(progress: MapProgress) -> bytes:
-    """Returns the value of a progress record."""
+    """Returns the value of a progress record; its ``select`` is a header, see ``encode_mark``."""
     return b"".join(
         (
             bytes((FORMAT,)),
@@ -183,8 +186,8 @@ def encode_progress(progress: MapProgress) -> bytes:
     )
 
 
-def decode_progress(data: bytes) -> MapProgress:
-    """Returns what ``encode_progress`` wrote.
+def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK) -> MapProgress:
+    """Returns what ``encode_progress`` wrote, with what the record's headers say.
 
     Raises:
         DestinationForeignError: it is no progress record this version understands.
@@ -206,6 +209,7 @@ def decode_progress(data: bytes) -> MapProgress:
         destination_end=last,
         page=open_page(page_start, reader.rest()),
         start_offset=began,
+        select=select,
     )
 
 

@@ -1,6 +1,7 @@
 """Writes a shard's own records, progress and pages of offset maps, and dead letters into its open transaction."""
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.letters.dead_letters import Letters
@@ -14,6 +15,7 @@ from mirrorlake.destinations.map.progress import (
     encode_progress,
     encode_progress_key,
 )
+from mirrorlake.destinations.map.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.transactions.own_records import KeyAndValue, columns_of
 from mirrorlake.destinations.transactions.record_writer import RecordWriter
@@ -21,6 +23,8 @@ from mirrorlake.destinations.transactions.session import TransactionSession
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
+
+NO_MARKS: Mapping[bytes, bytes] = MappingProxyType({})
 
 PROGRESS_BATCH_BYTES_MAX = 512 << 10
 """Half of what a topic takes by default."""
@@ -64,8 +68,14 @@ class ProgressWriter:
         Raises:
             MirrorlakeError: as ``TransactionSession.produce``; the transaction must not be committed.
         """
-        records = [(encode_progress_key(key), encode_progress(progress)) for key, progress in written]
-        await self._write(self.progress_partition, records)
+        records: list[KeyAndValue] = []
+        marks: dict[bytes, bytes] = {}
+        for key, progress in written:
+            key_bytes = encode_progress_key(key)
+            records.append((key_bytes, encode_progress(progress)))
+            if (mark := encode_mark(progress.select)) is not None:
+                marks[key_bytes] = mark
+        await self._write(self.progress_partition, records, marks=marks)
 
     async def write_pages(
         self, pages: Iterable[tuple[PageKey, MapPage]], *, forgotten: Collection[PageKey] = ()
@@ -92,20 +102,25 @@ class ProgressWriter:
         for columns in letters.parts(batch_bytes_max):
             await self._writer.append(partition, columns, codec=letters.codec, step=Step.SEND_LETTERS)
 
-    async def _write(self, partition: TopicPartition, records: Iterable[KeyAndValue]) -> None:
-        """Appends records, in as many batches as needed, one after the other."""
+    async def _write(
+        self, partition: TopicPartition, records: Iterable[KeyAndValue], *, marks: Mapping[bytes, bytes] = NO_MARKS
+    ) -> None:
+        """Appends records, those with marks by their keys, in as many batches as needed, one after the other."""
         part: list[KeyAndValue] = []
         size = 0
         for key, value in records:
             record_bytes = len(key) + len(value or b"")
             if part and size + record_bytes > PROGRESS_BATCH_BYTES_MAX:
-                await self._append_own(partition, part)
+                await self._append_own(partition, part, marks)
                 part, size = [], 0
             part.append((key, value))
             size += record_bytes
         if part:
-            await self._append_own(partition, part)
+            await self._append_own(partition, part, marks)
 
-    async def _append_own(self, partition: TopicPartition, records: list[KeyAndValue]) -> None:
-        columns = columns_of(records, int(self._clock.now_seconds() * 1000))
+    async def _append_own(
+        self, partition: TopicPartition, records: list[KeyAndValue], marks: Mapping[bytes, bytes]
+    ) -> None:
+        headers = [[(SELECT_HEADER, marks[key])] if key in marks else [] for key, _ in records] if marks else None
+        columns = columns_of(records, int(self._clock.now_seconds() * 1000), headers=headers)
         await self._writer.append(partition, columns, codec=Codec.NONE, step=Step.SEND_PROGRESS)

@@ -17,6 +17,7 @@ from mirrorlake.destinations.letters.dead_letters import Letters, parted
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
+from mirrorlake.destinations.map.select_mark import SelectMark
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
@@ -176,7 +177,7 @@ class MapSink(EndlessSink):
             return
         if self._participant is not None:
             self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
-        chosen = self._settings.transform.selected(delivery)
+        chosen = self._settings.transform.selected(delivery, position=self._next_offset)
         gaps = [*chosen.delivery.gaps]
         delivery = replace(chosen.delivery, gaps=gaps)
         ids = self._route.schema_ids
@@ -402,8 +403,16 @@ class MapSink(EndlessSink):
             keeps_source_time=settings.keeps_source_time,
             is_new=progress is None,
             former=former,
+            select=self._select_mark(progress),
             letters_topic=settings.letters_topic,
         )
+
+    def _select_mark(self, progress: MapProgress | None) -> SelectMark:
+        projects = self._settings.projects
+        fingerprint = projects.wanted.fingerprint if projects is not None else ""
+        if progress is None:
+            return SelectMark(fingerprint=fingerprint)
+        return progress.select.followed_by(fingerprint, progress.mapped.end_offset)
 
     def _check_not_older(self, progress: MapProgress | None) -> None:
         """Checks that the progress is not behind what this process has seen committed.

@@ -179,6 +179,18 @@ class RecordColumns:
             headers=headers,
         )
 
+    def without_content(self) -> "RecordColumns":
+        """Returns records of the same offsets and times without keys, values and headers, for comparing those alone."""
+        nothing = bytes_column([None] * len(self))
+        return RecordColumns.of(
+            offsets=self.offsets,
+            timestamps=self.timestamps,
+            timestamp_types=self.timestamp_types,
+            keys=nothing,
+            values=nothing,
+            headers=no_headers(len(self)),
+        )
+
     def without_timestamps(self) -> "RecordColumns":
         """Returns the same records, none with a timestamp, for comparing copies that have times of their own."""
         return RecordColumns(
