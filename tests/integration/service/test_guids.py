@@ -119,4 +119,4 @@ def test_a_guid_that_nobody_knows_parks_also_where_the_source_gives_none(make_si
     assert all(f"the {side} of the record at offset 1 names no schema that is known: absent" in e for e in errors)
     checked = mirrorlake("schemas", "check", "-c", site.guid_file("preserve"), "--format", "json")
     assert checked.code == 1
-    assert f'"{UUID(int=5)}"' in checked.stdout
+    assert f'"{UUID(int=5)}"' in checked.out
