@@ -78,12 +78,20 @@ class MirrorlakeSchemas(Mirrorlake):
 
 def measure_schemas(times: int, storage: Storage | None) -> SchemaFigures:
     """Measures copies of ``times`` million records by codec, then Confluent's client for Python, and the JVM's."""
-    copies = [asyncio.run(_copies(codec, times, storage)) for codec in CODECS]
+    copies = []
+    for codec in CODECS:
+        copies.append(asyncio.run(_copies(codec, times, storage)))
+        print(_said(copies[-1]), flush=True)
     return SchemaFigures(
         copies=copies,
         python_records_per_cpu_second=stock_records_per_cpu_second(),
         jvm_records_per_cpu_second=jvm_records_per_cpu_second(SCHEMA, avro_bodies(_JVM_RECORDS)),
     )
+
+
+def _said(run: SchemaCopies) -> str:
+    rates = [each.records_per_cpu_second / 1e3 for each in (run.rewritten, run.raw)]
+    return f"{run.codec}: {rates[0]:.0f} k records/CPU s, raw {rates[1]:.0f}; CPU × raw {run.cpu_ratio:.2f}"
 
 
 async def _copies(codec: Codec, times: int, storage: Storage | None) -> SchemaCopies:
