@@ -131,6 +131,8 @@ def failure_rows(each: WayIds) -> list[Row]:
 def _id_state(place: IdPlace) -> str:
     if not place.is_known:
         return "unknown"
+    if place.is_unnamed:
+        return "guid"
     return "missing" if place.there is None else "known"
 
 
