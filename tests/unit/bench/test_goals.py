@@ -7,6 +7,7 @@ from bench.latency import Latency
 from bench.many_mirrors import ManyMirrors
 from bench.records_path import RecordsPath
 from bench.results import Results
+from bench.schema_copies import SchemaCopies, SchemaFigures
 from bench.sql_counts import SqlCount
 
 
@@ -203,3 +204,21 @@ def test_counting_by_sql_is_judged_from_the_sessions_start_on_and_other_queries_
     runs = [run("count", 1.5), run("last offsets", 30.0), run("count", 2.5), run("count", 2.0)]
 
     assert goals(Results(sql_counts=runs)) == {"sql: seconds for a count over 1000 segments": (2.0, True)}
+
+
+def test_rewritten_schema_ids_are_judged_beside_a_raw_copy_and_by_what_they_add_to_it() -> None:
+    # Two seconds more for a million records: half a million of them a second.
+    raw = copy("mirrorlake 0.1.0", cpu_seconds=4.0)
+    rewritten = copy("mirrorlake 0.1.0, schema ids rewritten", cpu_seconds=6.0, wall_seconds=4.0)
+    figures = SchemaFigures(
+        copies=[SchemaCopies(codec="lz4", raw=raw, rewritten=rewritten)],
+        python_records_per_cpu_second=20_000.0,
+        jvm_records_per_cpu_second=100_000.0,
+    )
+    found = goals(Results(schemas=figures))
+    assert {name: (round(ratio, 6), is_reached) for name, (ratio, is_reached) in found.items()} == {
+        "schema ids, lz4: CPU-seconds per byte, × a raw copy": (1.5, True),
+        "schema ids, lz4: rewriting × Confluent's for Python": (25.0, True),
+        "schema ids, lz4: rewriting × Apicurio's on a JVM": (5.0, False),
+        "schema ids, lz4: records per second": (250_000.0, False),
+    }
