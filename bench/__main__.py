@@ -35,6 +35,7 @@ from bench.records_path import measure_records_path
 from bench.restores import FORMATS as RESTORES
 from bench.restores import Restore, measure_restore
 from bench.scale_out import ScaleOut, measure_scale_out
+from bench.schema_copies import measure_schemas
 from bench.schema_ids import measure_schema_ids
 from bench.sql_counts import measure_sql_counts
 from bench.storage import Place, Storage, bytes_of, choose_place
@@ -57,8 +58,8 @@ FAR_CONTENDERS = ("mm2", "mirrorlake", "mirrorlake-map")
 ARCHIVE_INPUTS = {"k1": 3, "b100": 4}
 """What is restored, and read as a DataFrame, and how many times the input that is."""
 PARTS = (
-    *("help", "sql", "copy", "far", "stores", "fills", "records", "schema-ids", "latency", "many", "idle", "scale"),
-    *("restore", "merge", "frames"),
+    *("help", "sql", "copy", "far", "stores", "fills", "records", "schema-ids", "schemas", "latency", "many", "idle"),
+    *("scale", "restore", "merge", "frames"),
 )
 MORE_PARTS = ("cluster", "scale-out")
 """Measured only where they are named: two workers of a cluster beside two brokers want more than two cores."""
@@ -105,6 +106,9 @@ def main() -> None:
     if "schema-ids" in parts:
         found.schema_ids = measure_schema_ids()
         print(results.schema_ids_table(found.schema_ids) + "\n", flush=True)
+    if "schemas" in parts:
+        found.schemas = measure_schemas(arguments.schemas_times, arguments.storage)
+        print(results.schemas_table(found.schemas) + "\n", flush=True)
     if "latency" in parts:
         for contender in (Mirrorlake(), MirrorMaker(linger_ms=0)):
             found.latencies.append(asyncio.run(_run_latency(contender, arguments.latency_seconds)))
@@ -158,6 +162,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--far-ms", type=int, action="append", help="round trip to the far side; again for more")
     parser.add_argument("--stores-rounds", type=int, default=3, help="how often each kind of store is measured")
     parser.add_argument("--sql-rounds", type=int, default=3, help="how often each query of `sql` is measured")
+    parser.add_argument(
+        "--schemas-times", type=int, default=4, help="millions of records that `schemas` copies, by codec"
+    )
     parser.add_argument("--latency-seconds", type=float, default=60.0, help="how long latency is measured")
     parser.add_argument("--many-seconds", type=float, default=60.0, help="how long the two hundred mirrors run")
     parser.add_argument("--idle-seconds", type=float, default=60.0, help="how long the quiet partitions are looked at")
@@ -244,6 +251,8 @@ def _summary(found: results.Results) -> str:
         tables.append(results.fill_table(found.fills))
     if found.records_paths:
         tables.append(results.records_table(found.records_paths))
+    if found.schemas:
+        tables.append(results.schemas_table(found.schemas))
     if found.latencies:
         tables.append(results.latency_table(found.latencies))
     if found.many_mirrors:

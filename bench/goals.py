@@ -25,6 +25,11 @@ TOGETHER_RATIO_MAX = 2.0
 FILLER_SECONDS_MAX = 1.0
 RECORDS_PATH_PER_CPU_SECOND_MIN = 300_000.0
 LOG_MEGABYTES_PER_CPU_SECOND_MIN = 600.0
+SCHEMA_CPU_RATIO_MAX = 1.5
+SCHEMA_PYTHON_RATIO_MIN = 20.0
+SCHEMA_JVM_RATIO_MIN = 10.0
+SCHEMA_RECORDS_PER_SECOND_MIN = 20 * 25_000.0
+"""Twenty times what is known of another mirror that translates ids."""
 LATENCY_P50_MS_MAX = 5.0
 LATENCY_P99_MS_MAX = 300.0
 HELP_SECONDS_MAX = 0.3
@@ -75,6 +80,7 @@ def judge(results: Results) -> list[Goal]:
         *_stores(results),
         *_fills(results),
         *_records(results),
+        *_schemas(results),
         *_latency(results),
         *_spark(results),
         *_archives(results),
@@ -150,6 +156,20 @@ def _records(results: Results) -> Iterator[Goal]:
     for run in results.records_paths:
         name = f"compacted source, {run.codec}: records per CPU-second"
         yield _at_least(name, RECORDS_PATH_PER_CPU_SECOND_MIN, run.records_per_cpu_second)
+
+
+def _schemas(results: Results) -> Iterator[Goal]:
+    figures = results.schemas
+    if figures is None:
+        return
+    python, jvm = figures.python_records_per_cpu_second, figures.jvm_records_per_cpu_second
+    for run in figures.copies:
+        name, rate = f"schema ids, {run.codec}", run.rewriting_records_per_cpu_second
+        yield _at_most(f"{name}: CPU-seconds per byte, × a raw copy", SCHEMA_CPU_RATIO_MAX, run.cpu_ratio)
+        yield _at_least(f"{name}: rewriting × Confluent's for Python", SCHEMA_PYTHON_RATIO_MIN, rate / python)
+        if jvm is not None:
+            yield _at_least(f"{name}: rewriting × Apicurio's on a JVM", SCHEMA_JVM_RATIO_MIN, rate / jvm)
+        yield _at_least(f"{name}: records per second", SCHEMA_RECORDS_PER_SECOND_MIN, run.records_per_second)
 
 
 def _latency(results: Results) -> Iterator[Goal]:

@@ -8,7 +8,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -62,13 +62,18 @@ class Filled:
     wire_bytes: int
 
 
-def fill(port: int, wanted: Input) -> Filled:
+def fill(port: int, wanted: Input, *, batches: Sequence[tuple[int, bytes]] | None = None) -> Filled:
     """Appends ``wanted`` to its topic, which exists and is empty, on the one broker at 127.0.0.1:``port``.
+
+    Args:
+        port: the broker's.
+        wanted: what.
+        batches: what is sent over and over, of equally many records each, as (records, bytes); None for random values.
 
     Raises:
         RuntimeError: the broker refused a batch.
     """
-    batches = _distinct_batches(wanted)
+    batches = batches or _distinct_batches(wanted)
     records_per_batch, batch_bytes = batches[0][0], sum(len(batch) for _, batch in batches) / len(batches)
     batches_per_partition = -(-wanted.records // (records_per_batch * wanted.partitions))
     frames = (

@@ -25,6 +25,7 @@ from bench.merges import Merge
 from bench.records_path import RecordsPath
 from bench.restores import Restore
 from bench.scale_out import ScaleOut
+from bench.schema_copies import SchemaFigures
 from bench.schema_ids import SchemaIdsPath
 from bench.sql_counts import SqlCount
 from bench.storage import Storage
@@ -46,6 +47,7 @@ class Results:
     fills: list[Fill] = field(default_factory=list)
     records_paths: list[RecordsPath] = field(default_factory=list)
     schema_ids: list[SchemaIdsPath] = field(default_factory=list)
+    schemas: SchemaFigures | None = None
     latencies: list[Latency] = field(default_factory=list)
     many_mirrors: ManyMirrors | None = None
     idle: Idle | None = None
@@ -91,6 +93,7 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
         "schema_ids": [
             {**asdict(run), "records_per_cpu_second": round(run.records_per_cpu_second)} for run in results.schema_ids
         ],
+        "schemas": _schema_figures(results.schemas) if results.schemas else None,
         "latencies": [asdict(run) for run in results.latencies],
         "many_mirrors": asdict(results.many_mirrors) if results.many_mirrors else None,
         "idle": asdict(results.idle) if results.idle else None,
@@ -255,6 +258,50 @@ def schema_ids_table(runs: Sequence[SchemaIdsPath]) -> str:
         over_reading = "" if run.read_cpu_seconds is None else f"{run.cpu_seconds / run.read_cpu_seconds:.1f}"
         over_stock = f"{run.records_per_cpu_second / runs[-1].records_per_cpu_second:.1f}"
         rows.append((run.what, f"{run.records_per_cpu_second / 1e3:.0f}", over_reading, over_stock))
+    return text_table(rows, words=1)
+
+
+def _schema_figures(figures: SchemaFigures) -> dict[str, Any]:
+    return {
+        "copies": [
+            {
+                "codec": run.codec,
+                "raw": _figures(run.raw),
+                "rewritten": _figures(run.rewritten),
+                "cpu_ratio": round(run.cpu_ratio, 3),
+                "records_per_second": round(run.records_per_second),
+            }
+            for run in figures.copies
+        ],
+        "python_records_per_cpu_second": round(figures.python_records_per_cpu_second),
+        "jvm_records_per_cpu_second": figures.jvm_records_per_cpu_second and round(figures.jvm_records_per_cpu_second),
+    }
+
+
+def schemas_table(figures: SchemaFigures) -> str:
+    """Returns mirrors that rewrite schema ids as text, a line each: × a raw copy; and what that adds × others' work."""
+    rows: list[Sequence[str]] = [
+        (
+            *("1 KiB of Avro", "k records/CPU s", "k records/s", "raw k records/CPU s", "CPU × raw"),
+            *("rewriting alone k records/CPU s", "× Python", "× JVM"),
+        )
+    ]
+    for run in figures.copies:
+        rate, alone = run.rewritten.records_per_cpu_second, run.rewriting_records_per_cpu_second
+        jvm = figures.jvm_records_per_cpu_second
+        rows.append(
+            (
+                *(f"mirrored, {run.codec}", f"{rate / 1e3:.0f}", f"{run.records_per_second / 1e3:.0f}"),
+                *(f"{run.raw.records_per_cpu_second / 1e3:.0f}", f"{run.cpu_ratio:.2f}"),
+                f"{alone / 1e3:.0f}",
+                *(f"{alone / figures.python_records_per_cpu_second:.1f}", "" if jvm is None else f"{alone / jvm:.1f}"),
+            )
+        )
+    others = (
+        ("Confluent's Python client, a thread", figures.python_records_per_cpu_second),
+        ("Apicurio's JVM serde, a thread", figures.jvm_records_per_cpu_second),
+    )
+    rows.extend((name, f"{rate / 1e3:.0f}", "", "", "", "", "", "") for name, rate in others if rate is not None)
     return text_table(rows, words=1)
 
 

@@ -24,7 +24,7 @@ from mirrorlake.service.subjects.bringing import Brought
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectStore
-from support.registry_model import RegistryModel, record
+from support.registry_model import RegistryModel, guid_of, record
 from support.stub_registry import StubRegistry
 
 T = TypeVar("T")
@@ -385,3 +385,29 @@ def test_guids_that_a_registry_gives_out_since_are_said_by_a_further_object(
     assert {each.guid for each in restored(store)["common"].versions} == {
         each.guid for each in expected["common"].versions
     }, "a later state forgets none"
+
+
+def test_what_a_guid_names_is_archived_before_it_is_known_and_found_by_it_again(
+    store: ObjectStore, here: StubRegistry
+) -> None:
+    """Also what was archived before the registry gave any."""
+    filled(here.model)
+    archived(store, here)
+    here.model.has_guids = True
+    here.model.register("other", {"schema": record("o")})
+    old, new = (UUID(guid_of(here.model.live(subject)[0].body)) for subject in ("common", "other"))
+    nobodys = UUID(int=1)
+
+    async def bring(client: RegistryClient) -> Brought:
+        archive = SubjectArchive(source=client, schemas=ArchivedSchemas(store, "here"), writer="w", clock=SystemClock())
+        return await archive.bring_ids([old, new, nobodys], named=["common"])
+
+    async def places() -> list[list[tuple[str, int]]]:
+        registry = ArchivedRegistry("here", ArchivedSchemas(store, "here"), where="x")
+        return [await registry.places_of_guid(guid) for guid in (old, new, nobodys)]
+
+    assert asyncio.run(places()) == [[], [], []]
+    found = asked(here, bring)
+    assert [found.pairs.get(guid) for guid in (old, new, nobodys)] == [old, new, None]
+    assert (found.absent, dict(found.refused)) == (frozenset({nobodys}), {})
+    assert asyncio.run(places()) == [[("common", 1)], [("other", 1)], []]

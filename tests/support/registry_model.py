@@ -15,7 +15,11 @@ The rules were read in Confluent's public sources (`KafkaSchemaRegistry.register
 - what others refer to cannot be deleted (42206);
 - all versions of subjects with a prefix are listed in pages, sorted;
 - from 8.0 on a schema has a GUID: MD5 of text, references, and a data contract, in this order (`Schema.updateHash`),
-  whatever its type is (here without data contracts).
+  whatever its type is (here without data contracts);
+- a GUID is looked for in the default context, then in the others; of each it has the id that was registered with it
+  last, also where all its versions were deleted for good (`InMemoryCache.idByGuid`, `schemaTombstoned`): its ids are
+  then still told, and the schema is an error of the server. One that nobody has heard of, or that is none, has no ids,
+  which is no error (`listIdsForGuid`).
 
 Compatibility is told for records of Avro whose fields have a default or not: BACKWARD forbids adding fields without,
 FORWARD removing such; TRANSITIVE compares with all live versions.
@@ -68,6 +72,7 @@ class RegistryModel:
     highest: dict[str, int] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
+    guids: dict[str, dict[str, int]] = field(default_factory=dict)
     next_id: int = 1
     changes: list[str] = field(default_factory=list)
 
@@ -96,11 +101,17 @@ class RegistryModel:
                     return each
         raise RefusedError(404, 40403, f"Schema {id_} not found")
 
+    def ids_of_guid(self, guid: str) -> list[tuple[str, int]]:
+        """By context, the default one first, and sorted as `ContextId` is."""
+        contexts = sorted({context_of(subject) for subject in self.subjects} | {""})
+        return [(each, self.guids[each][guid]) for each in contexts if guid in self.guids.get(each, {})]
+
     def by_guid(self, guid: str) -> Stored:
-        for versions in self.subjects.values():
-            for each in versions:
-                if guid_of(each.body) == guid:
-                    return each
+        for context, id_ in self.ids_of_guid(guid):
+            try:
+                return self.by_id(id_, context)
+            except RefusedError:
+                raise RefusedError(500, 500, "HTTP 500 Internal Server Error") from None
         raise RefusedError(404, 40403, f"Schema {guid} not found")
 
     def places(self, id_: int, context: str = "") -> list[tuple[str, int]]:
@@ -145,6 +156,7 @@ class RegistryModel:
         versions[:] = [each for each in versions if not (each.is_deleted and each.id == chosen)]
         made = Stored(number, chosen, wanted)
         versions.append(made)
+        self.guids.setdefault(context_of(subject), {})[guid_of(wanted)] = chosen
         self.highest[subject] = number
         self.changes.append(f"register {subject} {number} id {chosen}")
         return made

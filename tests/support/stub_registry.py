@@ -151,6 +151,10 @@ class StubRegistry:
             case "GET", ["schemas", "guids", guid] if model.has_guids:
                 held = model.by_guid(guid)
                 return {**held.body, **self._guid(held)}
+            case "GET", ["schemas", "guids", guid, "ids"] if model.has_guids:
+                return [{"context": f".{context}", "id": id_} for context, id_ in model.ids_of_guid(guid)]
+            case "GET", ["schemas", "types"]:
+                return ["AVRO", "JSON", "PROTOBUF"]
             case "GET", ["schemas", "ids", id_, "versions"]:
                 found = model.places(int(id_), _context(query))
                 return [{"subject": subject, "version": version} for subject, version in found]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
+from uuid import UUID
 
 import pytest
 
@@ -10,7 +11,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.records import Record
-from support.registry_model import RegistryModel, record
+from support.registry_model import RegistryModel, guid_of, record
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
@@ -94,21 +95,30 @@ def test_ids_are_missing_at_the_destination_until_their_subjects_are_brought_the
     assert (counted["side"], counted["known"], counted["null"], counted["unreadable_offset"]) == ("value", 4, 1, None)
 
 
-def test_what_names_no_schema_is_counted_and_the_first_one_named(site: Site) -> None:
+def test_what_names_no_schema_is_counted_and_the_first_one_named(site: Site, source: StubRegistry) -> None:
     make_topic(site.kafka.bootstrap_servers, site.topic, [value(framed(site.ids[0]))])
     assert site.schemas("apply", "--yes").code == 0
     assert site.check()[0] == 0
 
-    guid = (("__value_schema_id", b"\1" + bytes(16)),)
-    rest = [value(b"{}"), value(b"\0\0"), value(framed(4242)), value(b"avro alone", guid)]
+    # The source's registry gives GUIDs, and the destination's does not.
+    source.model.has_guids = True
+    guid = UUID(guid_of({"schema": record("a")}))
+    by_guid = (("__value_schema_id", b"\1" + guid.bytes),)
+    rest = [value(b"{}"), value(b"\0\0"), value(framed(4242)), value(b"avro alone", by_guid)]
+    rest.append(value(b"\1" + bytes(16)))
     append(site.kafka.bootstrap_servers, site.topic, 0, rest)
     code, found = site.check()
 
     (counted,) = found["records"]
     assert code == 1
-    assert [counted[name] for name in ("known", "not-framed", "short", "absent", "guid")] == [1, 1, 1, 1, 1]
+    assert [counted[name] for name in ("known", "not-framed", "short", "absent", "guid")] == [1, 1, 1, 2, 1]
     assert (counted["unreadable_partition"], counted["unreadable_offset"]) == (0, 1)
-    assert [(row["id"], row["state"]) for row in found["ids"]] == [(site.ids[0], "known"), (4242, "unknown")]
+    assert [(row["id"], row["state"]) for row in found["ids"]] == [
+        (site.ids[0], "known"),
+        (4242, "unknown"),
+        (str(UUID(int=0)), "unknown"),
+        (str(guid), "guid"),
+    ]
     assert "4242" in site.schemas("check").out
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from uuid import UUID
 
 from mirrorlake.config.resolved import MirroredSchemas, TimestampMode
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.topics.targets import Target
 
 WRITING = ("READ", "WRITE")
@@ -46,11 +47,12 @@ def schema_ids(target: Target) -> SchemaIdMap | None:
 
 def ids_of(
     schemas: MirroredSchemas,
-    pairs: Mapping[int, int] = MappingProxyType({}),
+    pairs: Mapping[SchemaName, SchemaName] = MappingProxyType({}),
     *,
-    absent: Iterable[int] = (),
-    lost: Iterable[int] = (),
-    refused: Mapping[int, str] = MappingProxyType({}),
+    absent: Iterable[SchemaName] = (),
+    lost: Iterable[SchemaName] = (),
+    unnamed: Iterable[UUID] = (),
+    refused: Mapping[SchemaName, str] = MappingProxyType({}),
 ) -> SchemaIdMap | None:
     """Returns the map of some pairs for how a mirror takes schemas along; None where ids stay. See `SchemaIdMap.of`."""
     if schemas.rules.keeps_ids:
@@ -59,6 +61,7 @@ def ids_of(
         pairs,
         absent=absent,
         lost=lost,
+        unnamed=unnamed,
         refused=refused,
         keys=schemas.has_keys,
         values=schemas.has_values,
@@ -77,18 +80,20 @@ def archived_ids(target: Target) -> SchemaIdMap | None:
 
 def archived_ids_of(
     schemas: MirroredSchemas,
-    pairs: Mapping[int, int] = MappingProxyType({}),
+    pairs: Mapping[SchemaName, SchemaName] = MappingProxyType({}),
     *,
-    absent: Iterable[int] = (),
-    refused: Mapping[int, str] = MappingProxyType({}),
+    absent: Iterable[SchemaName] = (),
+    unnamed: Iterable[UUID] = (),
+    refused: Mapping[SchemaName, str] = MappingProxyType({}),
 ) -> SchemaIdMap:
-    """Returns the map of ids whose schemas are archived, each with itself: an archive's records stay as they are.
+    """Returns the map of what names archived schemas, each with itself: an archive's records stay as they are.
 
-    Whatever names no schema is archived too; an id that nobody knows yet waits for its schema.
+    Whatever names no schema is archived too; an id or GUID that nobody knows yet waits for its schema.
     """
     return SchemaIdMap.of(
         pairs,
         absent=absent,
+        unnamed=unnamed,
         refused=refused,
         keys=schemas.has_keys,
         values=schemas.has_values,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 from urllib.parse import quote
+from uuid import UUID
 
 from mirrorlake.errors import MirrorlakeError, NotRegistryError, SubjectMovedError
 from mirrorlake.schemas.answers import (
@@ -177,6 +178,45 @@ class RegistryClient:
         found = self._read(answer, about, places)
         own = [(name.removeprefix(prefix), version) for name, version in found if name.startswith(prefix)]
         return sorted(place for place in own if not place[0].startswith(":."))
+
+    async def places_of_guid(self, guid: UUID) -> list[tuple[str, int]]:
+        """Returns subject and version of everything registered under a GUID, as `places_of_id`; none if unknown.
+
+        None, too, where the registry gives no GUIDs, as Confluent's before 8.0 and those of others. The ids are asked
+        for and not the schema, which has no subject; and Confluent's answers with an error of its own about one whose
+        versions were all deleted for good.
+
+        Raises:
+            NotRegistryError: what answers knows no GUIDs and is no registry either.
+            MirrorlakeError: see `RegistryTransport.ask`.
+        """
+        about = f"schema GUID {guid}"
+        answer = await self._transport.ask("GET", f"/schemas/guids/{guid}/ids", about=about)
+        if answer.is_absent:
+            return []
+        if answer.code:
+            await self._check_registry(answer, about)
+            return []
+        context = f".{self.settings.context or ''}"
+
+        def ids(body: Json) -> list[int]:
+            if not isinstance(body, list):
+                raise UnreadableAnswerError
+            return [number_in(each, "id") for each in body if text_in(each, "context", default=".") == context]
+
+        found = await asyncio.gather(*(self.places_of_id(id_) for id_ in self._read(answer, about, ids)))
+        return sorted({place for places in found for place in places})
+
+    async def _check_registry(self, answer: RegistryAnswer, about: str) -> None:
+        """Checks that what does not know a path of the API is a registry, by what lies beside that path.
+
+        Raises:
+            NotRegistryError: it is none.
+        """
+        types = await self._transport.ask("GET", "/schemas/types", about="its schema types")
+        if types.code:
+            raise self._transport.not_understood(answer, about)
+        self._read(types, "its schema types", texts_of)
 
     async def level(self, subject: str) -> str:
         """Returns the compatibility level that holds for a subject: its own, or what it inherits."""

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from uuid import UUID
 
 NO_CHECK = "NONE"
 """The compatibility level under which a registry takes every schema."""
@@ -115,6 +116,35 @@ class SubjectHistory:
     def live(self) -> tuple[SchemaVersion, ...]:
         """The versions that are listed."""
         return tuple(each for each in self.versions if not each.is_deleted)
+
+
+def guid_pairs(
+    source: SubjectHistory, destination: SubjectHistory, same: "dict[str, str] | None" = None
+) -> dict[UUID, UUID | None]:
+    """Returns by GUIDs of the source which GUID means the same schema at the destination. Pure.
+
+    None where the destination's registry gives the schema none. One of the source is left out where the destination's
+    subject does not hold its schema; or not all of them, or under several GUIDs, where it is of several.
+
+    Args:
+        source: the subject there.
+        destination: the subject here.
+        same: as for `id_pairs`.
+    """
+    known: dict[str, str | None] = {}
+    for each in (*destination.live, *destination.versions):
+        known[each.key] = known.get(each.key) or each.guid
+    told = same or {}
+    there: dict[str, set[str | None]] = {}
+    for each in source.versions:
+        if each.guid is not None:
+            key = told.get(each.key, each.key)
+            there.setdefault(each.guid, set()).add(known.get(key, _MISSING))
+    pairs = {guid: next(iter(found)) for guid, found in there.items() if len(found) == 1 and _MISSING not in found}
+    return {UUID(guid): None if to is None else UUID(to) for guid, to in pairs.items()}
+
+
+_MISSING = "no such schema"
 
 
 def id_pairs(

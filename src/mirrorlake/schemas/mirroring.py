@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import UUID
 
 from mirrorlake.errors import SubjectRefusedError
 from mirrorlake.schemas.client import RegistryClient
-from mirrorlake.schemas.history import Damage, Reference, Schema, SchemaVersion, SubjectHistory, id_pairs
+from mirrorlake.schemas.history import Damage, Reference, Schema, SchemaVersion, SubjectHistory, guid_pairs, id_pairs
 from mirrorlake.schemas.ordering import ordered_actions
 from mirrorlake.schemas.plan import Action, Refusal, SubjectPlan, plan_subject, position_table
 from mirrorlake.schemas.rules import SubjectRules
@@ -52,6 +53,21 @@ class MirrorPlan:
         for plan in self.plans:
             pairs |= id_pairs(plan.source, plan.destination, dict(plan.same))
         return pairs
+
+    @property
+    def guid_pairs(self) -> dict[UUID, UUID | None]:
+        """By GUIDs of the source, which GUID means the same schema at the destination; None where it gives none."""
+        pairs: dict[UUID, UUID | None] = {}
+        for plan in self.plans:
+            found = guid_pairs(plan.source, plan.destination, dict(plan.same))
+            pairs |= {guid: to for guid, to in found.items() if to is not None or guid not in pairs}
+        return pairs
+
+    @property
+    def name_pairs(self) -> dict[int | UUID, int | UUID | None]:
+        """Both, of ids and of GUIDs: by what records name schemas by at the source, what names them there."""
+        pairs: dict[int | UUID, int | UUID | None] = dict(self.id_pairs.items())
+        return pairs | dict(self.guid_pairs.items())
 
     def raise_if_refused(self) -> None:
         """Raises what says why subjects cannot be mirrored, with both histories.
@@ -102,6 +118,10 @@ class SchemaReader(Protocol):
 
     async def places_of_id(self, id_: int) -> list[tuple[str, int]]:
         """Returns subject and version of everything registered under an id; none where it is not known."""
+        ...
+
+    async def places_of_guid(self, guid: UUID) -> list[tuple[str, int]]:
+        """Returns subject and version of everything registered under a GUID; none where it is not known."""
         ...
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.errors import ExecutorUncheckedError, MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.plan_bytes import plan_bytes
@@ -79,7 +79,7 @@ class SchemaIds(Protocol):
     def map_of(self, mirror: str, destination: str) -> SchemaIdMap | None:
         """Returns what is known by now of the ids on a way; None where records keep theirs."""
 
-    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
+    def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
         """Takes ids that a lease has met and the map does not hold."""
 
 
@@ -87,7 +87,7 @@ class _NoSchemaIds:
     def map_of(self, mirror: str, destination: str) -> None:
         del mirror, destination
 
-    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
+    def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
         raise AssertionError((mirror, destination, ids))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.kinds.copies import ArchiveSide, KafkaSide, MappedSide, SnapshotSide
 from mirrorlake.kinds.kafka import provenance_of
 from mirrorlake.kinds.registry import kind_of
@@ -29,11 +29,11 @@ Side = SourceSide | KafkaSide | MappedSide | ArchiveSide
 RunTask = Callable[[BatchTask], list[LeaseRow]]
 """Runs one batch task and returns its rows (see `BatchJobs.run`)."""
 
-IdsOf = Callable[[StatusRow, Sequence[int]], SchemaIdMap | None]
+IdsOf = Callable[[StatusRow, Sequence[SchemaName]], SchemaIdMap | None]
 """A row, and ids that its records have → what schema ids are at its destination; None where records keep theirs."""
 
 
-def kept(_row: StatusRow, _ids: Sequence[int]) -> None:
+def kept(_row: StatusRow, _ids: Sequence[SchemaName]) -> None:
     """Stands for rows whose records all keep their schema ids."""
 
 
@@ -75,7 +75,7 @@ class DigestTasks:
         """Returns what a side of a row holds, whatever schema ids its records turn out to have."""
         task = replace(task, largest_batch_bytes=self.largest_batch_bytes)
         what, seconds_max = f"verify {task.side.partition} {task.offsets}", seconds_for(offsets=len(task.offsets))
-        unknown: tuple[int, ...] = ()
+        unknown: tuple[SchemaName, ...] = ()
         while True:
             try:
                 lettered = self._letters.of(row, task.offsets)
@@ -89,7 +89,7 @@ class DigestTasks:
             if not unknown:
                 return result
 
-    def _transform(self, row: StatusRow, ids: Sequence[int]) -> Transform:
+    def _transform(self, row: StatusRow, ids: Sequence[SchemaName]) -> Transform:
         """Returns what the copy changes of records, as far as it matters to who compares them.
 
         Raises:

@@ -10,6 +10,7 @@ from bench.merges import Merge
 from bench.records_path import RecordsPath
 from bench.restores import Restore
 from bench.results import Results
+from bench.schema_copies import SchemaCopies, SchemaFigures
 from bench.sql_counts import SqlCount
 
 
@@ -254,4 +255,22 @@ def test_merging_is_judged_by_bytes_of_parquet_and_reading_by_sparks_connector()
     assert goals(Results(merges=[merge], frames=reads)) == {
         "merge, 1 KiB, text: MB of Parquet per CPU-second": (150.0, True),
         "k1: live topic as a DataFrame, × Spark's connector": (1.5, False),
+    }
+
+
+def test_rewritten_schema_ids_are_judged_beside_a_raw_copy_and_by_what_they_add_to_it() -> None:
+    # Two seconds more for a million records: half a million of them a second.
+    raw = copy("mirrorlake 0.1.0", cpu_seconds=4.0)
+    rewritten = copy("mirrorlake 0.1.0, schema ids rewritten", cpu_seconds=6.0, wall_seconds=4.0)
+    figures = SchemaFigures(
+        copies=[SchemaCopies(codec="lz4", raw=raw, rewritten=rewritten)],
+        python_records_per_cpu_second=20_000.0,
+        jvm_records_per_cpu_second=100_000.0,
+    )
+    found = goals(Results(schemas=figures))
+    assert {name: (round(ratio, 6), is_reached) for name, (ratio, is_reached) in found.items()} == {
+        "schema ids, lz4: CPU-seconds per byte, × a raw copy": (1.5, True),
+        "schema ids, lz4: rewriting × Confluent's for Python": (25.0, True),
+        "schema ids, lz4: rewriting × Apicurio's on a JVM": (5.0, False),
+        "schema ids, lz4: records per second": (250_000.0, False),
     }

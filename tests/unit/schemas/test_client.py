@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -26,7 +27,7 @@ from mirrorlake.schemas.transport import RegistryTransport
 from mirrorlake.secret import Secret
 from support.certificates import Authority
 from support.copies import wait_until
-from support.registry_model import RegistryModel, record
+from support.registry_model import RegistryModel, guid_of, record
 from support.stub_registry import StubRegistry
 
 PASSWORD = "none-of-your-business"
@@ -397,3 +398,32 @@ def test_import_is_forced_so_that_nothing_is_deleted_for_good() -> None:
         asyncio.run(change(stub.url))
 
     assert len(model.subjects["s"]) == 1
+
+
+async def _places(guid: UUID, *urls: str, **settings: Any) -> list[tuple[str, int]]:
+    async with client_of(*urls, **settings) as client:
+        return await client.places_of_guid(guid)
+
+
+def test_a_guid_is_looked_for_in_the_context_that_is_meant_and_nowhere_else() -> None:
+    model = RegistryModel(level="NONE", has_guids=True)
+    for subject, fields in (("a", "x"), ("b", "x"), (":.east:c", "x"), (":.east:d", "y")):
+        model.register(subject, {"schema": record(fields)})
+    x, y, nobodys = (UUID(guid_of({"schema": record(fields)})) for fields in ("x", "y", "z"))
+    with StubRegistry(model) as stub:
+        found = {
+            context: [asyncio.run(_places(guid, stub.url, context=context)) for guid in (x, y, nobodys)]
+            for context in ("", "east")
+        }
+    assert found == {"": [[("a", 1), ("b", 1)], [], []], "east": [[("c", 1)], [("d", 1)], []]}
+
+
+def test_a_registry_without_guids_knows_none_and_what_is_no_registry_is_not_believed() -> None:
+    model = RegistryModel(level="NONE")
+    model.register("a", {"schema": record("x")})
+    guid = UUID(guid_of({"schema": record("x")}))
+    with StubRegistry(model) as stub:
+        assert asyncio.run(_places(guid, stub.url)) == []
+        stub.fault = lambda _method, path: (404, {}) if path.startswith("/schemas/") else None
+        with pytest.raises(NotRegistryError, match="GUID"):
+            asyncio.run(_places(guid, stub.url))

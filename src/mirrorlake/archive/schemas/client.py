@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from uuid import UUID
 
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.errors import RegistryUnavailableError
@@ -62,6 +63,12 @@ class ArchivedRegistry:
         if not self._schemas.places_of_id(id_):
             await self._look()
         return self._schemas.places_of_id(id_)
+
+    async def places_of_guid(self, guid: UUID) -> list[tuple[str, int]]:
+        """Returns subject and version of all that is archived under a GUID; none where nothing is. Reads all of it."""
+        await self._look()
+        versions, _ = await asyncio.to_thread(self._schemas.versions)
+        return sorted((each.subject, each.version.version) for each in versions if each.version.guid == str(guid))
 
     async def close(self) -> None:
         """Does nothing: stores close themselves."""

@@ -14,7 +14,7 @@ from mirrorlake.kafka.records.decode import record_error
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.id_map import SIDES, UNKNOWN_IDS_MAX, SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SIDES, UNKNOWN_IDS_MAX, SchemaIdMap, SchemaName, guids_in
 
 
 class Framing(StrEnum):
@@ -27,13 +27,13 @@ class Framing(StrEnum):
     NOT_FRAMED = "not-framed"
     """It begins with another byte than a schema id does."""
     GUID = "guid"
-    """The newer form: a fingerprint of the schema instead of an id."""
+    """A GUID, which is known, and which the destination's registry gives no schema: no reader there can resolve it."""
     ABSENT = "absent"
-    """An id that the source's registry does not know."""
+    """An id or GUID that the source's registry does not know."""
     UNKNOWN = "unknown"
-    """An id that is not in the map: nobody has asked the registries about it yet."""
+    """An id or GUID that is not in the map: nobody has asked the registries about it yet."""
     KNOWN = "known"
-    """An id that is known."""
+    """An id or GUID that is known."""
 
 
 FRAMINGS = tuple(Framing)
@@ -46,17 +46,17 @@ class FoundIds:
 
     Attributes:
         payload: the records, decompressed; the batch's own memory where it is not compressed.
-        patches: a row for each id that changes, as `id_kernels.py` lays it out.
+        patches: a row for each id or GUID that changes, as `id_kernels.py` lays it out.
         counts: records by side and framing, in the order of ``Framing``.
         first_offsets: the offset of the first record of each; without meaning where there is none.
-        unknown: ids that the map does not hold, at most ``UNKNOWN_IDS_MAX``.
+        unknown: ids and GUIDs that the map does not hold, at most ``UNKNOWN_IDS_MAX`` of each.
     """
 
     payload: UInt8s
     patches: Int64s
     counts: Int64s
     first_offsets: Int64s
-    unknown: tuple[int, ...]
+    unknown: tuple[SchemaName, ...]
 
     def count(self, side: int, framing: Framing) -> int:
         """Returns how many records have that on a side."""
@@ -68,7 +68,7 @@ class FoundIds:
 
 
 def find_ids(batch: Batch, ids: SchemaIdMap, *, decompressed_bytes_max: int | None = None) -> FoundIds:
-    """Returns the schema ids of a batch's records, against a map.
+    """Returns the schema ids and GUIDs of a batch's records, against a map.
 
     Args:
         batch: a v2 data batch whose checksum was verified.
@@ -85,6 +85,7 @@ def find_ids(batch: Batch, ids: SchemaIdMap, *, decompressed_bytes_max: int | No
     counts = np.zeros((SIDES, kernels.KINDS), np.int64)
     deltas = np.zeros((SIDES, kernels.KINDS), np.int64)
     unknown = np.empty(UNKNOWN_IDS_MAX, np.int64)
+    unknown_guids = np.empty((UNKNOWN_IDS_MAX, 2), np.int64)
     outcome = np.zeros(kernels.OUTCOME_FIELDS, np.int64)
     status = kernels.find_ids(
         payload.ctypes.data,
@@ -93,11 +94,15 @@ def find_ids(batch: Batch, ids: SchemaIdMap, *, decompressed_bytes_max: int | No
         header.last_offset_delta,
         ids.source_ids,
         ids.destination_ids,
+        ids.source_guids,
+        ids.destination_guids,
+        ids.guid_states,
         ids.sides,
         patches,
         counts,
         deltas,
         unknown,
+        unknown_guids,
         outcome,
     )
     if status != decode_kernels.OK:
@@ -107,5 +112,8 @@ def find_ids(batch: Batch, ids: SchemaIdMap, *, decompressed_bytes_max: int | No
         patches=patches[: outcome.item(kernels.PATCHES)],
         counts=counts,
         first_offsets=deltas + header.base_offset,
-        unknown=tuple(unknown[: outcome.item(kernels.UNKNOWN_IDS)].tolist()),
+        unknown=(
+            *unknown[: outcome.item(kernels.UNKNOWN_IDS)].tolist(),
+            *guids_in(unknown_guids[: outcome.item(kernels.UNKNOWN_GUIDS)]),
+        ),
     )

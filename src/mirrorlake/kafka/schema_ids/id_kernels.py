@@ -1,27 +1,30 @@
-"""The compiled loops that find the schema ids in the records of a batch, and write others in their place.
+"""The compiled loops that find the schema ids and GUIDs in the records of a batch, and write others in their place.
 
-How an id lies before a key or value, or in a header: `SchemaId.java`; that the header goes before the payload, and its
-last one counts: `DualSchemaIdDeserializer.java`, both of Confluent's serializers.
+How an id or GUID lies before a key or value, or in a header: `SchemaId.java`; that the header goes before the payload,
+and its last one counts: `DualSchemaIdDeserializer.java`, both of Confluent's serializers.
 """
 
 import numpy as np
 
 from mirrorlake.kafka.records.decode_kernels import BAD_OFFSET, BAD_RECORD, BYTES_LEFT, OK, read_one_header, read_record
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s, as_address, compiled, inlined, load_byte, store_byte
-from mirrorlake.kafka.schema_ids.id_map import KEY, SIDES, VALUE
+from mirrorlake.kafka.schema_ids.id_map import KEY, SIDES, UNNAMED_GUID, VALUE
 
-# What is found where an id is looked for; the last three have an id.
+# What is found where an id is looked for; the last four have an id or a GUID.
 NULL, SHORT, NOT_FRAMED, GUID, ABSENT, UNKNOWN, KNOWN, KINDS = range(8)
 
 # What the search leaves besides its status.
-PATCHES, UNKNOWN_IDS, FAILED_RECORD, OUTCOME_FIELDS = range(4)
+PATCHES, UNKNOWN_IDS, UNKNOWN_GUIDS, FAILED_RECORD, OUTCOME_FIELDS = range(5)
 
-# Fields of a patch: where the four bytes of an id are, counted from the first record, and what they become.
-PATCH_AT, PATCH_ID, PATCH_FIELDS = range(3)
+# Fields of a patch: where the bytes of an id or GUID are, counted from the first record, how many they are (4 or 16),
+# and what they become: a GUID in two words of eight bytes, an id in the second alone.
+PATCH_AT, PATCH_BYTES, PATCH_HIGH, PATCH_LOW, PATCH_FIELDS = range(5)
 
 _ID_BYTES = 4
 _FRAMED_BYTES_MIN = 1 + _ID_BYTES
-_GUID_BYTES_MIN = 1 + 16
+_WORD_BYTES = 8
+_GUID_BYTES = 2 * _WORD_BYTES
+_GUID_BYTES_MIN = 1 + _GUID_BYTES
 
 _HEADER_NAMES = np.frombuffer(b"__key_schema_id\0\0__value_schema_id", np.uint8).reshape(SIDES, 17)
 _HEADER_NAME_BYTES = np.array([15, 17], np.int64)
@@ -51,8 +54,17 @@ def _id_at(address: int) -> int:
 
 
 @inlined
+def _word_at(address: int) -> int:
+    """Returns the eight bytes at an address as a number: big-endian, signed."""
+    word = 0
+    for index in range(_WORD_BYTES):
+        word = (word << 8) | load_byte(address + index)
+    return word
+
+
+@inlined
 def _kind_of(address: int, length: int) -> int:
-    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id."""
+    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id, ``GUID`` where it has one."""
     if length < 0:
         return NULL
     if length == 0:
@@ -91,9 +103,48 @@ def _note_unknown(wanted: int, unknown: Int64s, count: int) -> int:
     return count
 
 
+@inlined
+def _guid_row_of(source_guids: Int64s, high: int, low: int) -> int:
+    """Returns the row of a GUID in the ascending GUIDs, -1 where it is not there."""
+    first = 0
+    end = source_guids.shape[0]
+    while first < end:
+        middle = (first + end) >> 1
+        word = source_guids[middle, 0]
+        if word < high or (word == high and source_guids[middle, 1] < low):
+            first = middle + 1
+        else:
+            end = middle
+    is_there = first < source_guids.shape[0] and source_guids[first, 0] == high and source_guids[first, 1] == low
+    return first if is_there else -1
+
+
+@inlined
+def _note_unknown_guid(high: int, low: int, unknown: Int64s, count: int) -> int:
+    """Adds a GUID to those that are not known, once and while there is room; returns how many there are."""
+    for index in range(count):
+        if unknown[index, 0] == high and unknown[index, 1] == low:
+            return count
+    if count < unknown.shape[0]:
+        unknown[count, 0] = high
+        unknown[count, 1] = low
+        return count + 1
+    return count
+
+
+@inlined
+def _patch(patches: Int64s, patch: int, at: int, length: int, high: int, low: int) -> int:
+    """Adds a patch; returns how many there are."""
+    patches[patch, PATCH_AT] = at
+    patches[patch, PATCH_BYTES] = length
+    patches[patch, PATCH_HIGH] = high
+    patches[patch, PATCH_LOW] = low
+    return patch + 1
+
+
 @compiled(
-    "int64(int64, int64, int64, int64, int64[::1], int64[::1], int64, "
-    "int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1])"
+    "int64(int64, int64, int64, int64, int64[::1], int64[::1], int64[:,::1], int64[:,::1], int64[::1], int64, "
+    "int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[:,::1], int64[::1])"
 )
 def find_ids(
     start: int,
@@ -102,26 +153,32 @@ def find_ids(
     last_offset_delta: int,
     source_ids: Int64s,
     destination_ids: Int64s,
+    source_guids: Int64s,
+    destination_guids: Int64s,
+    guid_states: Int64s,
     sides: int,
     patches: Int64s,
     counts: Int64s,
     first_deltas: Int64s,
     unknown: Int64s,
+    unknown_guids: Int64s,
     outcome: Int64s,
 ) -> int:
-    """Finds the ids of a batch's records and what they become; returns a status of `decode_kernels.py`.
+    """Finds the ids and GUIDs of a batch's records and what they become; returns a status of `decode_kernels.py`.
 
     ``start`` is the address of the records, decompressed, ``length`` their bytes. ``source_ids`` ascend, each with its
-    id at the destination or, below zero, ``ABSENT_ID`` or ``LOST_ID``. ``sides`` has bit 0 for keys, bit 1 for values.
-    ``patches`` has room for two rows per record, and is given one for each id that changes. ``counts`` is given how
-    many of each kind there are on each side, ``first_deltas`` the offset delta of the first record of each.
-    ``unknown`` is given ids that are not in the map, as many as there is room for.
+    id at the destination or, below zero, ``ABSENT_ID`` or ``LOST_ID``. ``source_guids`` ascend likewise, each with its
+    GUID at the destination where its state is not below zero. ``sides`` has bit 0 for keys, bit 1 for values.
+    ``patches`` has room for two rows per record, and is given one for each that changes. ``counts`` is given how many
+    of each kind there are on each side, ``first_deltas`` the offset delta of the first record of each. ``unknown`` and
+    ``unknown_guids`` are given those that are not in the map, as many as there is room for.
     """
     end = start + length
     position = start
     previous_delta = -1
     patch = 0
     unknown_count = 0
+    unknown_guid_count = 0
     for record in range(record_count):
         outcome[FAILED_RECORD] = record
         record_end, _, offset_delta, _, key, key_length, value, value_length, headers, count = read_record(
@@ -163,9 +220,21 @@ def find_ids(
                 elif destination_ids[row] < 0:
                     kind = ABSENT
                 elif destination_ids[row] != source_id:
-                    patches[patch, PATCH_AT] = address + 1 - start
-                    patches[patch, PATCH_ID] = destination_ids[row]
-                    patch += 1
+                    patch = _patch(patches, patch, address + 1 - start, _ID_BYTES, 0, destination_ids[row])
+            elif kind == GUID:
+                high = _word_at(address + 1)
+                low = _word_at(address + 1 + _WORD_BYTES)
+                row = _guid_row_of(source_guids, high, low)
+                if row < 0:
+                    kind = UNKNOWN
+                    unknown_guid_count = _note_unknown_guid(high, low, unknown_guids, unknown_guid_count)
+                elif guid_states[row] >= 0:
+                    kind = KNOWN
+                    there = destination_guids[row]
+                    if there[0] != high or there[1] != low:
+                        patch = _patch(patches, patch, address + 1 - start, _GUID_BYTES, there[0], there[1])
+                elif guid_states[row] != UNNAMED_GUID:
+                    kind = ABSENT
             if counts[side, kind] == 0:
                 first_deltas[side, kind] = offset_delta
             counts[side, kind] += 1
@@ -173,6 +242,7 @@ def find_ids(
         return BYTES_LEFT
     outcome[PATCHES] = patch
     outcome[UNKNOWN_IDS] = unknown_count
+    outcome[UNKNOWN_GUIDS] = unknown_guid_count
     return OK
 
 
@@ -182,6 +252,9 @@ def write_ids(payload: UInt8s, patches: Int64s, count: int) -> int:
     start = as_address(payload.ctypes.data)
     for patch in range(count):
         address = start + patches[patch, PATCH_AT]
-        for index in range(_ID_BYTES):
-            store_byte(address + index, patches[patch, PATCH_ID] >> (8 * (_ID_BYTES - 1 - index)))
+        length = patches[patch, PATCH_BYTES]
+        for index in range(length):
+            behind = length - 1 - index
+            word = patches[patch, PATCH_LOW] if behind < _WORD_BYTES else patches[patch, PATCH_HIGH]
+            store_byte(address + index, word >> (8 * (behind % _WORD_BYTES)))
     return count

@@ -1,7 +1,7 @@
 """Schema ids of records changed in record batches: from those of one registry to those of another.
 
-Four bytes of a record change and no other. Values are never decoded, so every format is served: what follows the id,
-Protobuf's message indexes too, is copied as bytes. Rules: ``docs/schemas.md``.
+Four bytes of a record change, or the sixteen of a GUID, and no other. Values are never decoded, so every format is
+served: what follows the id, Protobuf's message indexes too, is copied as bytes. Rules: ``docs/schemas.md``.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from mirrorlake.kafka.records.compression import compress
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
 from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, find_ids
-from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap, SchemaName
 
 _UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
 
@@ -23,15 +23,15 @@ _UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
 def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
     """Returns a batch with the destination's schema ids: itself where none changes, else one with memory of its own.
 
-    Only the four bytes of each id differ, and the checksum; where it is compressed, by its own codec again, also its
-    length. Of the formats before v2 it is a v2 batch.
+    Only the bytes of each id and GUID differ, and the checksum; where it is compressed, by its own codec again, also
+    its length. Of the formats before v2 it is a v2 batch.
 
     Args:
         batch: a data batch whose checksum was verified.
         ids: the map.
 
     Raises:
-        SchemaUnknownError: an id is not in the map; nothing is concluded of the batch.
+        SchemaUnknownError: an id or GUID is not in the map; nothing is concluded of the batch.
         SchemaUnreadableError: a record cannot be read, and does not pass as it is; or its schema does not come to the
             destination.
         CorruptBatchError, BatchTooLargeError: as ``find_ids``.
@@ -45,11 +45,11 @@ def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
     return batch if not len(found.patches) else _patched(batch, found)
 
 
-def unknown_error(unknown: Iterable[int], ids: SchemaIdMap, *, offset: int) -> MirrorlakeError:
-    """Returns the error for ids that are not in the map.
+def unknown_error(unknown: Iterable[SchemaName], ids: SchemaIdMap, *, offset: int) -> MirrorlakeError:
+    """Returns the error for ids and GUIDs that are not in the map.
 
     Args:
-        unknown: the ids.
+        unknown: those.
         ids: the map.
         offset: of the first record that has one of them.
     """
@@ -86,6 +86,16 @@ def _check_readable(found: FoundIds, ids: SchemaIdMap) -> None:
 
 def unreadable_error(side: str, framing: Framing, *, offset: int) -> SchemaUnreadableError:
     """Returns the error for a record that names no schema on a side, ``key`` or ``value``."""
+    if framing is Framing.GUID:
+        return SchemaUnreadableError(
+            f"the {side} of the record at offset {offset} names its schema by a guid, and the destination's registry "
+            "gives none: no reader there could find the schema by it",
+            hint="Confluent's registry gives GUIDs from 8.0 on; `schemas: {on-unreadable: pass}` copies such records "
+            "as they are",
+            offset=offset,
+            side=side,
+            framing=framing.value,
+        )
     return SchemaUnreadableError(
         f"the {side} of the record at offset {offset} names no schema that is known: {framing.value}",
         hint="`schemas: {on-unreadable: pass}` copies such records as they are",

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import unpack_from
+from uuid import UUID
 
 from mirrorlake.errors import SchemaUnreadableError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.schema_ids.columns import HEADER_NAMES
 from mirrorlake.kafka.schema_ids.finding import SIDE_NAMES, Framing
-from mirrorlake.kafka.schema_ids.id_map import ABSENT_ID, SIDES, SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SIDES, UNNAMED_GUID, SchemaIdMap, SchemaName
 from mirrorlake.kafka.schema_ids.rewriting import unknown_error, unreadable_error
 
 REFUSED = "refused"
-"""Why a record is unreadable whose id is known, and whose schema does not come to the destination."""
+"""Why a record is unreadable whose id or GUID is known, and whose schema does not come to the destination."""
 
 _FRAMED_BYTES_MIN = 5
 _GUID_BYTES_MIN = 17
+_NAMED = (Framing.KNOWN, Framing.GUID)
 
 Headers = Sequence[tuple[bytes, bytes | None]]
 
@@ -56,9 +58,10 @@ class _Search:
     def __init__(self, records: RecordColumns, ids: SchemaIdMap) -> None:
         self._records = records
         self._ids = ids
-        self._known = dict(zip(ids.source_ids.tolist(), ids.destination_ids.tolist(), strict=True))
+        self._states: dict[SchemaName, int] = {each: state for each, (state, _) in ids.guids.items()}
+        self._states |= zip(ids.source_ids.tolist(), ids.destination_ids.tolist(), strict=True)
         self._refused = dict(ids.refused)
-        self._unknown: dict[int, int] = {}
+        self._unknown: dict[SchemaName, int] = {}
         self._stops: SchemaUnreadableError | None = None
 
     def run(self) -> list[Unreadable]:
@@ -87,17 +90,17 @@ class _Search:
         framing = _framing_of(held)
         offset = int(self._records.offsets[row])
         reason = framing.value
-        if framing is Framing.KNOWN:
-            (id_,) = unpack_from(">i", held, 1)
-            if id_ in self._refused:
+        if framing in _NAMED:
+            named = _name_in(held)
+            if named in self._refused:
                 reason = REFUSED
-            elif id_ not in self._known:
-                self._unknown.setdefault(id_, offset)
+            elif named not in self._states:
+                self._unknown.setdefault(named, offset)
                 return ""
-            elif self._known[id_] != ABSENT_ID:
+            elif self._states[named] >= 0:
                 return ""
             else:
-                reason = Framing.ABSENT.value
+                reason = (Framing.GUID if self._states[named] == UNNAMED_GUID else Framing.ABSENT).value
         if self._ids.letters >> side & 1 or (self._ids.passes >> side & 1 and reason != REFUSED):
             return reason
         if self._stops is None:
@@ -106,7 +109,7 @@ class _Search:
 
     def _error(self, side: int, held: bytes, reason: str, offset: int) -> SchemaUnreadableError:
         if reason == REFUSED:
-            found = unknown_error([unpack_from(">i", held, 1)[0]], self._ids, offset=offset)
+            found = unknown_error([_name_in(held)], self._ids, offset=offset)
             assert isinstance(found, SchemaUnreadableError)
             return found
         return unreadable_error(SIDE_NAMES[side], Framing(reason), offset=offset)
@@ -121,8 +124,16 @@ def headers_of(records: RecordColumns) -> list[Headers]:
     return [pairs[start:end] for start, end in pairwise(bounds)]
 
 
+def _name_in(payload: bytes) -> SchemaName:
+    """Returns the id or GUID of a payload that has one."""
+    if payload[0] == 0:
+        (id_,) = unpack_from(">i", payload, 1)
+        return int(id_)
+    return UUID(bytes=payload[1:_GUID_BYTES_MIN])
+
+
 def _framing_of(payload: bytes) -> Framing:
-    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id."""
+    """Returns what a payload is as far as its framing says; ``KNOWN`` where it has an id, ``GUID`` where it has one."""
     if not payload:
         return Framing.SHORT
     if payload[0] == 0:

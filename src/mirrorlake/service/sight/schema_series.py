@@ -34,7 +34,8 @@ class SchemaSeries:
         )
         self._ids = Gauge(
             "mirrorlake_schema_ids",
-            "Schema ids of the source's registry, by what is known of them: known, absent or refused",
+            "Schema ids and GUIDs of the source's registry, by what is known of them: known, absent, refused, or guid, "
+            "for GUIDs of records where the destination's registry gives none",
             (*LABELS, "result"),
             registry=registry,
         )

@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.clock import Clock
 from mirrorlake.errors import SchemaAlteredError, SubjectMovedError
+from mirrorlake.kafka.schema_ids.id_map import SchemaName
 from mirrorlake.schemas.history import Reference, SchemaVersion, SubjectHistory
 from mirrorlake.schemas.mirroring import SchemaReader, histories_of
 from mirrorlake.schemas.plan import Action, ActionKind
-from mirrorlake.service.subjects.bringing import Brought, meanings_of, subjects_for
+from mirrorlake.service.subjects.bringing import Brought, meanings_of, names_of, subjects_for
 from mirrorlake.service.subjects.id_places import subjects_of_ids
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -71,9 +73,15 @@ class SubjectArchive:
                         done.append(_levelled(history))
                 except SchemaAlteredError as error:
                     refused[history.subject] = str(error)
-        pairs = {each.version.id: each.version.id for each in wanted if self.schemas.holds(each)}
+        held = [each for each in wanted if self.schemas.holds(each)]
+        pairs: dict[SchemaName, SchemaName] = {each.version.id: each.version.id for each in held}
+        # A version that is archived from before has its GUID with how its subject stands, which is archived by now.
+        stated = [each.version.guid for each in held if each.subject not in refused]
+        pairs |= {UUID(guid): UUID(guid) for guid in stated if guid is not None}
         damage = [each for history in histories.values() for each in history.damage]
-        reasons = {each.version.id: refused[each.subject] for each in wanted if each.subject in refused}
+        reasons = {
+            name: refused[each.subject] for each in wanted if each.subject in refused for name in names_of(each.version)
+        }
         return Brought(
             pairs=pairs,
             refused={id_: reason for id_, reason in reasons.items() if id_ not in pairs},
@@ -82,10 +90,11 @@ class SubjectArchive:
             damage=(*damage, *self.schemas.take_damage()),
         )
 
-    async def bring_ids(self, ids: Sequence[int], *, named: Collection[str]) -> Brought:
-        """Archives what holds the schemas of some ids: the subjects that the mirror names, or else the first by name.
+    async def bring_ids(self, ids: Sequence[SchemaName], *, named: Collection[str]) -> Brought:
+        """Archives what holds the schemas of some ids and GUIDs: subjects that the mirror names, or the first by name.
 
-        An id that the registry has in no subject is absent: there is no version that could be archived.
+        One that the registry has in no subject is absent: there is no version that could be archived. So is a GUID that
+        none of the versions has that the registry names for it.
 
         Args:
             ids: of the source.
@@ -101,7 +110,9 @@ class SubjectArchive:
         return Brought(
             pairs=brought.pairs,
             refused=brought.refused,
-            absent=frozenset(id_ for id_, held in places.items() if not held and id_ not in known),
+            absent=frozenset(
+                id_ for id_, held in places.items() if id_ not in known and (not held or isinstance(id_, UUID))
+            ),
             done=brought.done,
             meanings=brought.meanings,
             damage=brought.damage,

@@ -4,9 +4,10 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
+from uuid import UUID
 
 from mirrorlake.config.resolved import MirroredSchemas
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.kinds.kafka import ids_of
 from mirrorlake.service.status import StatusRow
 from mirrorlake.service.subjects.finding import RegistryClients, way_of
@@ -27,12 +28,13 @@ class ComparedIds:
         self._targets: dict[tuple[str, str], list[Target]] = defaultdict(list)
         for row in rows:
             self._targets[row.target.mirror.name, row.target.destination.label].append(row.target)
-        self._places: dict[tuple[str, str], dict[int, IdPlace]] = {}
+        self._places: dict[tuple[str, str], dict[SchemaName, IdPlace]] = {}
 
-    def of(self, row: StatusRow, ids: Sequence[int]) -> SchemaIdMap | None:
+    def of(self, row: StatusRow, ids: Sequence[SchemaName]) -> SchemaIdMap | None:
         """Returns the map for a row's records, ``ids`` among it; None where they keep their ids.
 
-        An id whose schema the destination does not hold equals none there.
+        An id or GUID whose schema the destination does not hold equals none there; a GUID stays as it is where the
+        destination's registry gives none.
 
         Raises:
             MirrorlakeError: a registry did not tell.
@@ -50,13 +52,14 @@ class ComparedIds:
                 schemas,
                 {id_: each.there for id_, each in places.items() if each.there is not None},
                 absent=[id_ for id_, each in places.items() if not each.is_known],
-                lost=[id_ for id_, each in places.items() if each.is_known and each.there is None],
+                lost=[i for i, each in places.items() if each.is_known and each.there is None and not each.is_unnamed],
+                unnamed=[i for i, each in places.items() if each.is_unnamed and isinstance(i, UUID)],
             )
 
 
 async def _asked(
-    targets: Sequence[Target], mirror: str, destination: str, schemas: MirroredSchemas, ids: Sequence[int]
-) -> dict[int, IdPlace]:
+    targets: Sequence[Target], mirror: str, destination: str, schemas: MirroredSchemas, ids: Sequence[SchemaName]
+) -> dict[SchemaName, IdPlace]:
     registries = RegistryClients()
     try:
         way = await way_of(targets, mirror, destination, schemas, registries)

@@ -1,23 +1,24 @@
-"""What a service knows by now of the schema ids on one way: from a source's registry to a destination's."""
+"""What a service knows by now of the schema ids and GUIDs on one way: from a source's registry to a destination's."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import MirroredSchemas
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.kinds.kafka import archived_ids_of, ids_of
 from mirrorlake.service.subjects.bringing import Brought, Meaning
 
 ABSENT_SECONDS_MIN = 10.0
-"""An id is called absent when the source's registry has not known it for so long: a registry of several nodes gives a
-producer an id before all of its nodes have heard of it, and the producer's records may be here first."""
+"""An id or GUID is called absent when the source's registry has not known it for so long: a registry of several nodes
+gives a producer an id before all of its nodes have heard of it, and the producer's records may be here first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedId:
-    """An id of the source that was seen to be something else than before.
+    """An id or GUID of the source that was seen to be something else than before.
 
     Attributes:
         id: the source's.
@@ -27,15 +28,15 @@ class MovedId:
         is_now: what it means at the source; None where nobody told.
     """
 
-    id: int
-    before: int | None
-    now: int | None
+    id: SchemaName
+    before: SchemaName | None
+    now: SchemaName | None
     was: Meaning | None = None
     is_now: Meaning | None = None
 
 
 class KnownIds:
-    """Pairs of ids, those that are absent, and those that are refused. Several threads may call it.
+    """Pairs of ids and of GUIDs, those that are absent, and those that are refused. Several threads may call it.
 
     Args:
         schemas: how the mirror takes schemas along.
@@ -48,13 +49,16 @@ class KnownIds:
         self._clock = clock
         self._map_of = archived_ids_of if is_archived else ids_of
         self._lock = threading.Lock()
-        self._pairs: dict[int, int] = {}
-        self._refused: dict[int, str] = {}
-        self._meanings: dict[int, Meaning] = {}
-        self._ambiguous: dict[int, str] = {}
-        self._absent_since: dict[int, float] = {}
-        self._asked: dict[int, None] = {}
-        self._looked_for: set[int] = set()
+        self._pairs: dict[SchemaName, SchemaName] = {}
+        self._refused: dict[SchemaName, str] = {}
+        self._meanings: dict[SchemaName, Meaning] = {}
+        self._ambiguous: dict[SchemaName, str] = {}
+        # Those whose schemas the destination holds, in a registry that gives no GUIDs, are among the absent: a registry
+        # of several nodes may be in the middle of an upgrade.
+        self._absent_since: dict[SchemaName, float] = {}
+        self._unnamed: set[UUID] = set()
+        self._asked: dict[SchemaName, None] = {}
+        self._looked_for: set[SchemaName] = set()
         self._map = self._map_of(schemas)
         self._made_of = (0, 0)
         self._changes = 0
@@ -64,23 +68,35 @@ class KnownIds:
         """What leases are told: the same object until something changes. None where records keep their ids."""
         now = self._clock.elapsed_seconds()
         with self._lock:
-            absent = [id_ for id_, since in self._absent_since.items() if now - since >= ABSENT_SECONDS_MIN]
-            if self._made_of != (self._changes, len(absent)):
-                self._map = self._map_of(self.schemas, self._pairs, absent=absent, refused=self._refused)
-                self._made_of = self._changes, len(absent)
+            over = [id_ for id_, since in self._absent_since.items() if now - since >= ABSENT_SECONDS_MIN]
+            if self._made_of != (self._changes, len(over)):
+                self._map = self._map_of(
+                    self.schemas,
+                    self._pairs,
+                    absent=[each for each in over if each not in self._unnamed],
+                    unnamed=[each for each in over if isinstance(each, UUID) and each in self._unnamed],
+                    refused=self._refused,
+                )
+                self._made_of = self._changes, len(over)
             return self._map
 
     @property
-    def asked(self) -> tuple[int, ...]:
-        """Ids that leases wait for."""
+    def asked(self) -> tuple[SchemaName, ...]:
+        """Ids and GUIDs that leases wait for."""
         with self._lock:
             return tuple(self._asked)
 
     @property
-    def absent(self) -> tuple[int, ...]:
-        """Ids that the source's registry did not know, and that no lease waits for: somebody may register them."""
+    def absent(self) -> tuple[SchemaName, ...]:
+        """Ids and GUIDs that a registry did not know, and that no lease waits for: somebody may register them."""
         with self._lock:
             return tuple(id_ for id_ in self._absent_since if id_ not in self._asked)
+
+    @property
+    def unnamed(self) -> frozenset[UUID]:
+        """GUIDs of records whose schemas are in a registry of the destination that gives no GUIDs."""
+        with self._lock:
+            return frozenset(self._unnamed)
 
     @property
     def is_asked(self) -> bool:
@@ -96,12 +112,14 @@ class KnownIds:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many ids are known, absent and refused."""
+        """How many ids and GUIDs are known, absent, refused, and how many GUIDs have no equal at the destination."""
         with self._lock:
-            return {"known": len(self._pairs), "absent": len(self._absent_since), "refused": len(self._refused)}
+            absent = self._absent_since.keys() - self._unnamed
+            counts = {"known": len(self._pairs), "absent": len(absent), "refused": len(self._refused)}
+            return counts | {"guid": len(self._unnamed)}
 
-    def ask(self, ids: tuple[int, ...]) -> None:
-        """Takes ids that records have and the map of their lease did not hold; it may hold them by now."""
+    def ask(self, ids: tuple[SchemaName, ...]) -> None:
+        """Takes ids and GUIDs that records have and the map of their lease did not hold; it may hold them by now."""
         with self._lock:
             self._asked.update((id_, None) for id_ in ids if id_ not in self._pairs and id_ not in self._refused)
 
@@ -131,10 +149,14 @@ class KnownIds:
             # Where the schema is there, its records are copied, whatever is to become of the subject.
             refused = {**self._refused, **brought.refused}
             self._refused = {id_: why for id_, why in refused.items() if id_ not in self._pairs}
-            for id_ in brought.absent - self._pairs.keys():
+            # Of the GUIDs of all subjects, only those that records have are asked about again.
+            unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
+            self._unnamed = (self._unnamed | unnamed) - brought.absent
+            for id_ in (brought.absent | unnamed) - self._pairs.keys():
                 self._absent_since.setdefault(id_, now)
             for id_ in (*brought.pairs, *brought.refused):
                 self._absent_since.pop(id_, None)
+            self._unnamed &= self._absent_since.keys()
             certain = self._pairs.keys() | self._refused.keys()
             self._asked = {
                 id_: None

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
@@ -10,7 +11,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.batches import Codec, walk
 from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
 from mirrorlake.kafka.schema_ids.finding import SIDE_NAMES, Framing, find_ids
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay
 from mirrorlake.service.subjects.id_places import IdPlace, find_id_places
@@ -45,7 +46,7 @@ class WayIds:
     way: SubjectWay
     sides: dict[tuple[str, str], SideIds] = field(default_factory=lambda: defaultdict(SideIds))
     """By the source's topic, and ``key`` or ``value``."""
-    ids: dict[int, IdPlace] = field(default_factory=dict)
+    ids: dict[SchemaName, IdPlace] = field(default_factory=dict)
     failures: list[MirrorlakeError] = field(default_factory=list)
 
     @property
@@ -114,10 +115,13 @@ class _Search:
                     seen.first.setdefault(framing, (target.source.partition, int(records.offsets[row])))
 
     def _asked(self) -> SchemaIdMap:
-        known = {id_ for id_, place in self._found.ids.items() if place.is_known}
+        places = self._found.ids
+        unnamed = [name for name, place in places.items() if place.is_unnamed and isinstance(name, UUID)]
+        known = {name for name, place in places.items() if place.is_known and not place.is_unnamed}
         return SchemaIdMap.of(
-            dict.fromkeys(known, 0),  # nothing is rewritten here
-            absent=self._found.ids.keys() - known,
+            {name: name if isinstance(name, UUID) else 0 for name in known},  # nothing is rewritten here
+            absent=places.keys() - known - {*unnamed},
+            unnamed=unnamed,
             keys=self._has["key"],
             values=self._has["value"],
         )

@@ -1,8 +1,10 @@
 """What commands show of subjects: rows of tables and of JSON. Pure."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from mirrorlake.kafka.schema_ids.finding import Framing
+from mirrorlake.kafka.schema_ids.id_map import SchemaName
 from mirrorlake.schemas.mirroring import side_by_side
 from mirrorlake.schemas.plan import Action, SubjectPlan
 from mirrorlake.service.subjects.id_places import IdPlace
@@ -101,18 +103,22 @@ def record_rows(each: WayIds) -> list[Row]:
 
 
 def id_rows(each: WayIds) -> list[Row]:
-    """Returns a row for each id the records carry: what it means at the source, and which it is at the destination."""
+    """Returns a row for each id and GUID the records carry: what it means at the source, and what it is there."""
     return [
         {
             "name": each.way.mirror,
             "destination": each.way.destination,
-            "id": id_,
+            "id": _shown(id_),
             "subjects": ", ".join(f"{subject}:{version}" for subject, version in place.subjects) or None,
-            "destination_id": place.there,
+            "destination_id": _shown(place.there),
             "state": _id_state(place),
         }
-        for id_, place in sorted(each.ids.items())
+        for id_, place in sorted(each.ids.items(), key=lambda item: (isinstance(item[0], UUID), item[0]))
     ]
+
+
+def _shown(name: SchemaName | None) -> str | int | None:
+    return str(name) if isinstance(name, UUID) else name
 
 
 def failure_rows(each: WayIds) -> list[Row]:
@@ -125,6 +131,8 @@ def failure_rows(each: WayIds) -> list[Row]:
 def _id_state(place: IdPlace) -> str:
     if not place.is_known:
         return "unknown"
+    if place.is_unnamed:
+        return "guid"
     return "missing" if place.there is None else "known"
 
 

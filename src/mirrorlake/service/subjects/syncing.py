@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from uuid import UUID
 
 import structlog
 
@@ -17,7 +18,7 @@ from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import MirroredSchemas, RegistryInArchive
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.syncing import Owns
 from mirrorlake.service.partition_state import PartitionState
@@ -38,6 +39,9 @@ FIRST_LOOK_SECONDS_MAX = 10.0
 
 CLOSE_SECONDS_MAX = 2.0
 """A registry that does not answer for so long at a stop is left to the end of the process."""
+
+GUIDS_SAID_MAX = 5
+"""GUIDs that one warning names."""
 
 RETRY_SECONDS = 1.0
 """Between two looks at the registries of one mirror while leases wait for an id, or a look has failed."""
@@ -65,6 +69,7 @@ class _Way:
     tried_at: float = -inf
     said: str = ""
     damage_said: set[str] = field(default_factory=set)
+    guids_said: set[UUID] = field(default_factory=set)
 
     def is_due(self, now: float) -> bool:
         """Tells whether a look is due; one that failed, or found an id unknown, is taken again after a pause."""
@@ -135,8 +140,8 @@ class SchemaSync:
         way = self._ways.get((mirror, destination))
         return None if way is None else way.known.map
 
-    def ask(self, mirror: str, destination: str, ids: tuple[int, ...]) -> None:
-        """Takes ids that a lease has met and the map does not hold."""
+    def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
+        """Takes ids and GUIDs that a lease has met and the map does not hold."""
         if (way := self._ways.get((mirror, destination))) is not None:
             way.known.ask(ids)
 
@@ -261,6 +266,7 @@ class SchemaSync:
                 _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
         for each in moved:
             self._say_moved(key, way, each)
+        self._say_unreadable(key, way, brought)
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
             self._answered(mirror, destination)
@@ -291,6 +297,29 @@ class SchemaSync:
             there=None if now is None else now.destination,
             hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
         )
+
+    def _say_unreadable(self, key: Key, way: _Way, brought: Brought) -> None:
+        """Says which GUIDs nobody can read at the destination, once.
+
+        Of those that records have; where ids are kept nobody looks at records, and so of those of all subjects.
+        """
+        found = {*way.known.unnamed}
+        if way.schemas.rules.keeps_ids and way.store is None:
+            found = {*brought.unnamed}
+            found |= {g for g, there in brought.pairs.items() if isinstance(g, UUID) and g != there}
+        if not found <= way.guids_said:
+            mirror, destination = key
+            _log.warning(
+                "records that name these schemas by a GUID cannot be read at the destination",
+                name=mirror,
+                destination=destination,
+                registry=way.schemas.there.name,
+                guids=", ".join(sorted(map(str, found - way.guids_said))[:GUIDS_SAID_MAX]),
+                count=len(found - way.guids_said),
+                hint="its registry gives no GUIDs (Confluent's does from 8.0 on); or it gives others, which `ids: "
+                "remap` writes into the records, and `ids: keep` does not",
+            )
+            way.guids_said |= found
 
     def _say(self, key: Key, way: _Way, failures: Iterable[MirrorlakeError]) -> None:
         """Says what failed, once until it changes."""

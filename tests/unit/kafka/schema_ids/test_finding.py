@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import replace
 from struct import pack, unpack
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,15 @@ from mirrorlake.errors import CorruptBatchError
 from mirrorlake.kafka.records.batches import HEADER_BYTES, Codec
 from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.kafka.schema_ids.finding import FoundIds, Framing, find_ids
-from mirrorlake.kafka.schema_ids.id_map import UNKNOWN_IDS_MAX, SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import UNKNOWN_IDS_MAX, SchemaIdMap, SchemaName
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch
 
 KNOWN_IDS, ABSENT_ID, UNASKED_IDS = (1, 300, 2**31 - 1), 77, (900, -5)
 HEADERS = {0: b"__key_schema_id", 1: b"__value_schema_id"}
+# Close to each other in their first and in their last bytes, and on both sides of where a signed number turns.
+KNOWN_GUIDS = (UUID(int=0), UUID(int=1), UUID(int=1 << 127), UUID(int=(1 << 128) - 1), UUID(int=(1 << 64) + 5))
+ABSENT_GUID, UNNAMED_GUID = UUID(int=2), UUID(int=(1 << 127) + 1)
+UNASKED_GUIDS = (UUID(int=3), UUID(int=(1 << 64) + 4), UUID(int=(1 << 128) - 2))
 GUID = b"\1" + bytes(16)
 
 
@@ -23,7 +28,9 @@ def framed(schema_id: int, body: bytes = b"body") -> bytes:
 
 
 def asked(*, keys: bool = True, values: bool = True) -> SchemaIdMap:
-    return SchemaIdMap.of(dict.fromkeys(KNOWN_IDS, 1), absent=[ABSENT_ID], keys=keys, values=values)
+    pairs: dict[SchemaName, SchemaName] = {**dict.fromkeys(KNOWN_IDS, 1), **{each: each for each in KNOWN_GUIDS}}
+    absent: list[SchemaName] = [ABSENT_ID, ABSENT_GUID]
+    return SchemaIdMap.of(pairs, absent=absent, unnamed=[UNNAMED_GUID], keys=keys, values=values)
 
 
 def found_in(samples: list[Sample], codec: Codec = Codec.NONE, ids: SchemaIdMap | None = None) -> FoundIds:
@@ -37,13 +44,24 @@ def framing_of(payload: bytes | None) -> Framing:
     if payload[:1] not in (b"\0", b"\1", b""):
         return Framing.NOT_FRAMED
     if payload[:1] == b"\1":
-        return Framing.GUID if len(payload) >= 17 else Framing.SHORT
+        if len(payload) < 17:
+            return Framing.SHORT
+        guid = UUID(bytes=payload[1:17])
+        if guid == UNNAMED_GUID:
+            return Framing.GUID
+        if guid == ABSENT_GUID:
+            return Framing.ABSENT
+        return Framing.KNOWN if guid in KNOWN_GUIDS else Framing.UNKNOWN
     if len(payload) < 5:
         return Framing.SHORT
     (schema_id,) = unpack(">i", payload[1:5])
     if schema_id == ABSENT_ID:
         return Framing.ABSENT
     return Framing.KNOWN if schema_id in KNOWN_IDS else Framing.UNKNOWN
+
+
+def name_in(payload: bytes) -> SchemaName:
+    return UUID(bytes=payload[1:17]) if payload[0] else int(unpack(">i", payload[1:5])[0])
 
 
 def looked_at(sample: Sample, side: int) -> bytes | None:
@@ -56,6 +74,11 @@ def looked_at(sample: Sample, side: int) -> bytes | None:
 _payloads = st.one_of(
     st.none(),
     st.builds(framed, st.sampled_from([*KNOWN_IDS, ABSENT_ID, *UNASKED_IDS]), st.binary(max_size=80)),
+    st.builds(
+        lambda guid, body: b"\1" + guid.bytes + body,
+        st.sampled_from([*KNOWN_GUIDS, ABSENT_GUID, UNNAMED_GUID, *UNASKED_GUIDS]),
+        st.binary(max_size=80),
+    ),
     st.sampled_from([b"", b"\0", b"\0\0\0\1", GUID, GUID[:16], b"text", framed(1, b"x" * 5000)]),
 )
 _names = st.sampled_from([*HEADERS.values(), b"trace", b"__value_schema_iD", b""])
@@ -76,7 +99,7 @@ def test_every_record_is_counted_by_what_names_its_schema(samples: list[Sample],
         for framing in set(expected):
             assert found.first_offset(side, framing) == placed[expected.index(framing)].offset
     payloads = [looked_at(sample, side) for sample in placed for side in HEADERS]
-    unasked = {unpack(">i", p[1:5])[0] for p in payloads if p is not None and framing_of(p) is Framing.UNKNOWN}
+    unasked = {name_in(p) for p in payloads if p is not None and framing_of(p) is Framing.UNKNOWN}
     assert set(found.unknown) == unasked
     assert len(found.unknown) == len(unasked)
 
@@ -94,6 +117,15 @@ def test_more_ids_than_are_told_at_once_are_told_when_these_were_asked_about() -
     rest = found_in(samples, ids=SchemaIdMap.of(dict.fromkeys(first.unknown, 1)))
     assert first.unknown == tuple(range(1000, 1000 + UNKNOWN_IDS_MAX))
     assert rest.unknown == tuple(range(1000 + UNKNOWN_IDS_MAX, 1005 + UNKNOWN_IDS_MAX))
+
+
+def test_more_guids_than_are_told_at_once_are_told_when_these_were_asked_about() -> None:
+    guids = [UUID(int=(number << 64) + number) for number in range(UNKNOWN_IDS_MAX + 5)]
+    samples = [Sample(number, value=b"\1" + guid.bytes) for number, guid in enumerate(guids)]
+    first = found_in(samples, ids=SchemaIdMap.of({}))
+    rest = found_in(samples, ids=SchemaIdMap.of({each: each for each in first.unknown}))
+    assert first.unknown == tuple(guids[:UNKNOWN_IDS_MAX])
+    assert rest.unknown == tuple(guids[UNKNOWN_IDS_MAX:])
 
 
 def test_offsets_are_those_of_the_batch() -> None:

@@ -1,6 +1,8 @@
 import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from struct import pack, unpack
+from uuid import UUID
 
 import pytest
 from crc32c import crc32c
@@ -10,15 +12,23 @@ from hypothesis import strategies as st
 from mirrorlake.errors import CorruptBatchError, SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.batches import HEADER_BYTES, Codec, verify_crc
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
-from mirrorlake.kafka.schema_ids.columns import columns_with_ids
+from mirrorlake.kafka.schema_ids.columns import columns_with_ids, columns_without_ids
 from mirrorlake.kafka.schema_ids.finding import Framing, find_ids
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.kafka.schema_ids.rewriting import with_ids
 from unit.kafka.records.old_messages import Message, message
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch, samples_of
 
 PAIRS = {1: 7, 2: 2, 300: 1, 2**31 - 1: 4}
 ABSENT = 77
+ABSENT_GUID, UNNAMED_GUID = UUID(int=1 << 100), UUID(int=(1 << 128) - 1)
+# One that is equal on both sides, and others of which each byte, the first, and the last differ.
+GUID_PAIRS = {
+    UUID(int=0): UUID(int=0),
+    UUID(int=1): UUID(bytes=bytes(range(0xF0, 0x100))),
+    UUID(int=(1 << 127) + 1): UUID(int=1),
+    UUID(int=(1 << 64) - 1): UUID(int=(1 << 64) - 2),
+}
 KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"
 
 
@@ -26,12 +36,31 @@ def framed(schema_id: int, body: bytes = b"body") -> bytes:
     return b"\0" + pack(">i", schema_id) + body
 
 
+def named(ids: Mapping[int, int], guids: Mapping[UUID, UUID]) -> dict[SchemaName, SchemaName]:
+    pairs: dict[SchemaName, SchemaName] = dict(ids.items())
+    return pairs | dict(guids.items())
+
+
 def id_map(*, keys: bool = True, passes_keys: bool = False, passes_values: bool = False) -> SchemaIdMap:
-    return SchemaIdMap.of(PAIRS, absent=[ABSENT], keys=keys, passes_keys=passes_keys, passes_values=passes_values)
+    return SchemaIdMap.of(
+        named(PAIRS, GUID_PAIRS),
+        absent=[ABSENT, ABSENT_GUID],
+        unnamed=[UNNAMED_GUID],
+        keys=keys,
+        passes_keys=passes_keys,
+        passes_values=passes_values,
+    )
+
+
+def by_guid(guid: UUID, body: bytes = b"body") -> bytes:
+    return b"\1" + guid.bytes + body
 
 
 def expected_bytes(payload: bytes) -> bytes:
-    """The rule in plain Python: the four bytes behind a zero, where the map has them."""
+    """The rule in plain Python: the four bytes behind a zero, the sixteen behind a one, where the map has them."""
+    if len(payload) >= 17 and payload[0] == 1:
+        guid = UUID(bytes=payload[1:17])
+        return b"\1" + GUID_PAIRS.get(guid, guid).bytes + payload[17:]
     if len(payload) < 5 or payload[0] != 0:
         return payload
     (schema_id,) = unpack(">i", payload[1:5])
@@ -52,9 +81,11 @@ def expected_sample(sample: Sample) -> Sample:
 
 
 _known = st.sampled_from([*PAIRS, ABSENT])
+_known_guids = st.sampled_from([*GUID_PAIRS, ABSENT_GUID, UNNAMED_GUID])
 _payloads = st.one_of(
     st.none(),
     st.builds(framed, _known, st.binary(max_size=80)),
+    st.builds(by_guid, _known_guids, st.binary(max_size=80)),
     st.sampled_from([b"", b"\0", b"\0\0\0\1", b"\1" + bytes(16), b"\1abc", b"text", framed(1, b"x" * 5000)]),
 )
 _headers = st.lists(st.tuples(st.sampled_from([KEY_HEADER, VALUE_HEADER, b"trace", b""]), _payloads), max_size=4)
@@ -94,8 +125,46 @@ def test_only_the_four_bytes_of_an_id_differ_in_a_batch_that_is_not_compressed()
     assert differing[0] > HEADER_BYTES
 
 
+def test_the_sixteen_bytes_of_a_guid_are_changed_where_it_is_another_there() -> None:
+    guid = UUID(int=1)
+    batch = only_batch(encode_batch(columns_of([Sample(0, key=None, value=by_guid(guid))]), codec=Codec.NONE))
+    changed = with_ids(batch, id_map())
+    at = bytes(batch.view).index(by_guid(guid)) + 1
+    assert bytes(changed.view[at : at + 16]) == GUID_PAIRS[guid].bytes
+    before, after = ([*each.view[:17], *each.view[21:at], *each.view[at + 16 :]] for each in (batch, changed))
+    assert before == after
+
+
+@given(_samples)
+def test_a_copy_equals_its_source_where_ids_are_set_aside(samples: list[Sample]) -> None:
+    placed = [replace(sample, offset=index) for index, sample in enumerate(samples)]
+    copy = [replace(expected_sample(sample), offset=sample.offset) for sample in placed]
+    sides = id_map().sides
+    aside = samples_of(columns_without_ids(columns_of(placed), sides))
+    assert aside == samples_of(columns_without_ids(columns_of(copy), sides))
+    for before, after in zip(placed, aside, strict=True):
+        in_header = [held for name, held in before.headers if name == VALUE_HEADER][-1:]
+        if before.value is not None and before.value[:1] == b"\1" and len(before.value) >= 17:
+            is_named_here = in_header in ([], [None])
+            assert after.value == (b"\1" + bytes(16) + before.value[17:] if is_named_here else before.value)
+
+
+def test_a_schema_that_was_lost_equals_no_guid() -> None:
+    lost = SchemaIdMap.of({}, lost=[UUID(int=1)])
+    (compared,) = samples_of(columns_with_ids(columns_of([Sample(0, value=by_guid(UUID(int=1)))]), lost))
+    assert compared.value == b"\1" + b"\xff" * 16 + b"body"
+
+
+def test_a_guid_of_a_refused_schema_says_why() -> None:
+    ids = SchemaIdMap.of({}, refused={UUID(int=1): "another history", 4: "elsewhere"}, passes_values=True)
+    batch = only_batch(encode_batch(columns_of([Sample(0, value=by_guid(UUID(int=1)))]), codec=Codec.NONE))
+    with pytest.raises(SchemaUnreadableError, match=f"schema GUID {UUID(int=1)}: another history"):
+        with_ids(batch, ids)
+
+
 def test_a_batch_whose_ids_are_equal_on_both_sides_is_passed_on_as_it_is() -> None:
-    batch = only_batch(encode_batch(columns_of([Sample(0, key=framed(2), value=framed(2))]), codec=Codec.ZSTD))
+    equal = [Sample(0, key=framed(2), value=framed(2)), Sample(1, key=by_guid(UUID(int=0)), value=by_guid(UUID(int=0)))]
+    batch = only_batch(encode_batch(columns_of(equal), codec=Codec.ZSTD))
     assert with_ids(batch, id_map()) is batch
 
 
@@ -111,14 +180,18 @@ def test_unknown_ids_of_both_sides_are_named_once() -> None:
         Sample(4, key=framed(1), value=framed(1)),
         Sample(5, key=framed(900), value=framed(-5)),
         Sample(6, value=framed(900)),
+        Sample(7, value=by_guid(UUID(int=9)), headers=((VALUE_HEADER, by_guid(UUID(int=8), b"")),)),
     ]
     batch = only_batch(encode_batch(columns_of(samples), codec=Codec.LZ4, base_offset=4))
     with pytest.raises(SchemaUnknownError, match="from offset 5 on") as caught:
         with_ids(batch, id_map(passes_keys=True))
-    assert sorted(unknown_ids(pickle.loads(pickle.dumps(caught.value)))) == [-5, 900]
+    assert set(unknown_ids(pickle.loads(pickle.dumps(caught.value)))) == {-5, 900, UUID(int=8)}
     with pytest.raises(SchemaUnknownError) as caught:
         columns_with_ids(columns_of(samples), id_map())
     assert unknown_ids(caught.value) == (900,)
+    with pytest.raises(SchemaUnknownError) as caught:
+        columns_with_ids(columns_of(samples[3:]), id_map(keys=False))
+    assert unknown_ids(caught.value) == (UUID(int=8),)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +201,8 @@ def test_unknown_ids_of_both_sides_are_named_once() -> None:
         (b"\0\0\0\1", Framing.SHORT),
         (b"\1" + bytes(15), Framing.SHORT),
         (b"{}", Framing.NOT_FRAMED),
-        (b"\1" + bytes(16), Framing.GUID),
+        (by_guid(UNNAMED_GUID, b""), Framing.GUID),
+        (by_guid(ABSENT_GUID), Framing.ABSENT),
         (framed(ABSENT), Framing.ABSENT),
     ],
 )
@@ -143,7 +217,7 @@ def test_what_cannot_be_read_stops_the_batch_unless_it_passes(value: bytes, fram
 
 
 def test_records_are_counted_by_what_they_have() -> None:
-    values = [None, b"", b"{}", b"\1" + bytes(16), framed(ABSENT), framed(12), framed(1), framed(2)]
+    values = [None, b"", b"{}", by_guid(UNNAMED_GUID), framed(ABSENT), framed(12), framed(1), framed(2)]
     batch = only_batch(encode_batch(columns_of([Sample(i, value=v) for i, v in enumerate(values)]), codec=Codec.NONE))
     found = find_ids(batch, id_map())
     assert {framing: found.count(1, framing) for framing in Framing} == {
@@ -182,16 +256,29 @@ def test_a_batch_that_lies_about_its_records_is_corrupt() -> None:
 
 
 def test_a_map_of_many_pairs_travels_as_bytes() -> None:
-    ids = SchemaIdMap.of({number: number + 1 for number in range(100_000)})
+    guids = {UUID(int=number << 100): UUID(int=number) for number in range(1000)}
+    ids = SchemaIdMap.of(named({number: number + 1 for number in range(100_000)}, guids))
     pickled = pickle.dumps([ids, ids, ids])
-    assert len(pickled) < 100_000 * 2 * 8 + 2000
+    assert len(pickled) < 100_000 * 2 * 8 + 1000 * 5 * 8 + 2000
     (again, *_) = pickle.loads(pickled)
     assert again == ids
     assert hash(again) == hash(ids)
     assert again != SchemaIdMap.of({1: 2})
+    assert SchemaIdMap.of({UUID(int=1): UUID(int=1)}) != SchemaIdMap.of({UUID(int=1): UUID(int=2)})
+    assert SchemaIdMap.of({UUID(int=1): UUID(int=1)}) != SchemaIdMap.of({}, unnamed=[UUID(int=1)])
 
 
-@pytest.mark.parametrize(("pairs", "absent"), [({1: -1}, []), ({2**31: 1}, []), ({1: 1}, [1])])
-def test_a_map_refuses_what_is_no_id(pairs: dict[int, int], absent: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("pairs", "absent"),
+    [
+        ({1: -1}, []),
+        ({2**31: 1}, []),
+        ({1: 1}, [1]),
+        ({UUID(int=1): UUID(int=1)}, [UUID(int=1)]),
+        ({UUID(int=1): 1}, []),
+        ({1: UUID(int=1)}, []),
+    ],
+)
+def test_a_map_refuses_what_is_no_id(pairs: dict[SchemaName, SchemaName], absent: list[SchemaName]) -> None:
     with pytest.raises(ValueError, match="ids"):
         SchemaIdMap.of(pairs, absent=absent)

@@ -1,4 +1,5 @@
 from struct import pack
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,11 @@ from mirrorlake.kafka.schema_ids.unreadable import REFUSED, dead_letters_of
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch
 
 KNOWN_ID, ABSENT_ID, REFUSED_ID, UNKNOWN_ID = 1, 77, 88, 99
+KNOWN_GUID, ABSENT_GUID, REFUSED_GUID, UNKNOWN_GUID, UNNAMED_GUID = (UUID(int=each << 63) for each in range(1, 6))
+
+
+def by_guid(guid: UUID) -> bytes:
+    return b"\1" + guid.bytes + b"body"
 
 
 def framed(schema_id: int) -> bytes:
@@ -22,9 +28,10 @@ def framed(schema_id: int) -> bytes:
 
 def id_map(*, keys: bool = True, letters: str = "", passes: str = "") -> SchemaIdMap:
     return SchemaIdMap.of(
-        {KNOWN_ID: 5},
-        absent=[ABSENT_ID],
-        refused={REFUSED_ID: "another history"},
+        {KNOWN_ID: 5, KNOWN_GUID: ABSENT_GUID},
+        absent=[ABSENT_ID, ABSENT_GUID],
+        unnamed=[UNNAMED_GUID],
+        refused={REFUSED_ID: "another history", REFUSED_GUID: "another history"},
         keys=keys,
         passes_keys="key" in passes,
         passes_values="value" in passes,
@@ -42,9 +49,10 @@ def found(samples: list[Sample], ids: SchemaIdMap) -> list[tuple[int, str, str]]
 
 
 def test_each_reason_is_told_and_what_can_be_read_is_none() -> None:
-    bad = {b"": "short", b"\0\0\0\1": "short", b"{}": "not-framed", b"\1" + bytes(16): "guid", b"\1x": "short"}
+    bad = {b"": "short", b"\0\0\0\1": "short", b"{}": "not-framed", by_guid(UNNAMED_GUID): "guid", b"\1x": "short"}
     bad |= {framed(ABSENT_ID): "absent", framed(REFUSED_ID): REFUSED}
-    values = [None, framed(KNOWN_ID), *bad]
+    bad |= {by_guid(ABSENT_GUID): "absent", by_guid(REFUSED_GUID): REFUSED}
+    values = [None, framed(KNOWN_ID), by_guid(KNOWN_GUID), *bad]
     samples = [sample(10 * n, framed(KNOWN_ID), value) for n, value in enumerate(values)]
     expected = [(n, "value", bad[value]) for n, value in enumerate(values) if value in bad]
     assert found(samples, id_map(letters="value")) == expected
@@ -84,10 +92,16 @@ def test_an_id_that_is_not_known_yet_is_waited_for_before_anything_is_concluded(
         found(samples, id_map(letters="value"))
     assert unknown_ids(raised.value) == (UNKNOWN_ID,)
     assert raised.value.facts["offset"] == 4
+    with pytest.raises(SchemaUnknownError) as raised:
+        found([sample(3, None, b""), sample(4, None, by_guid(UNKNOWN_GUID))], id_map(letters="value"))
+    assert unknown_ids(raised.value) == (UNKNOWN_GUID,)
 
 
 _payloads = st.sampled_from(
-    [None, b"", b"\0\0\0\1", b"\1" + bytes(16), b"\1abc", b"text", framed(KNOWN_ID), framed(ABSENT_ID)]
+    [
+        *(None, b"", b"\0\0\0\1", b"\1abc", b"text", framed(KNOWN_ID), framed(ABSENT_ID)),
+        *(by_guid(KNOWN_GUID), by_guid(ABSENT_GUID), by_guid(UNNAMED_GUID), by_guid(UNNAMED_GUID)[:16]),
+    ]
 )
 _headers = st.lists(st.tuples(st.sampled_from([b"__key_schema_id", b"__value_schema_id", b"x"]), _payloads), max_size=3)
 

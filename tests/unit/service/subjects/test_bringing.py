@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
 
+from mirrorlake.kafka.schema_ids.id_map import SchemaName
 from mirrorlake.schemas.client import RegistryClient
 from mirrorlake.schemas.mirroring import SubjectMirroring
 from mirrorlake.schemas.rules import DeletedVersions, SubjectMode, SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
 from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids
-from support.registry_model import RegistryModel, record
+from support.registry_model import RegistryModel, guid_of, record
 from support.stub_registry import StubRegistry
 
 
 def brought(
     here: RegistryModel,
     there: RegistryModel,
-    ids: Sequence[int],
+    ids: Sequence[SchemaName],
     *,
     named: Sequence[str] = (),
     subjects: Sequence[str] | None = None,
@@ -92,3 +95,63 @@ def test_bringing_again_changes_nothing_and_tells_the_same() -> None:
     first, second = (brought(here, there, [1]) for _ in range(2))
     assert first.pairs == second.pairs
     assert (len(first.done) > 0, second.done) == (True, ())
+
+
+def newer(model: RegistryModel) -> RegistryModel:
+    """A registry that gives GUIDs, as Confluent's from 8.0 on."""
+    return replace(model, has_guids=True)
+
+
+def guid(schema: str, *references: dict[str, object]) -> UUID:
+    return UUID(guid_of({"schema": schema, "references": references}))
+
+
+def test_a_guid_is_asked_about_and_its_subject_is_brought_before_it_is_known() -> None:
+    here, there = newer(registry(m=[record("x"), record("y")])), newer(registry(next_id=900))
+    found = brought(here, there, [guid(record("y"))], named=["m"])
+    assert found.pairs[guid(record("y"))] == guid(record("y"))
+    assert found.pairs[2] == 901
+    assert (found.absent, found.unnamed, list(there.subjects)) == (frozenset(), frozenset(), ["copy-m"])
+
+
+def test_a_guid_is_another_one_where_what_it_refers_to_has_another_number_there() -> None:
+    """As its reference's first version was deleted for good at the source, and so never came."""
+    here, there = newer(registry(base=[record("old"), record("base")])), newer(registry(next_id=900))
+    here.delete("base", 1)
+    here.delete("base", 1, permanent=True)
+    body = {"schema": record("x"), "references": [{"name": "Base", "subject": "base", "version": 2}]}
+    here.register("m", body)
+    source = guid(record("x"), {"name": "Base", "subject": "base", "version": 2})
+    found = brought(here, there, [source], named=["m"])
+    assert found.pairs[source] == guid(record("x"), {"name": "Base", "subject": "base", "version": 1})
+    assert found.pairs[source] == UUID(guid_of(there.live("copy-m")[0].body))
+
+
+def test_a_guid_whose_schema_is_in_a_registry_without_guids_is_told_apart() -> None:
+    here, there = newer(registry(m=[record("x")])), registry(next_id=900)
+    found = brought(here, there, [guid(record("x"))])
+    assert (found.unnamed, found.absent, dict(found.refused)) == (frozenset({guid(record("x"))}), frozenset(), {})
+    assert dict(found.pairs) == {1: 900}
+
+
+def test_a_guid_that_the_source_does_not_know_is_absent_and_so_is_any_where_it_gives_none() -> None:
+    asked = [guid(record("z")), guid(record("x"))]
+    for here in (newer(registry(m=[record("y")])), registry(m=[record("x")])):
+        there = newer(registry())
+        found = brought(here, there, asked)
+        assert (found.absent, dict(found.pairs), there.changes) == (frozenset(asked), {}, [])
+
+
+def test_a_guid_of_a_schema_that_was_deleted_for_good_is_absent() -> None:
+    """Confluent's registry still tells the id it had; and has an error of its own for the schema."""
+    here = newer(registry(m=[record("x"), record("y")]))
+    here.delete("m", 1)
+    here.delete("m", 1, permanent=True)
+    assert brought(here, newer(registry()), [guid(record("x"))]).absent == frozenset({guid(record("x"))})
+
+
+def test_a_guid_of_a_refused_subject_is_refused_but_for_what_is_there() -> None:
+    here, there = newer(registry(m=[record("x"), record("y")])), newer(registry(m=[record("x"), record("foreign")]))
+    found = brought(here, there, [guid(record("y")), guid(record("x"))])
+    assert guid(record("y")) in found.refused
+    assert found.pairs[guid(record("x"))] == guid(record("x"))

@@ -1,9 +1,11 @@
 """What a service knows of schema ids: nothing is absent at the first look, and what is known is not asked again."""
 
+from uuid import UUID
+
 from mirrorlake.clock import Clock
 from mirrorlake.config.problems import Place
 from mirrorlake.config.resolved import MirroredSchemas, Registry
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
@@ -91,7 +93,7 @@ def test_a_refused_id_says_why_and_one_that_is_there_after_all_is_copied() -> No
     assert ids.map == SchemaIdMap.of({4: 40})
     ids.take(Brought(refused={4: "two histories"}))
     assert ids.map == SchemaIdMap.of({4: 40})
-    assert dict(ids.counts) == {"known": 1, "absent": 0, "refused": 0}
+    assert dict(ids.counts) == {"known": 1, "absent": 0, "refused": 0, "guid": 0}
 
 
 def meaning(key: str, version: int = 1) -> Meaning:
@@ -100,7 +102,7 @@ def meaning(key: str, version: int = 1) -> Meaning:
 
 def test_an_id_that_is_another_at_the_destination_is_told_and_the_new_one_counts() -> None:
     ids, _ = known()
-    same = {1: meaning("x"), 2: meaning("y", 2)}
+    same: dict[SchemaName, Meaning] = {1: meaning("x"), 2: meaning("y", 2)}
     assert ids.take(Brought(pairs={1: 7, 2: 8}, meanings=same)) == []
     moved = ids.take(Brought(pairs={1: 7, 2: 9}, meanings=same))
     assert moved == [MovedId(id=2, before=8, now=9, is_now=meaning("y", 2))]
@@ -117,7 +119,7 @@ def test_an_id_that_means_another_schema_at_the_source_is_refused_from_then_on()
     assert (ids.map.source_ids.tolist(), ids.map.destination_ids.tolist()) == ([2], [8])
     assert "schema id 1: it was version 1 of s and is version 3 of s, another schema" in ids.map.reason_of([1])
     assert ids.take(anew) == []
-    assert (ids.map.source_ids.tolist(), dict(ids.counts)) == ([2], {"known": 1, "absent": 0, "refused": 1})
+    assert (ids.map.source_ids.tolist(), dict(ids.counts)) == ([2], {"known": 1, "absent": 0, "refused": 1, "guid": 0})
     ids.ask((1,))
     assert ids.asked == ()
 
@@ -129,3 +131,47 @@ def test_an_id_that_means_one_of_several_wordings_it_had_is_the_same() -> None:
     assert ids.take(Brought(pairs={1: 7}, meanings={1: meaning("y")})) == []
     assert ids.take(Brought(pairs={1: 7}, meanings={1: meaning("x")})) == []
     assert ids.map == SchemaIdMap.of({1: 7})
+
+
+GUID, OTHER_GUID = UUID(int=1), UUID(int=2)
+
+
+def test_a_guid_is_asked_about_and_known_as_an_id_is() -> None:
+    ids, clock = known()
+    ids.ask((GUID, OTHER_GUID, 5))
+    assert [*ids.asked] == [GUID, OTHER_GUID, 5]
+    ids.take(Brought(pairs={GUID: OTHER_GUID, 5: 6}, absent=frozenset({OTHER_GUID})))
+    assert [*ids.asked] == [OTHER_GUID]
+    assert ids.map == SchemaIdMap.of({GUID: OTHER_GUID, 5: 6})
+    clock.seconds += ABSENT_SECONDS_MIN
+    assert ids.map == SchemaIdMap.of({GUID: OTHER_GUID, 5: 6}, absent=[OTHER_GUID])
+
+
+def test_a_guid_that_the_destination_does_not_name_is_told_after_a_while_and_only_if_a_record_has_it() -> None:
+    ids, clock = known()
+    ids.ask((GUID,))
+    unnamed = Brought(unnamed=frozenset({GUID, OTHER_GUID}))
+    ids.take(unnamed)
+    assert (ids.map, ids.is_asked, ids.unnamed) == (SchemaIdMap.of({}), True, frozenset({GUID}))
+    clock.seconds += ABSENT_SECONDS_MIN
+    ids.take(unnamed)
+    assert (ids.map, ids.is_asked, ids.absent) == (SchemaIdMap.of({}, unnamed=[GUID]), False, (GUID,))
+    assert ids.counts == {"known": 0, "absent": 0, "refused": 0, "guid": 1}
+    # The destination's registry is upgraded, and gives one.
+    ids.take(Brought(pairs={GUID: GUID}))
+    assert (ids.map, ids.absent, ids.unnamed) == (SchemaIdMap.of({GUID: GUID}), (), frozenset())
+    # One that the source does not know any more is absent.
+    ids.ask((OTHER_GUID,))
+    ids.take(Brought(unnamed=frozenset({OTHER_GUID})))
+    ids.take(Brought(absent=frozenset({OTHER_GUID})))
+    clock.seconds += ABSENT_SECONDS_MIN
+    assert ids.map == SchemaIdMap.of({GUID: GUID}, absent=[OTHER_GUID])
+
+
+def test_a_guid_that_means_another_schema_is_refused_as_an_id_is() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={GUID: GUID}, meanings={GUID: meaning("x")}))
+    (moved,) = ids.take(Brought(pairs={GUID: GUID}, meanings={GUID: meaning("y")}))
+    assert (moved.id, moved.was) == (GUID, meaning("x"))
+    assert ids.map is not None
+    assert dict(ids.map.refused).keys() == {GUID}
