@@ -73,7 +73,8 @@ class Verdict:
     ``repeated`` says how many of the mirror's records in the destination partition its offset map names as copied once
     more, after a position was moved back by hand; None where that was not counted, or offsets are not mapped.
     ``dead_lettered`` says how many of the source's records in the range have a dead letter, which are not among
-    ``records``; None where that was not counted, or there are none of that mirror.
+    ``records``; None where that was not counted, or there are none of that mirror. ``dead_lettered_copied`` says how
+    many of these are in the copy as well; what they hold there was not compared.
     """
 
     row: StatusRow
@@ -83,6 +84,7 @@ class Verdict:
     erased: int | None = None
     repeated: int | None = None
     dead_lettered: int | None = None
+    dead_lettered_copied: int | None = None
     first_difference: int | None = None
     difference: str = ""
     error: MirrorlakeError | None = None
@@ -97,6 +99,7 @@ class Verdict:
             "erased": self.erased,
             "repeated": self.repeated,
             "dead_lettered": self.dead_lettered,
+            "dead_lettered_copied": self.dead_lettered_copied,
             "lag": self.row.lag,
             "result": self.result.value,
             "first_difference": self.first_difference,
@@ -113,12 +116,14 @@ class _Side:
 
     records: int = 0
     covered: int = 0
+    lettered: int = 0
     blocks: dict[int, Block] = field(default_factory=dict)
     error: MirrorlakeError | None = None
 
     def take(self, result: DigestResult) -> None:
         self.records += result.records
         self.covered += result.covered
+        self.lettered += result.lettered
         self.blocks.update(result.blocks or {})
         self.error = self.error or result.error
 
@@ -204,7 +209,7 @@ class RecordVerification:
             verdicts = list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
         found = {index: unnamed[task].result() for index, task in self._unnamed_tasks().items()}
         verdicts = [_with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
-        return [self._with_letters(verdict) for verdict in verdicts]
+        return [self._with_letters(v, sides.get((n, "copy"))) for n, v in enumerate(verdicts)]
 
     def _read_letters(self, pool: Executor) -> None:
         """Reads the dead letters of all rows: after the rows, so that those below their positions are there."""
@@ -221,10 +226,14 @@ class RecordVerification:
         what, seconds_max = f"verify dead letters in {task.topic}", seconds_for(offsets=offsets)
         return self._run(BatchTask(work=WORK, plan=plan_bytes(task), description=what, seconds_max=seconds_max))
 
-    def _with_letters(self, verdict: Verdict) -> Verdict:
+    def _with_letters(self, verdict: Verdict, copy: _Side | None) -> Verdict:
         if verdict.offsets is None or verdict.result is Result.FAILED or not self._letters.has(verdict.row):
             return verdict
-        return replace(verdict, dead_lettered=len(self._letters.of(verdict.row, verdict.offsets)))
+        return replace(
+            verdict,
+            dead_lettered=len(self._letters.of(verdict.row, verdict.offsets)),
+            dead_lettered_copied=None if copy is None else copy.lettered,
+        )
 
     def _unnamed_tasks(self) -> dict[int, UnnamedTask]:
         """Returns what to ask about the destination partitions of mapped rows, by row; rows may share a partition."""

@@ -485,6 +485,7 @@ class PreserveSink(EndlessSink):
             timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
             has_key=self._settings.destination_is_compacted,
             moved=lambda end: self._moved_in_gap(fill.gap.kind, end),
+            is_lettered=fill.gap.kind is GapKind.DEAD_LETTERED,
         )
 
     def _moved_in_gap(self, kind: GapKind, end_offset: int) -> None:
