@@ -19,6 +19,7 @@ from support.transactions import append_in_transaction
 
 FIELDS = [
     *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "repeated", "dead_lettered"),
+    "dead_lettered_copied",
     *("lag", "result", "first_difference", "difference"),
 ]
 RECORDS = simple_records(30)

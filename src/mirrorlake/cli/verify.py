@@ -28,9 +28,12 @@ COLUMNS = (
 )
 
 
+_COUNTED = ("erased", "repeated", "dead_lettered", "dead_lettered_copied")
+
+
 def columns_of(found: Sequence[Row]) -> tuple[str, ...]:
     """Returns the columns of a table of verdicts; those that only count some kinds where there are any."""
-    counted = (each for each in ("erased", "repeated", "dead_lettered") if any(row[each] for row in found))
+    counted = (each for each in _COUNTED if any(row[each] for row in found))
     after = COLUMNS.index("records") + 1
     return (*COLUMNS[:after], *counted, *COLUMNS[after:])
 

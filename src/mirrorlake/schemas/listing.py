@@ -61,7 +61,7 @@ async def take_listing(ask: Ask, take: Callable[[ListedVersion], None], *, pages
         for each in page[1:]:
             take(each)
         if len(page) == 1:
-            return True
+            return taken > 1  # where no page brought another item, one is all that a page holds
         taken, last = taken + len(page) - 1, page[-1]
     return False
 

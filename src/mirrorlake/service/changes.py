@@ -119,6 +119,8 @@ def _is_cured(state: PartitionState, target: Target) -> bool:
     if state.was_refused or target.creation is not None:
         return True  # a destination topic that is gone was deleted to be made anew
     before = state.batch_bytes_max
+    if isinstance(state.error, RecordTooLargeError) and state.error.facts.get("topic") == target.letters_topic != "":
+        return target.letters_bytes_max > int(str(state.error.facts.get("limit", 0)))
     if isinstance(state.error, RecordTooLargeError) and before is not None:
         return target.batch_bytes_max > before
     return isinstance(state.error, TopicMissingError)

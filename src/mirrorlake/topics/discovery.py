@@ -352,9 +352,10 @@ class _MirrorDiscovery:
         error = clash_with_letters(topic.name, target.destination_topic, letters, is_same_cluster=is_same_cluster)
         if not name:  # heartbeats have no letters, whatever the mirror's other topics have
             return replace(target, error=error)
-        error = error or letters_error(name, destination, there, values_of(there_configs, name))
+        values = values_of(there_configs, name)
+        error = error or letters_error(name, destination, there, values)
         if error is not None or name in there.topics:
-            return replace(target, error=error)
+            return replace(target, error=error, letters_bytes_max=batch_bytes_max_of(values) if error is None else 0)
         return replace(target, letters_creation=letters_creation(name, destination, topic, target.source_configs))
 
     def _count(

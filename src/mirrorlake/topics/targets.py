@@ -93,7 +93,8 @@ class Target:
     be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
     mirror with mapped offsets, empty where they are not there.
 
-    ``letters_creation`` is set where the topic for dead letters is missing and may be made.
+    ``letters_creation`` is set where the topic for dead letters is missing and may be made; ``letters_bytes_max`` is
+    the largest batch that the one which is there takes, 0 where there is none.
 
     ``is_found_filled`` says whether the destination partition held something, or may have, where no state record calls
     that the copy; None where it was not looked at, as it is known or does not matter.
@@ -126,6 +127,7 @@ class Target:
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     creation: TopicCreation | None = None
     letters_creation: TopicCreation | None = None
+    letters_bytes_max: int = 0
     error: MirrorlakeError | None = None
     is_due: bool = True
     is_found_filled: bool | None = None

@@ -29,7 +29,8 @@ class Verdict:
     ``repeated`` says how many of the mirror's records in the destination partition its offset map names as copied once
     more, after a position was moved back by hand; None where that was not counted, or offsets are not mapped.
     ``dead_lettered`` says how many of the source's records in the range have a dead letter, which are not among
-    ``records``; None where that was not counted, or there are none of that mirror.
+    ``records``; None where that was not counted, or there are none of that mirror. ``dead_lettered_copied`` says how
+    many of these are in the copy as well; what they hold there was not compared.
     """
 
     row: StatusRow
@@ -39,6 +40,7 @@ class Verdict:
     erased: int | None = None
     repeated: int | None = None
     dead_lettered: int | None = None
+    dead_lettered_copied: int | None = None
     first_difference: int | None = None
     difference: str = ""
     error: MirrorlakeError | None = None
@@ -53,6 +55,7 @@ class Verdict:
             "erased": self.erased,
             "repeated": self.repeated,
             "dead_lettered": self.dead_lettered,
+            "dead_lettered_copied": self.dead_lettered_copied,
             "lag": self.row.lag,
             "result": self.result.value,
             "first_difference": self.first_difference,

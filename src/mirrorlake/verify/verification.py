@@ -32,12 +32,14 @@ class _Side:
 
     records: int = 0
     covered: int = 0
+    lettered: int = 0
     blocks: dict[int, Block] = field(default_factory=dict)
     error: MirrorlakeError | None = None
 
     def take(self, result: DigestResult) -> None:
         self.records += result.records
         self.covered += result.covered
+        self.lettered += result.lettered
         self.blocks.update(result.blocks or {})
         self.error = self.error or result.error
 
@@ -102,7 +104,7 @@ class RecordVerification:
             verdicts = list(pool.map(lambda n: self._verdict(n, sides), range(len(self._rows))))
         found = {index: unnamed[task].result() for index, task in self._unnamed_tasks().items()}
         verdicts = [with_unnamed(v, found[n]) if n in found else v for n, v in enumerate(verdicts)]
-        return [self._with_letters(verdict) for verdict in verdicts]
+        return [self._with_letters(v, sides.get((n, "copy"))) for n, v in enumerate(verdicts)]
 
     def _read_letters(self, pool: Executor) -> None:
         """Reads the dead letters of all rows: after the rows, so that those below their positions are there."""
@@ -118,10 +120,14 @@ class RecordVerification:
         offsets = sum(row.source_end or 0 for row in self._rows)
         return self._tasks.run_plan(task, f"verify dead letters in {task.topic}", offsets=offsets)
 
-    def _with_letters(self, verdict: Verdict) -> Verdict:
+    def _with_letters(self, verdict: Verdict, copy: _Side | None) -> Verdict:
         if verdict.offsets is None or verdict.result is Result.FAILED or not self._letters.has(verdict.row):
             return verdict
-        return replace(verdict, dead_lettered=len(self._letters.of(verdict.row, verdict.offsets)))
+        return replace(
+            verdict,
+            dead_lettered=len(self._letters.of(verdict.row, verdict.offsets)),
+            dead_lettered_copied=None if copy is None else copy.lettered,
+        )
 
     def _unnamed_tasks(self) -> dict[int, UnnamedTask]:
         """Returns what to ask about the destination partitions of mapped rows, by row; rows may share a partition."""

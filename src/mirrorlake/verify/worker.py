@@ -72,6 +72,7 @@ class DigestResult:
     records that the other side's audit objects name.
     Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset, and
     ``repeated`` those that a map names as copied once more. Of a ``LettersTask`` ``letters`` are what it found.
+    ``lettered`` are the records that were left out as dead letters.
     """
 
     records: int = 0
@@ -83,6 +84,7 @@ class DigestResult:
     first_unnamed: int | None = None
     repeated: int = 0
     letters: Mapping[LetterOrigin, Offsets] = field(default_factory=dict)
+    lettered: int = 0
     error: MirrorlakeError | None = None
 
 
@@ -210,6 +212,7 @@ class Collector:
         self._digests = BlockDigests()
         self._traces: list[Trace] = []
         self._latest: dict[int, int] = {}
+        self._lettered = 0
 
     def add(self, columns: RecordColumns) -> None:
         """Takes the next records, in offset order."""
@@ -219,6 +222,7 @@ class Collector:
             transform = replace(transform, keeps=None)
         elif len(self._task.lettered):
             rows = np.flatnonzero(~np.isin(columns.offsets, self._task.lettered))
+            self._lettered += len(columns) - len(rows)
             columns = columns.relocated(rows, columns.offsets[rows])
         columns = transform.copy_side(columns) if self._task.is_of_copy else transform.source_side(columns)
         if self._task.latest_of:
@@ -239,5 +243,9 @@ class Collector:
         if self._task.latest_of:
             return DigestResult(covered=covered, latest=self._latest)
         if self._task.in_detail:
-            return DigestResult(records=len(self._traces), covered=covered, traces=tuple(self._traces))
-        return DigestResult(records=self._digests.records, covered=covered, blocks=self._digests.blocks())
+            return DigestResult(
+                records=len(self._traces), covered=covered, traces=tuple(self._traces), lettered=self._lettered
+            )
+        return DigestResult(
+            records=self._digests.records, covered=covered, blocks=self._digests.blocks(), lettered=self._lettered
+        )

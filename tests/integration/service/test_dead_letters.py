@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,11 +86,16 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
 
     def verified() -> list[tuple[object, ...]]:
         rows = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()
-        return [tuple(row[name] for name in ("result", "records", "dead_lettered", "difference")) for row in rows]
+        names = ("result", "records", "dead_lettered", "dead_lettered_copied", "difference")
+        return [tuple(row[name] for name in names) for row in rows]
 
-    assert verified() == [("equal", 9, 6, None), ("equal", 0, 5, None)]
+    assert verified() == [("equal", 9, 6, 0, None), ("equal", 0, 5, 0, None)]
+    letter = letters_in(site.west, site.letters, 0)[0]
+    headers = tuple((name, b"1" if name.endswith("errors.offset") else value) for name, value in letter.headers)
+    append(site.west, site.letters, 0, [replace(letter, headers=headers)])
+    assert verified() == [("equal", 8, 7, 1, None), ("equal", 0, 5, 0, None)], "one is in the copy as well"
     delete_before(site.west, site.letters, 1, partition=1)
-    assert verified() == [("equal", 9, 6, None), ("differs", None, 4, "missing")], "what is nowhere is lost"
+    assert verified() == [("equal", 8, 7, 1, None), ("differs", None, 4, 0, "missing")], "what is nowhere is lost"
 
 
 def test_a_topic_for_dead_letters_is_not_mirrored_by_its_own_mirror_and_must_not_be_compacted(

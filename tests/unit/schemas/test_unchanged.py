@@ -137,6 +137,14 @@ def test_pages_that_are_smaller_than_asked_for_are_put_together(stub: StubRegist
     ]
 
 
+def test_pages_of_one_item_prove_no_end(stub: StubRegistry) -> None:
+    first = "orders-0-value"
+    stub.model.register(first, {"schema": record("a")})
+    stub.model.page_items_max = 1
+    asked = looked(stub, lambda: stub.model.register(first, {"schema": record("a", "b")}), names=[first, *SUBJECTS])
+    assert sorted(read_whole(asked)) == [first, *SUBJECTS]
+
+
 def test_a_registry_without_pages_is_believed_once_it_answered_with_the_same_to_another_page(
     stub: StubRegistry,
 ) -> None:

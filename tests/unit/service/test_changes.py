@@ -33,6 +33,10 @@ mirrors:
   - {name: m, source: {cluster: east, topics: [orders, "/late.*/"]}, destinations: [{type: kafka, cluster: west}]}
 """
 MIRROR = parse_configuration(CONFIG.encode(), file="mirror.yaml", environ={}).mirrors[0]
+REGISTRIES = 'registries: {e: {url: "http://e"}, w: {url: "http://w"}}\n'
+LETTERS = (
+    'cluster: west}], schemas: {from: e, to: w, on-unreadable: dead-letter, dead-letters: {topic: "{topic}.dead"}}}'
+)
 CREATION = TopicCreation(topic="orders", partitions=1, replication_factor=-1)
 
 
@@ -145,6 +149,20 @@ def test_a_record_that_was_too_large_begins_anew_at_more_than_the_limit_it_was_p
     assert find_changes([target(0, batch_bytes_max=lowered)], [before]).fresh == []
     found = target(0, batch_bytes_max=raised)
     assert find_changes([found], [before]).fresh == [found]
+
+
+def test_a_letter_that_was_too_large_begins_anew_once_its_own_topic_takes_more() -> None:
+    lettered = CONFIG.replace("mirrors:", REGISTRIES + "mirrors:").replace("cluster: west}]}", LETTERS)
+    mirror = parse_configuration(lettered.encode(), file="mirror.yaml", environ={}).mirrors[0]
+
+    def found(copy: int, letters: int) -> Target:
+        one = target(0, mirror=mirror, destination=mirror.destinations[0])
+        return replace(one, batch_bytes_max=copy, letters_bytes_max=letters)
+
+    error = RecordTooLargeError("x", topic="orders.dead", limit=800, bytes=900)
+    before = served(found(1000, 800), parked=error)
+    assert find_changes([found(2000, 800)], [before]).fresh == [], "the copy's limit is no matter"
+    assert find_changes([found(1000, 900)], [before]).fresh == [found(1000, 900)]
 
 
 def test_a_limit_that_a_lease_found_holds_until_a_look_finds_it_changed() -> None:

@@ -190,4 +190,5 @@ class Filling:
             timestamp_ms=now_ms if fill.timestamp_ms is None else min(fill.timestamp_ms, now_ms),
             has_key=self._settings.destination_is_compacted,
             moved=moved,
+            is_lettered=fill.gap.kind is GapKind.DEAD_LETTERED,
         )

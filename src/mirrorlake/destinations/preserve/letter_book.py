@@ -131,7 +131,7 @@ class LetterBook:
             position: the log end of the copy; what is far below it is asked for by nobody any more.
 
         Raises:
-            PositionMovedError: one of them is there already, by another writer.
+            PositionMovedError: one of them is there already, by another writer, or the log of the copy ends elsewhere.
             MirrorlakeError: it is not known to be committed: read what there is again.
         """
         offsets = joined(each.records.offsets for each in letters)
@@ -148,6 +148,7 @@ class LetterBook:
                     f"the record at source offset {there[0]} of {key.source} has a dead letter in {topic} already: "
                     "another writer of this mirror was there"
                 )
+            await self._check_end(session, TopicPartition(key.destination_topic, key.partition), position)
             self._crash_point(LetterStep.ADD_PARTITIONS)
             await session.add_all([at, self._progress])
             first = await self._write_letters(writer, at, letters, self._topics[topic])
@@ -168,6 +169,22 @@ class LetterBook:
             self._write_seconds = self._clock.elapsed_seconds() - began
             self._crash_point(LetterStep.TAKE_COMMIT)
             return True
+
+    async def _check_end(self, session: TransactionSession, copy: TopicPartition, position: int) -> None:
+        """Checks that nobody has copied since the partition was claimed; an owner before may, until its time is over.
+
+        Raises:
+            PositionMovedError: somebody has.
+            MirrorlakeError: its leader could not be asked.
+        """
+        end = (await session.look([copy]))[copy].end_offset
+        if end != position:
+            raise PositionMovedError(
+                f"destination {copy} ends at offset {end}, and not at {position}, where the next record gets a dead "
+                "letter: another writer of this mirror was there",
+                expected_offset=position,
+                found_offset=end,
+            )
 
     async def _write_letters(
         self, writer: RecordWriter, at: TopicPartition, letters: Sequence[Letters], topic: LetterTopic

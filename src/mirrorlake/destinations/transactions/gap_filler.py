@@ -275,7 +275,7 @@ class GapFiller:
                 waits.fail(state)
             elif _is_open(state, identity.producer_id):
                 waits.fail(BrokerNotReadyError(f"a transaction of ours is still open on {waits.gap.partition}"))
-            elif not waits.start <= state.log_end.end_offset <= waits.gap.offsets.end_offset:
+            elif not waits.may_begin_at(state.log_end.end_offset):
                 waits.fail(waits.moved_error(state.log_end.end_offset))
             elif rest := await self._took(waits, state, identity):
                 ready.append(rest)
