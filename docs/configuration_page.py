@@ -16,6 +16,16 @@ from pydantic.fields import FieldInfo
 from mirrorlake.config.availability import UNAVAILABLE
 from mirrorlake.config.client_properties import OURS, SECURITY, TEXTS, TUNING
 from mirrorlake.config.common_form import EngineForm, ServiceForm
+from mirrorlake.config.destinations.archive_form import (
+    ArchiveDestinationForm,
+    DailyForm,
+    FlushForm,
+    MergeForm,
+    MergeStepForm,
+    RetainForm,
+)
+from mirrorlake.config.destinations.groups_form import GroupsForm
+from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
 from mirrorlake.config.environment import CONFIG_VARIABLE, VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
@@ -26,33 +36,13 @@ from mirrorlake.config.mirror_v3_form import (
     V3S3Form,
     V3SourceForm,
 )
-from mirrorlake.config.native_form import (
-    ArchiveDestinationForm,
-    ArchiveSourceForm,
-    ClusterForm,
-    DailyForm,
-    FilterForm,
-    FlushForm,
-    GroupsForm,
-    KafkaDestinationForm,
-    KafkaReplicatorForm,
-    LimitForm,
-    MergeForm,
-    MergeStepForm,
-    MirrorForm,
-    MirrorGroupForm,
-    NativeForm,
-    RetainForm,
-    SourceForm,
-    StoreAzureForm,
-    StoreFilesystemForm,
-    StoreGcsForm,
-    StoreS3Form,
-)
+from mirrorlake.config.native_form import FilterForm, LimitForm, MirrorForm, MirrorGroupForm, NativeForm
 from mirrorlake.config.schemas.form import DeadLettersForm, RegistryForm, SchemasForm
 from mirrorlake.config.section import NOTE, Shown
+from mirrorlake.config.sources.forms import ArchiveSourceForm, KafkaReplicatorForm, SourceForm
 from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
+from mirrorlake.config.systems.forms import ClusterForm, StoreAzureForm, StoreFilesystemForm, StoreGcsForm, StoreS3Form
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.select import SelectForm

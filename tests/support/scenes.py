@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from mirrorlake.clock import SystemClock
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import Configuration, KafkaDestination
+from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states

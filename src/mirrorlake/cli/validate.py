@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.problems import ConfigurationErrors, Problem
-from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource, Mirror
+from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.sources.source import KafkaSource
 
 
 def validate(path: Path, environ: Mapping[str, str] | None = None, *, as_json: bool = False) -> int:

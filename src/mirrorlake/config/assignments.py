@@ -9,17 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveSource,
-    Destination,
-    KafkaDestination,
-    KafkaSource,
-    Mirror,
-    OffsetMode,
-    Source,
-    Store,
-)
+from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.sources.source import ArchiveSource, KafkaSource, Source
+from mirrorlake.config.systems.store import Store
 from mirrorlake.config.values.names import path_flaw, topic_flaw
 from mirrorlake.stores.settings import AzureSettings, FilesystemSettings
 

@@ -11,18 +11,11 @@ from mirrorlake.config.assignments import (
     name_flaw,
     named_assignments,
 )
+from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import FieldPath, ProblemList
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveFormat,
-    Compaction,
-    Destination,
-    KafkaDestination,
-    Mirror,
-    OffsetMode,
-    RecreationPolicy,
-)
+from mirrorlake.config.resolved import Destination, Mirror, RecreationPolicy
 from mirrorlake.config.topics.heartbeats import check_heartbeats
 from mirrorlake.config.topics.select import check_select
 from mirrorlake.config.values.names import topic_flaw

@@ -10,8 +10,10 @@ from pydantic import Field
 
 from mirrorlake.config import section as fields
 from mirrorlake.config.common_form import CommonForm
-from mirrorlake.config.native_form import DailyForm
-from mirrorlake.config.resolved import ArchiveFormat, Compaction, RecreationPolicy, TimestampMode, TruncationPolicy
+from mirrorlake.config.destinations.archive import ArchiveFormat, Compaction
+from mirrorlake.config.destinations.archive_form import DailyForm
+from mirrorlake.config.destinations.kafka import TimestampMode
+from mirrorlake.config.resolved import RecreationPolicy, TruncationPolicy
 from mirrorlake.config.section import Section, option
 from mirrorlake.page_compression import Compression
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
 from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.config.reading import by, read_boolean, read_duration, read_integer, read_size, read_text, read_trigger
-from mirrorlake.config.resolved import Start
+from mirrorlake.config.sources.source import Start
 from mirrorlake.config.topics.policy import TopicRules
 from mirrorlake.config.topics.reading import read_setting_entry, read_settings, read_topic_rules
 from mirrorlake.config.units import parse_duration, parse_size

@@ -7,7 +7,7 @@ offset any more is believed of its coordinator alone, asked by name.
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
-from mirrorlake.config.resolved import NameSelection
+from mirrorlake.config.topics.selection import NameSelection
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import CommittedOffset

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.archive.groups.content import ArchivedOffset
-from mirrorlake.config.resolved import KafkaSource, NameSelection
+from mirrorlake.config.sources.source import KafkaSource
+from mirrorlake.config.topics.selection import NameSelection
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.groups.reading import GroupsRead, read_groups_of_topics

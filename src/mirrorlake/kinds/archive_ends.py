@@ -7,7 +7,7 @@ from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.newest import check_kind, newest_footer
 from mirrorlake.archive.origin import Origin, check_origin
 from mirrorlake.archive.topic_record import check_is_new
-from mirrorlake.config.resolved import Compaction
+from mirrorlake.config.destinations.archive import Compaction
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.targets import Target
 

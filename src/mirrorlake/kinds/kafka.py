@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from uuid import UUID
 
-from mirrorlake.config.resolved import MirroredSchemas, TimestampMode
+from mirrorlake.config.destinations.kafka import TimestampMode
+from mirrorlake.config.schemas.mirrored import MirroredSchemas
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName

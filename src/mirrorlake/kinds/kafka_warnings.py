@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirrorlake.config.resolved import ArchiveSource
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.kinds.spans import day_text, span_text
 from mirrorlake.kinds.standing import Sample
 from mirrorlake.topics.targets import Target, is_deleting, limit_of

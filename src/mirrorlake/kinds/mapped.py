@@ -3,15 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mirrorlake.config.resolved import (
-    Destination,
-    KafkaDestination,
-    LostTailPolicy,
-    OffsetMode,
-    RecreationPolicy,
-    TimestampMode,
-    TruncationPolicy,
-)
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
+from mirrorlake.config.resolved import Destination, LostTailPolicy, RecreationPolicy, TruncationPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
 from mirrorlake.destinations.map.progress import ProgressKey

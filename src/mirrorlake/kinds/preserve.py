@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mirrorlake.config.resolved import Destination, KafkaDestination, OffsetMode, TimestampMode, TruncationPolicy
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
+from mirrorlake.config.resolved import Destination, TruncationPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from mirrorlake.config.resolved import KafkaSource
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.look import Seen, look
 from mirrorlake.destinations.preserve.work import PreserveWork

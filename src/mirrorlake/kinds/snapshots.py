@@ -7,7 +7,8 @@ from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.snapshots.followed import followed_snapshots
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import PATIENCE_SHARE, snapshot_rule
-from mirrorlake.config.resolved import ArchiveDestination, Compaction, Destination
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
+from mirrorlake.config.resolved import Destination
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.snapshots.work import SnapshotWork

@@ -18,7 +18,7 @@ from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.root_marker import ROOT_MARKER, check_root, ensure_root_marker
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import Compaction
+from mirrorlake.config.destinations.archive import Compaction
 from mirrorlake.errors import MirrorlakeError, PermanentError
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.stores.opening import open_store

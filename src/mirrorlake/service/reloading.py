@@ -4,7 +4,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from mirrorlake.config.resolved import Cluster, Configuration, Heartbeats, Mirror, Store
+from mirrorlake.config.resolved import Configuration, Heartbeats, Mirror
+from mirrorlake.config.systems.cluster import Cluster
+from mirrorlake.config.systems.store import Store
 from mirrorlake.config.topics.heartbeats import with_heartbeats
 from mirrorlake.errors import CommandRefusedError
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror, OffsetMode, TimestampMode
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.record_clock import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE
 from mirrorlake.errors import MirrorlakeError, PartitionCountError, TopicMissingError, UnsupportedError

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mirrorlake.config.resolved import OffsetMode
+from mirrorlake.config.destinations.kafka import OffsetMode
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.apis import Api

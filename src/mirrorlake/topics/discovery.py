@@ -5,15 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveSource,
-    Compaction,
-    Configuration,
-    KafkaDestination,
-    Mirror,
-    OffsetMode,
-)
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.size_limit import batch_bytes_max_of
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states

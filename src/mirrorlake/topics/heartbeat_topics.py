@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mirrorlake.config.resolved import KafkaSource, Mirror
+from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import CollisionError
 from mirrorlake.sources.client import SourceTopic

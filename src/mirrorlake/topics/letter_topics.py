@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from mirrorlake.config.assignments import is_read_from
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.size_limit import batch_bytes_max_of
 from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError, TopicMissingError, UnsupportedError
 from mirrorlake.kafka.control.descriptions import ClusterMetadata

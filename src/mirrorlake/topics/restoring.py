@@ -6,16 +6,12 @@ from typing import TypeVar
 
 from mirrorlake.config.checking import read_or_note
 from mirrorlake.config.cross_checks import check_mirrors
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.reading import found, suggestion
-from mirrorlake.config.resolved import (
-    ArchiveSource,
-    Configuration,
-    KafkaDestination,
-    Mirror,
-    OffsetMode,
-    TopicSelection,
-)
+from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.sources.source import ArchiveSource
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.config.values.names import parted, read_name, read_template, read_topic_entry
 from mirrorlake.config.values.positions import read_moment
 from mirrorlake.foreign_layout import ForeignLayout

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mirrorlake.config.resolved import ArchiveSource, KafkaSource, Mirror
+from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.sources.source import ArchiveSource, KafkaSource
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.sources.archive.selection import ranges_of
 from mirrorlake.sources.archive.work import ArchiveSourceWork

@@ -8,13 +8,9 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    Destination,
-    KafkaDestination,
-    Mirror,
-    OffsetMode,
-)
+from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.resolved import Destination, Mirror
 from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics

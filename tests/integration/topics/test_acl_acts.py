@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.acls import Acl

@@ -6,8 +6,8 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.embedded import jars

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from mirrorlake.config import availability
-from mirrorlake.config.resolved import ArchiveSource
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.foreign_layout import BeginsAt, EmptyField, KafkaReplicatorLayout
 from mirrorlake.window import Window
 from unit.config.config_texts import load, messages, native

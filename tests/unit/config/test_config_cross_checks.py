@@ -1,7 +1,7 @@
 import pytest
 
 from mirrorlake.config.assignments import assignments_of, find_collisions, find_loops
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from unit.config.config_texts import load, messages, native
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from mirrorlake.config.destinations.groups import GroupSettings
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.resolved import GroupSettings, NameSelection
+from mirrorlake.config.topics.selection import NameSelection
 
 FILE = """
 clusters: {{east: {{bootstrap-servers: "localhost:9092"}}, west: {{bootstrap-servers: "localhost:9093"}}}}

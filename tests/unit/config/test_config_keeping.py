@@ -2,9 +2,10 @@
 
 import pytest
 
+from mirrorlake.config.destinations.archive import ArchiveDestination
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.resolved import ArchiveDestination, Configuration
+from mirrorlake.config.resolved import Configuration
 from mirrorlake.schedule import Schedule
 
 

@@ -2,16 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Flush
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.process_settings import ListenAddress, OnPark
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveFormat,
-    Flush,
-    Form,
-    KafkaDestination,
-    KafkaSource,
-    TopicSelection,
-)
+from mirrorlake.config.resolved import Form
+from mirrorlake.config.sources.source import KafkaSource
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.settings import FilesystemSettings
 from unit.config.config_texts import load, messages, refusals, v3

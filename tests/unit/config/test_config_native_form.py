@@ -4,26 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction, Flush
+from mirrorlake.config.destinations.archive_form import FlushForm
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
 from mirrorlake.config.loading import available_cores
-from mirrorlake.config.native_form import FlushForm
 from mirrorlake.config.process_settings import ListenAddress, OnPark
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveFormat,
-    Compaction,
-    Flush,
-    Form,
-    KafkaDestination,
-    KafkaSource,
-    LostTailPolicy,
-    OffsetMode,
-    RecreationPolicy,
-    TimestampMode,
-    TopicSelection,
-    TruncationPolicy,
-)
+from mirrorlake.config.resolved import Form, LostTailPolicy, RecreationPolicy, TruncationPolicy
 from mirrorlake.config.section import Section
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.topics.policy import CountRule
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.offsets import GapFill, StartKind
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.settings import FilesystemSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.config.resolved import MirroredSchemas, Registry, RegistryInArchive
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry, RegistryInArchive
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import DeletedVersions, SubjectMode, SubjectRules
 from unit.config.config_texts import load, refusals

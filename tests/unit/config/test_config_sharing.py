@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.configuration_page import INTRODUCTION
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.resolve.sharing import lay_over
-from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource, RecreationPolicy, TruncationPolicy
+from mirrorlake.config.resolved import Configuration, RecreationPolicy, TruncationPolicy
+from mirrorlake.config.sources.source import KafkaSource
 from unit.config.config_texts import CLUSTERS, load, refusals, v3
 
 SHARED = """

@@ -1,7 +1,7 @@
 import pytest
 from pydantic_core import PydanticCustomError
 
-from mirrorlake.config.resolved import Start
+from mirrorlake.config.sources.source import Start
 from mirrorlake.config.values.positions import read_start
 from mirrorlake.offsets import StartKind
 

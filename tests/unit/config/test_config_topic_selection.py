@@ -1,6 +1,6 @@
 import pytest
 
-from mirrorlake.config.resolved import TopicSelection
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.config.values.names import topic_flaw
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.topics.policy import AclOperation, CountRule, SyncMode, TopicSync
 from unit.config.config_texts import kafka, load, messages, native
 

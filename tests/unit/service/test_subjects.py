@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from mirrorlake.config.problems import Place
-from mirrorlake.config.resolved import MirroredSchemas, Registry
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry
 from mirrorlake.schemas.naming import NamedSubject, SubjectStrategy
 from mirrorlake.schemas.rules import SubjectMode, SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.service.topics.syncing import missing_partitions, only_of
 from mirrorlake.topics.sync.differences import PARTITIONS, TOPIC, Act, Difference, TopicFacts
 from mirrorlake.topics.sync.plan import DONE, TopicPlan, TopicRow

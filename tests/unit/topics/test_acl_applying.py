@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import KafkaDestination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.acls import Acl

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.topics.policy import READING, AclOperation, SyncMode, TopicSync
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka.control.acls import OPERATIONS, Acl

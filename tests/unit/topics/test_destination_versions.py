@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrorlake.config.resolved import OffsetMode
+from mirrorlake.config.destinations.kafka import OffsetMode
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.kafka.wire.apis import VERSION_CAPS, Api, lacks
 from mirrorlake.topics.destination_versions import NEEDED_APIS, refusal

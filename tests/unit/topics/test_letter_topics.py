@@ -1,6 +1,7 @@
 """Topics for dead letters: which topics of the source they are, and what stands against them."""
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.errors import (
     CollisionError,
     LoopError,

@@ -2,8 +2,9 @@
 
 import pytest
 
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.resolved import ArchiveSource, KafkaDestination, OffsetMode
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.offsets import GapFill
 from mirrorlake.topics.restoring import RestoreOptions, restore_configuration, split_topics
 from mirrorlake.window import Window

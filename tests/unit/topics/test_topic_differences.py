@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.errors import (
     BrokerUnreachableError,
     DestinationForeignError,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.errors import PartitionCountError
 from mirrorlake.kafka.control.descriptions import ConfigValue
 from mirrorlake.sources.client import SourceTopic

@@ -14,7 +14,8 @@ from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.errors import ConfigurationError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.config.resolved import Configuration, NameSelection
+    from mirrorlake.config.resolved import Configuration
+    from mirrorlake.config.topics.selection import NameSelection
     from mirrorlake.groups.placing import GroupRow
     from mirrorlake.groups.restoring import GroupPlan, RestoredPartition
 
@@ -133,7 +134,7 @@ def _selection(groups: Sequence[str]) -> "NameSelection | None":
     Raises:
         ConfigurationError: one is no expression.
     """
-    from mirrorlake.config.resolved import NameSelection
+    from mirrorlake.config.topics.selection import NameSelection
 
     names, patterns = [], []
     for each in groups:
@@ -155,7 +156,8 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
         ConfigurationError: there is no such mirror, or none from cluster to cluster.
     """
     from mirrorlake.config.asked import check_asked
-    from mirrorlake.config.resolved import KafkaDestination, KafkaSource
+    from mirrorlake.config.destinations.kafka import KafkaDestination
+    from mirrorlake.config.sources.source import KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
     from mirrorlake.groups.syncing import Writers, not_to_be_trusted
     from mirrorlake.service.status import read_compared_status

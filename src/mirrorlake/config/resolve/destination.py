@@ -1,33 +1,26 @@
 """From a destination of the native form to the value the program uses; what has no meaning in it is noted."""
 
-from mirrorlake.config.document import Document
-from mirrorlake.config.native_form import (
-    ArchiveDestinationForm,
-    FlushForm,
-    GroupsForm,
-    KafkaDestinationForm,
-    MergeForm,
-    RetainForm,
-)
-from mirrorlake.config.problems import FieldPath
-from mirrorlake.config.resolved import (
+from mirrorlake.config.destinations.archive import (
     DEFAULT_MERGE_STEPS,
     ArchiveDestination,
     ArchiveFormat,
-    ArchiveSource,
-    Cluster,
     Compaction,
     Flush,
-    GroupSettings,
-    KafkaDestination,
     MergeSettings,
-    NameSelection,
-    OffsetMode,
     RetainSettings,
-    Source,
-    Store,
 )
+from mirrorlake.config.destinations.archive_form import ArchiveDestinationForm, FlushForm, MergeForm, RetainForm
+from mirrorlake.config.destinations.groups import GroupSettings
+from mirrorlake.config.destinations.groups_form import GroupsForm
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
+from mirrorlake.config.document import Document
+from mirrorlake.config.problems import FieldPath
+from mirrorlake.config.sources.source import ArchiveSource, Source
+from mirrorlake.config.systems.cluster import Cluster
+from mirrorlake.config.systems.store import Store
 from mirrorlake.config.topics.policy import AS_THE_SOURCE, READING, CountRule, SyncMode, TopicSync
+from mirrorlake.config.topics.selection import NameSelection
 from mirrorlake.config.values.names import selected
 from mirrorlake.offsets import GapFill
 from mirrorlake.schedule import Schedule

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from mirrorlake.config.checking import check, check_one_of, entries
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction, Flush
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.mirror_v3_form import (
     V3_DESTINATION_FORMS,
@@ -15,20 +17,12 @@ from mirrorlake.config.mirror_v3_form import (
 )
 from mirrorlake.config.problems import FieldPath, Place
 from mirrorlake.config.resolve.parts import Parts
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    Cluster,
-    Compaction,
-    Destination,
-    Flush,
-    KafkaDestination,
-    KafkaSource,
-    Mirror,
-    Store,
-    TopicSelection,
-    TruncationPolicy,
-)
+from mirrorlake.config.resolved import Destination, Mirror, TruncationPolicy
 from mirrorlake.config.section import Section
+from mirrorlake.config.sources.source import KafkaSource
+from mirrorlake.config.systems.cluster import Cluster
+from mirrorlake.config.systems.store import Store
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.stores.settings import FilesystemSettings, S3Settings, StoreSettings
 

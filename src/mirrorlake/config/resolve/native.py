@@ -6,50 +6,37 @@ from typing import TypeVar
 
 from mirrorlake.config.checking import check, check_one_of, read_or_note
 from mirrorlake.config.client_properties import read_properties
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
+from mirrorlake.config.destinations.archive_form import ArchiveDestinationForm
+from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.native_form import (
-    DESTINATION_FORMS,
-    STORE_FORMS,
-    ArchiveDestinationForm,
-    ArchiveSourceForm,
-    ClusterForm,
-    KafkaDestinationForm,
-    KafkaReplicatorForm,
-    MirrorForm,
-    MirrorHeadForm,
-    SourceForm,
-    StoreAzureForm,
-    StoreFilesystemForm,
-    StoreGcsForm,
-    StoreS3Form,
-)
+from mirrorlake.config.native_form import DESTINATION_FORMS, MirrorForm, MirrorHeadForm
 from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
 from mirrorlake.config.resolve.destination import archive_destination, kafka_destination
 from mirrorlake.config.resolve.parts import Parts
 from mirrorlake.config.resolve.sharing import mirror_entries
-from mirrorlake.config.resolved import (
-    ArchiveDestination,
-    ArchiveSource,
-    Cluster,
-    Compaction,
-    Destination,
-    KafkaSource,
-    Mirror,
-    NameSelection,
-    Registry,
-    RegistryInArchive,
-    Source,
-    Start,
-    Store,
-    TopicSelection,
-)
+from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.schemas.mirrored import Registry, RegistryInArchive
 from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
 from mirrorlake.config.security_properties import read_security
+from mirrorlake.config.sources.forms import ArchiveSourceForm, KafkaReplicatorForm, SourceForm
+from mirrorlake.config.sources.source import ArchiveSource, KafkaSource, Source, Start
+from mirrorlake.config.systems.cluster import Cluster
+from mirrorlake.config.systems.forms import (
+    STORE_FORMS,
+    ClusterForm,
+    StoreAzureForm,
+    StoreFilesystemForm,
+    StoreGcsForm,
+    StoreS3Form,
+)
+from mirrorlake.config.systems.store import Store
 from mirrorlake.config.topics.heartbeats import heartbeats_of, with_heartbeats
 from mirrorlake.config.topics.select import projection_of
+from mirrorlake.config.topics.selection import NameSelection, TopicSelection
 from mirrorlake.config.values.names import read_name, selected
 from mirrorlake.foreign_layout import ForeignLayout, KafkaReplicatorLayout
 from mirrorlake.kafka.wire.settings import ClusterSettings

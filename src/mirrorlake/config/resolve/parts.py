@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 
 from mirrorlake.config.problems import FieldPath
-from mirrorlake.config.resolved import Cluster, Mirror, Registry, RegistryInArchive, Store
+from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.schemas.mirrored import Registry, RegistryInArchive
+from mirrorlake.config.systems.cluster import Cluster
+from mirrorlake.config.systems.store import Store
 
 
 @dataclass(slots=True)

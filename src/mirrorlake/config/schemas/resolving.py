@@ -3,18 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 
 from mirrorlake.config.checking import check
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import suggestion
-from mirrorlake.config.resolved import (
-    Destination,
-    KafkaDestination,
-    MirroredSchemas,
-    OffsetMode,
-    Registry,
-    RegistryInArchive,
-    Store,
-)
+from mirrorlake.config.resolved import Destination
 from mirrorlake.config.schemas.form import (
     Compatibility,
     OnUnreadable,
@@ -23,6 +16,8 @@ from mirrorlake.config.schemas.form import (
     SchemaIds,
     SchemasForm,
 )
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry, RegistryInArchive
+from mirrorlake.config.systems.store import Store
 from mirrorlake.offsets import GapFill
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 from mirrorlake.config import section as fields
 from mirrorlake.config.assignments import named_assignments
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import FieldPath, ProblemList
-from mirrorlake.config.resolved import Heartbeats, KafkaDestination, KafkaSource, Mirror, Source
+from mirrorlake.config.resolved import Heartbeats, Mirror
 from mirrorlake.config.section import Section, lasting, option
+from mirrorlake.config.sources.source import KafkaSource, Source
 from mirrorlake.config.values.names import topic_flaw
 
 HEARTBEATS_PARTITION = 0

@@ -4,11 +4,13 @@ from typing import Annotated
 
 from pydantic import InstanceOf, WithJsonSchema
 
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.document import Document
 from mirrorlake.config.expansion import ExpandedText
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.reading import by, found, read_text, refuse
-from mirrorlake.config.resolved import ArchiveDestination, Compaction, KafkaDestination, Mirror, OffsetMode
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.section import Section, Shown, option
 from mirrorlake.errors import UnsupportedError
 from mirrorlake.filters.projection import HEADERS_MAX, Expression, Projection, parse_value

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config.reading import INTEGER_MAX, found, read_duration, read_integer, read_text, refuse
-from mirrorlake.config.resolved import Start
+from mirrorlake.config.sources.source import Start
 from mirrorlake.config.values.names import read_topic
 from mirrorlake.offsets import StartKind
 

@@ -21,7 +21,8 @@ from mirrorlake.archive.maintenance.merging import Merged
 from mirrorlake.archive.maintenance.work import CleanTask, FolderAddress, MergeTask, TaskResult
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import Configuration, MergeSettings
+from mirrorlake.config.destinations.archive import MergeSettings
+from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.spark_settings import is_local
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, PositionMovedError
 from mirrorlake.mirror.plan_bytes import plan_bytes

@@ -13,7 +13,8 @@ from mirrorlake.archive.folder import PartitionFolder, partition_folder
 from mirrorlake.archive.inspection import archived_folders, are_snapshots, extension_found
 from mirrorlake.archive.names import partition_prefix
 from mirrorlake.archive.topic_record import read_topic_record, recorded_origins
-from mirrorlake.config.resolved import ArchiveDestination, Compaction, Configuration, Mirror
+from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings

@@ -11,7 +11,7 @@ from mirrorlake.archive.maintenance.retiring import has_leftovers, retire, time_
 from mirrorlake.archive.newest import newest_footer
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import RetainSettings
+from mirrorlake.config.destinations.archive import RetainSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.batch_jobs import BatchStoppedError
 from mirrorlake.service.archives.places import ArchivePlace, doubt_about

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from mirrorlake.archive.names import partition_prefix
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import ArchiveDestination, Configuration, Mirror
+from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.batch_jobs import BatchJobs, BatchStoppedError
 from mirrorlake.schedule import Schedule

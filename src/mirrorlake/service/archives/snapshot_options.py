@@ -8,7 +8,8 @@ from mirrorlake.config.checking import read_or_note
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.reading import found as found_text
 from mirrorlake.config.reading import suggestion
-from mirrorlake.config.resolved import Configuration, Store
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.systems.store import Store
 from mirrorlake.config.values.names import read_template
 from mirrorlake.config.values.positions import read_moment
 from mirrorlake.service.archives.places import SNAPSHOT_SUFFIX

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mirrorlake.clock import utc_text
-from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.errors import ConfigurationError, TopicMissingError, TransientError
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.service.status import StatusRow

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError

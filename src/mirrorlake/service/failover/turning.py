@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import MirrorlakeError

@@ -8,14 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from mirrorlake.config.resolved import (
-    Configuration,
-    KafkaDestination,
-    KafkaSource,
-    Mirror,
-    OffsetMode,
-    TopicSelection,
-)
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.sources.source import KafkaSource
+from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import (
     ConfigurationError,

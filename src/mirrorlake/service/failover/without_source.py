@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
 from mirrorlake.errors import MirrorlakeError, TopicMissingError

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import KafkaSource
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
 from mirrorlake.destinations.transactions.ownership import Ownership

@@ -10,7 +10,7 @@ from mirrorlake.archive.groups.content import ArchivedOffset, PartitionLook, aft
 from mirrorlake.archive.groups.objects import ArchivedGroups, read_groups, record_groups
 from mirrorlake.archive.origin import Origin
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import KafkaSource
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.errors import MirrorlakeError, PositionMovedError, StoreUnavailableError
 from mirrorlake.groups.reading import NO_GROUPS, GroupsRead, read_groups_of_topics
 from mirrorlake.kafka.control.cluster import ClusterClient

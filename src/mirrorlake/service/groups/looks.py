@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import GroupSettings
+from mirrorlake.config.destinations.groups import GroupSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition

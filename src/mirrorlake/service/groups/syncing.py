@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import KafkaSource
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.groups.placing import GroupAction, GroupRow

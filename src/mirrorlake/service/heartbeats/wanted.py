@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.topics.heartbeats import HEARTBEATS_PARTITION
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState

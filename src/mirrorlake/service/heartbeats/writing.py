@@ -13,7 +13,8 @@ from math import inf
 import structlog
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import Heartbeats, KafkaSource, Mirror
+from mirrorlake.config.resolved import Heartbeats, Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.topics.heartbeats import HEARTBEATS_PARTITION
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.pipeline.batch_jobs import BatchJobs, slots_beside
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.service.archive_keeper import ArchiveKeeper

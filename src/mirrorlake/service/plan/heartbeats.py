@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from mirrorlake.config.resolved import Heartbeats, KafkaSource, Mirror
+from mirrorlake.config.resolved import Heartbeats, Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.control.cluster import ClusterClient

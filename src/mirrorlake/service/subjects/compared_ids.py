@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from mirrorlake.config.resolved import MirroredSchemas
+from mirrorlake.config.schemas.mirrored import MirroredSchemas
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.kinds.kafka import ids_of
 from mirrorlake.service.status import StatusRow

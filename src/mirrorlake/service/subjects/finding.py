@@ -5,13 +5,9 @@ from dataclasses import dataclass
 
 from mirrorlake.archive.schemas.client import ArchivedRegistry
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
-from mirrorlake.config.resolved import (
-    Configuration,
-    KafkaDestination,
-    MirroredSchemas,
-    Registry,
-    RegistryInArchive,
-)
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry, RegistryInArchive
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ConfigurationError, MirrorlakeError
 from mirrorlake.schemas.client import RegistryClient

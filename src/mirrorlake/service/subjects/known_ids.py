@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import MirroredSchemas
+from mirrorlake.config.schemas.mirrored import MirroredSchemas
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.kinds.kafka import archived_ids_of, ids_of
 from mirrorlake.service.subjects.bringing import Brought, Meaning

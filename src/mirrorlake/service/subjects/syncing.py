@@ -16,7 +16,7 @@ import structlog
 
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.clock import Clock
-from mirrorlake.config.resolved import MirroredSchemas, RegistryInArchive
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, RegistryInArchive
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.service.archive_markers import ArchiveMarkers

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.imports.draft import Former
-from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import CommandRefusedError
 from mirrorlake.kafka.control.cluster import LATEST, ClusterClient

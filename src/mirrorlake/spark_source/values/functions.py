@@ -6,7 +6,8 @@ Spark's workers are given all schemas of the registry, so that no task asks a st
 from typing import Any
 
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
-from mirrorlake.config.resolved import Configuration, RegistryInArchive
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.schemas.mirrored import RegistryInArchive
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.spark_source.values.decoding import ValueDecoder, schema_guid, schema_id
 from mirrorlake.stores.opening import open_store

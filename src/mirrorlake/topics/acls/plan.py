@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.config.resolved import KafkaDestination, KafkaSource, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError

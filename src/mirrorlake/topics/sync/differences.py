@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
-from mirrorlake.config.resolved import KafkaDestination, Mirror, OffsetMode, TimestampMode
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
 from mirrorlake.errors import (

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.config.resolved import Configuration, KafkaDestination, Mirror
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import BrokerNotReadyError, CollisionError, MirrorlakeError

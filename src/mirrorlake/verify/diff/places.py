@@ -8,7 +8,9 @@ from pathlib import Path
 from mirrorlake.archive.inspection import archived_folders
 from mirrorlake.archive.layouts.registry import seen_as
 from mirrorlake.archive.topic_record import recorded_topics
-from mirrorlake.config.resolved import ArchiveDestination, ArchiveSource, Configuration
+from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
 from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.sources.archive.work import ArchiveSourceWork

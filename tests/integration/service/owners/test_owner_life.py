@@ -9,7 +9,7 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.clock import SystemClock
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states, knock_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka

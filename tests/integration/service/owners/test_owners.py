@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from conftest import NewKafka, RunAsync
 from mirrorlake.clock import ManualClock, SystemClock
-from mirrorlake.config.resolved import KafkaDestination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
 from mirrorlake.destinations.transactions.ownership import Ownership

@@ -2,11 +2,12 @@
 
 import pytest
 
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.imports.draft import ImportRefusedError
 from mirrorlake.config.imports.reading import Imported, Program, import_configuration
 from mirrorlake.config.imports.viooh import NO_EQUAL, TAKEN
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import KafkaDestination, KafkaSource
+from mirrorlake.config.sources.source import KafkaSource
 
 FILE = """
 {:server {:port 9090}

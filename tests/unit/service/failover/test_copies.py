@@ -2,8 +2,10 @@
 
 import pytest
 
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
-from mirrorlake.config.resolved import Configuration, KafkaDestination, KafkaSource
+from mirrorlake.config.resolved import Configuration
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import (
     BrokerUnreachableError,

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.problems import Place
-from mirrorlake.config.resolved import MirroredSchemas, Registry
+from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
 from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules

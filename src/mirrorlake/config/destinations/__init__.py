@@ -1,0 +1,1 @@
+"""Where mirrors copy to."""

@@ -1,0 +1,1 @@
+"""What mirrors read."""

@@ -1,0 +1,1 @@
+"""Clusters and stores: what a file names, and mirrors refer to."""
