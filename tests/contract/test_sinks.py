@@ -6,8 +6,6 @@ the same records, at the same offsets, as lie at the source.
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,29 +13,23 @@ import pytest
 
 from conftest import RunAsync
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
-from mirrorlake.clock import SystemClock
-from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
-from mirrorlake.destinations.interface import ENDLESS, ClassifiedBatch, Delivery, PartitionSink
+from mirrorlake.destinations.connections import LeaseConnections
+from mirrorlake.destinations.interface import ENDLESS, Delivery, PartitionSink
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.records.batches import DENSE, walk
-from mirrorlake.mirror.lease import LeaseWork
-from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 from support.counting_destination import CountingWork
-from support.leases import archive_work, as_snapshots, kafka_work, lease_plan, map_work
-from support.records import build_batch, in_batches, produce, settings_of, simple_records
-from unit.destinations.archive.test_sink import UnpinnedFrame
+from support.leases import archive_work, as_snapshots, kafka_work, map_work
+from support.records import in_batches, produce, settings_of, simple_records
+from support.sinks import Body, delivery_of, dense_batch, with_sink
 
 pytestmark = pytest.mark.kafka
 
 END = 30
 """Where the source ends; an archive is to be read up to here."""
 BATCH = 10
-
-LEASE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +51,6 @@ KINDS = (
     Kind(name="counting", is_endless=True, needs_encoder=False, reads_alone=False),
 )
 
-Body = Callable[[PartitionSink, LeaseConnections], Awaitable[None]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
@@ -76,35 +66,7 @@ class Bench:
     def lease(self, body: Body) -> None:
         """Runs ``body`` with a sink as a lease makes it, not opened, and the lease's connections; abandons the sink."""
 
-        async def run() -> None:
-            async with self._connections() as connections:
-                plan = lease_plan(self.source, [(self.where, [self.work])], end=None)
-                lease = LeaseWork(plan, connections, SystemClock())
-                sink = lease.make_sink(plan.partitions[0], self.work, lambda: None)
-                try:
-                    await body(sink, connections)
-                finally:
-                    sink.abandon()
-
-        self.run_async(run())
-
-    @asynccontextmanager
-    async def _connections(self) -> AsyncIterator[LeaseConnections]:
-        cache, clock = WorkerCache(), SystemClock()
-        until = clock.elapsed_seconds() + LEASE_SECONDS
-        connections = LeaseConnections(
-            cache,
-            clock=clock,
-            live_until_seconds=until,
-            send_until_seconds=until,
-            memory_bytes_max=64 << 20,
-            receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
-        )
-        try:
-            yield connections
-        finally:
-            await connections.end_lease()
-            await cache.close()
+        self.run_async(with_sink(self.work, self.where, self.source, body))
 
     async def cut_off(self, connections: LeaseConnections) -> None:
         """Nothing reaches the destination any more."""
@@ -159,19 +121,9 @@ def work_of(kind: str, destination: str, where: TopicPartition, lake: Path) -> D
 
 def delivery(start: int, end: int) -> Delivery:
     """What a fetch brings of ``[start, end)``, which are batches as they lie at the source."""
-    items = []
-    for base_offset in range(start, end, BATCH):
-        data = bytearray(build_batch(simple_records(BATCH, start=base_offset)))
-        data[:8] = base_offset.to_bytes(8, "big")
-        (batch,) = walk(memoryview(data))
-        items.append(ClassifiedBatch(batch=batch, path=DENSE.path, reason=DENSE.reason))
-    return Delivery(
-        covered=OffsetRange(start_offset=start, end_offset=end),
-        batches=items,
-        frame=UnpinnedFrame(),
-        log_start_offset=0,
-        end_offset=END,
-    )
+    starts = range(start, end, BATCH)
+    batches = [dense_batch(simple_records(BATCH, start=base_offset), base_offset) for base_offset in starts]
+    return delivery_of(batches, OffsetRange(start_offset=start, end_offset=end), end_offset=END)
 
 
 def test_what_never_changes_is_told_before_the_sink_is_opened_and_after(bench: Bench) -> None:

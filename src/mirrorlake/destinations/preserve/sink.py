@@ -317,10 +317,10 @@ class PreserveSink(EndlessSink):
 
     def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
         self._filling.check_allowed(output)
-        if self._lettering is not None:
-            for letters in self._lettering.due(output.end_offset):
-                self._queue.put_letters(letters)
         for gap in self._filling.gaps(output.offsets, known):
+            # Not before: behind a gap that is refused nothing is to be written.
+            for letters in self._lettering.due(gap.offsets.end_offset) if self._lettering is not None else ():
+                self._queue.put_letters(letters)
             self._queue_fill(Fill(gap, self._last_timestamp_ms))
 
     def _queue_fill(self, fill: Fill) -> None:

@@ -17,7 +17,7 @@ from mirrorlake.service.owners.comparing import compare, write_state
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS, living_at, living_by_cluster
 from mirrorlake.service.owners.owner_records import record_after
-from mirrorlake.service.owners.owner_refusals import find_refused, newly_held, place_of
+from mirrorlake.service.owners.owner_refusals import Place, find_refused, newly_held, place_of
 from mirrorlake.service.owners.take_overs import (
     TakeOver,
     by_cluster,
@@ -242,6 +242,7 @@ class Owners:
     def _group(self, targets: Iterable[Target]) -> dict[tuple[str, str], TakeOver]:
         """Returns what the targets are part of; what is held already is taken along, with the targets it had."""
         groups: dict[tuple[str, str], TakeOver] = {}
+        held: dict[tuple[str, str], dict[Place, Target]] = {}
         for target in targets:
             if target.is_archive or not target.source_cluster_id:
                 continue
@@ -250,8 +251,11 @@ class Owners:
             key = _key(target)
             if key not in groups:
                 groups[key] = self._take_overs.get(key) or self._new(target)
-            known = [t for t in groups[key].targets if place_of(t) != place_of(target)]
-            groups[key].targets = [*known, target]
+                held[key] = {place_of(each): each for each in groups[key].targets}
+            held[key].pop(place_of(target), None)  # what was found anew stands behind what was not
+            held[key][place_of(target)] = target
+        for key, take_over in groups.items():
+            take_over.targets = [*held[key].values()]
         return groups
 
     def _new(self, target: Target) -> TakeOver:

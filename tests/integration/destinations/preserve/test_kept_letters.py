@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.destinations.connections import LeaseConnections
+from mirrorlake.destinations.interface import PartitionSink
 from mirrorlake.destinations.letters.settings import letter_progress_topic
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import (
@@ -14,11 +16,12 @@ from mirrorlake.errors import (
     MisalignedError,
     NotOwnerError,
     RecordTooLargeError,
+    SourceGapError,
     TopicMissingError,
 )
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.mirror.work import LeaseRow
-from mirrorlake.offsets import GapFill, TopicPartition
+from mirrorlake.offsets import Gap, GapFill, GapKind, OffsetRange, TopicPartition
 from support.copies import create_topic, log_end
 from support.gaps import unseen_offsets
 from support.kept_letters import (
@@ -37,6 +40,7 @@ from support.kept_letters import (
 from support.leases import lease_plan, run_lease
 from support.records import Record, in_batches, produce
 from support.schema_site import framed
+from support.sinks import delivery_of, dense_batch, with_sink
 from support.topics import delete_before, delete_topic
 
 pytestmark = pytest.mark.kafka
@@ -266,6 +270,25 @@ def test_leases_too_short_for_their_letters_come_to_the_end_all_the_same(copy: C
         assert row.position > position, "each lease comes some way"
         position = row.position
     assert_copy_or_letter(copy.source, copy.destination, copy.where, set(range(0, 600, 2)))
+
+
+def test_no_letter_is_written_behind_a_gap_that_may_not_be_filled(copy: Copy) -> None:
+    copy.create()
+    work = lettering(copy.destination, copy.where, gap_fill_offsets_max=9)
+    missing = Gap(offsets=OffsetRange(start_offset=0, end_offset=10), kind=GapKind.MISSING)
+    batch = dense_batch([Record(1, b"%d" % n, bad(n)) for n in range(10)], 10)
+    lettered = delivery_of([batch], OffsetRange(start_offset=0, end_offset=20), end_offset=20, gaps=[missing])
+
+    async def deliver(sink: PartitionSink, _: LeaseConnections) -> None:
+        await sink.open()
+        with pytest.raises(SourceGapError):
+            await sink.deliver(lettered)
+        await sink.settle()
+        assert sink.is_settled
+
+    copy.run_async(with_sink(work, copy.where, copy.source, deliver))
+    assert lettered_offsets(copy.destination, copy.where) == []
+    assert log_end(copy.destination, copy.topic) == 0
 
 
 def test_partitions_of_a_shard_take_turns(source_kafka: EmbeddedKafka, copy: Copy) -> None:
