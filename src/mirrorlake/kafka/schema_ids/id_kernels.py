@@ -9,6 +9,7 @@ import numpy as np
 from mirrorlake.kafka.records.decode_kernels import BAD_OFFSET, BAD_RECORD, BYTES_LEFT, OK, read_one_header, read_record
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s, as_address, compiled, inlined, load_byte, store_byte
 from mirrorlake.kafka.schema_ids.id_map import KEY, SIDES, UNNAMED_GUID, VALUE
+from mirrorlake.kafka.schema_ids.lz4_kernels import MARK_BITS
 
 # What is found where an id is looked for; the last four have an id or a GUID.
 NULL, SHORT, NOT_FRAMED, GUID, ABSENT, UNKNOWN, KNOWN, KINDS = range(8)
@@ -244,6 +245,19 @@ def find_ids(
     outcome[UNKNOWN_IDS] = unknown_count
     outcome[UNKNOWN_GUIDS] = unknown_guid_count
     return OK
+
+
+@compiled("int64(int64[:,::1], int64, uint8[::1])")
+def mark_patches(patches: Int64s, count: int, marks: UInt8s) -> int:
+    """Sets the mark of each sixteen bytes in which one of the first ``count`` patches lies; returns how many there are.
+
+    ``marks`` are zero, one for each sixteen bytes of what the patches are for.
+    """
+    for patch in range(count):
+        at = patches[patch, PATCH_AT]
+        for mark in range(at >> MARK_BITS, ((at + patches[patch, PATCH_BYTES] - 1) >> MARK_BITS) + 1):
+            marks[mark] = 1
+    return count
 
 
 @compiled("int64(uint8[::1], int64[:,::1], int64)")

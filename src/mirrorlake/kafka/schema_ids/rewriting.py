@@ -16,6 +16,7 @@ from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
 from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, find_ids
 from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap, SchemaName
+from mirrorlake.kafka.schema_ids.lz4_changes import changed_frame, new_marks
 
 _UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
 
@@ -111,14 +112,28 @@ def _patched(batch: Batch, found: FoundIds) -> Batch:
         output = np.empty(header.batch_bytes, np.uint8)
         output[:] = np.frombuffer(batch.view, np.uint8)
         kernels.write_ids(output[HEADER_BYTES:], found.patches, len(found.patches))
-        view = output.data
-        crc = crc32c(view[CHECKED_FROM:])
-        CRC.pack_into(view, CRC_AT, crc)
-        return Batch(header._replace(crc=crc), view)
+        crc = crc32c(output.data[CHECKED_FROM:])
+        CRC.pack_into(output.data, CRC_AT, crc)
+        return Batch(header._replace(crc=crc), output.data)
     kernels.write_ids(found.payload, found.patches, len(found.patches))
-    whole = bytearray(HEADER_BYTES)
-    whole += compress(header.codec, found.payload.data)
-    view = memoryview(whole)
+    view = _changed_lz4(batch, found) if header.codec == Codec.LZ4 else None
+    view = _compressed(header.codec, found.payload.data) if view is None else view
     header = header._replace(batch_bytes=len(view))
     write_header(view, header)
     return Batch(header._replace(crc=CRC.unpack_from(view, CRC_AT)[0]), view)
+
+
+def _compressed(codec: Codec, payload: memoryview) -> memoryview:
+    """Returns a batch without its header."""
+    whole = bytearray(HEADER_BYTES)
+    whole += compress(codec, payload)
+    return memoryview(whole)
+
+
+def _changed_lz4(batch: Batch, found: FoundIds) -> memoryview | None:
+    """Returns an LZ4 batch without its header, with the ids that the payload has by now; see `changed_frame`."""
+    marks = new_marks(len(found.payload))
+    kernels.mark_patches(found.patches, len(found.patches), marks)
+    frame = np.frombuffer(batch.view, np.uint8)[HEADER_BYTES:]
+    made = changed_frame(frame, found.payload, marks, header_bytes=HEADER_BYTES)
+    return None if made is None else made.data
