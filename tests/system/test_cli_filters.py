@@ -81,7 +81,8 @@ def said(
     (folder / "other").mkdir()
     other = configuration(folder / "other", east, west, topic, where="true", destinations=BOTH)
     other.write_text(other.read_text().replace(f"{folder}/other/lake", f"{folder}/lake"))
-    where_to = ("--store", "lake", "--to", "west", "--topics", topic, "--rename", "restored-{topic}", "--yes")
+    named = ("--name", f"restore-{topic}", "--rename", "restored-{topic}")
+    where_to = ("--store", "lake", "--to", "west", "--topics", topic, *named, "--yes")
     restore = mirrorlake("restore", "-c", config, *where_to)
     return Said(
         topic=topic,

@@ -90,7 +90,8 @@ def said(
     (folder / "other").mkdir()
     other = configuration(folder / "other", east, west, topic, select=OTHER)
     other.write_text(other.read_text().replace(f"{folder}/other/lake", f"{folder}/lake"))
-    where_to = ("--store", "lake", "--to", "west", "--topics", topic, "--rename", "restored-{topic}", "--yes")
+    named = ("--name", f"restore-{topic}", "--rename", "restored-{topic}")
+    where_to = ("--store", "lake", "--to", "west", "--topics", topic, *named, "--yes")
     return Said(
         topic=topic,
         lake=folder / "lake",
