@@ -13,21 +13,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from bench.process_tree import ProcessTree
-from mirrorlake.archive.envelope import SegmentEnvelope
-from mirrorlake.archive.formats.registry import record_writer
-from mirrorlake.archive.names import SegmentName, partition_prefix
+from bench.segments import TOPIC, write_segment
 from mirrorlake.embedded.guarded_process import GuardedProcess
-from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.filesystem import FilesystemStore
 
 PARTITIONS = 2
 SEGMENTS_PER_PARTITION = 40
-_TOPIC = "orders"
-_FIRST_TIME_MS = 1_700_000_000_000
 _LOOK_SECONDS = 0.05
 _PATIENCE_SECONDS = 900.0
 _WORDS = [f"{word}-{number}" for word in ("order", "customer", "street", "amount", "paid") for number in range(400)]
@@ -142,7 +134,7 @@ def _configuration(folder: Path, lake: Path) -> Path:
     config.write_text(
         "clusters: {east: {bootstrap-servers: '127.0.0.1:1'}}\n"
         f"stores: {{lake: {{type: filesystem, root: {lake}}}}}\n"
-        f"mirrors: [{{name: orders, source: {{cluster: east, topics: [{_TOPIC}]}}, destinations: "
+        f"mirrors: [{{name: orders, source: {{cluster: east, topics: [{TOPIC}]}}, destinations: "
         "[{type: archive, store: lake, merge: {steps: [{min-age: 0s, max-bytes: 1GiB}]}}]}]\n",
         encoding="utf-8",
     )
@@ -156,7 +148,7 @@ def _write_partition(store: FilesystemStore, partition: int, wanted: Records) ->
     for number in range(SEGMENTS_PER_PARTITION):
         values = [_value(source, wanted) for _ in range(wanted.records_per_segment)]
         written += sum(map(len, values))
-        _write_segment(store, partition, number * wanted.records_per_segment, values)
+        write_segment(store, partition, number * wanted.records_per_segment, values)
     return written
 
 
@@ -165,31 +157,3 @@ def _value(source: random.Random, wanted: Records) -> bytes:
         return source.randbytes(wanted.record_bytes)
     start = source.randrange(len(_TEXT) - wanted.record_bytes)
     return _TEXT[start : start + wanted.record_bytes]
-
-
-def _write_segment(store: FilesystemStore, partition: int, start_offset: int, values: list[bytes]) -> None:
-    prefix = partition_prefix(_TOPIC, partition)
-    count = len(values)
-    records = RecordColumns.of(
-        offsets=np.arange(start_offset, start_offset + count),
-        timestamps=np.arange(start_offset, start_offset + count) + _FIRST_TIME_MS,
-        timestamp_types=np.zeros(count, np.int8),
-        keys=pa.array([b"key %d" % number for number in range(count)], pa.large_binary()),
-        values=pa.array(values, pa.large_binary()),
-        headers=pa.array([[]] * count, HEADERS_TYPE),
-    )
-    envelope = SegmentEnvelope(
-        cluster_id="bench",
-        topic_id=None,
-        topic=_TOPIC,
-        partition=partition,
-        start_offset=start_offset,
-        writer="bench",
-        created_at="2026-01-02T03:04:05Z",
-    )
-    staged = store.stage(prefix, "bench")
-    segment = record_writer("parquet", staged.file, envelope, compression="zstd-1")
-    segment.write(records)
-    segment.close(end_offset=start_offset + count)
-    name = SegmentName(from_offset=start_offset, to_offset=start_offset + count - 1, extension="parquet")
-    staged.publish(f"{prefix}/{name}")

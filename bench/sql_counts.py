@@ -13,30 +13,22 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from bench.process_tree import ProcessTree, used
-from mirrorlake.archive.envelope import SegmentEnvelope
-from mirrorlake.archive.formats.registry import record_writer
-from mirrorlake.archive.names import SegmentName, partition_prefix
+from bench.segments import TOPIC, write_segment
 from mirrorlake.cli.sql import query_settings
 from mirrorlake.cli.start import load
-from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
 from mirrorlake.stores.filesystem import FilesystemStore
 
 PARTITIONS = 4
 SEGMENTS = 1000
 RECORDS_PER_SEGMENT = 1000
 RECORD_BYTES = 100
-_TOPIC = "orders"
-_FIRST_TIME_MS = 1_700_000_000_000
 
 QUERIES = {
-    "count": f"select count(*) as n from lake.{_TOPIC}",
-    "count by partition": f"select partition, count(*) as n from lake.{_TOPIC} group by partition order by partition",
-    "count of one partition": f"select count(*) as n from lake.{_TOPIC} where partition = 1",
-    "last offsets": f"select partition, max(offset) as n from lake.{_TOPIC} group by partition order by partition",
+    "count": f"select count(*) as n from lake.{TOPIC}",
+    "count by partition": f"select partition, count(*) as n from lake.{TOPIC} group by partition order by partition",
+    "count of one partition": f"select count(*) as n from lake.{TOPIC} where partition = 1",
+    "last offsets": f"select partition, max(offset) as n from lake.{TOPIC} group by partition order by partition",
 }
 
 
@@ -92,44 +84,20 @@ def _write_archive(folder: Path) -> Path:
     store.root.mkdir()
     for partition in range(PARTITIONS):
         for number in range(SEGMENTS // PARTITIONS):
-            _write_segment(store, partition, number * RECORDS_PER_SEGMENT)
+            write_segment(store, partition, number * RECORDS_PER_SEGMENT, _values())
     config = folder / "mirror.yaml"
     config.write_text(
         "clusters: {east: {bootstrap-servers: '127.0.0.1:1'}}\n"
         f"stores: {{lake: {{type: filesystem, root: {store.root}}}}}\n"
-        f"mirrors: [{{name: orders, source: {{cluster: east, topics: [{_TOPIC}]}}, "
+        f"mirrors: [{{name: orders, source: {{cluster: east, topics: [{TOPIC}]}}, "
         "destinations: [{type: archive, store: lake}]}]\n",
         encoding="utf-8",
     )
     return config
 
 
-def _write_segment(store: FilesystemStore, partition: int, start_offset: int) -> None:
-    prefix = partition_prefix(_TOPIC, partition)
-    count = RECORDS_PER_SEGMENT
-    records = RecordColumns.of(
-        offsets=np.arange(start_offset, start_offset + count),
-        timestamps=np.arange(start_offset, start_offset + count) + _FIRST_TIME_MS,
-        timestamp_types=np.zeros(count, np.int8),
-        keys=pa.array([b"key %d" % number for number in range(count)], pa.large_binary()),
-        values=pa.array([os.urandom(RECORD_BYTES) for _ in range(count)], pa.large_binary()),
-        headers=pa.array([[]] * count, HEADERS_TYPE),
-    )
-    envelope = SegmentEnvelope(
-        cluster_id="bench",
-        topic_id=None,
-        topic=_TOPIC,
-        partition=partition,
-        start_offset=start_offset,
-        writer="bench",
-        created_at="2026-01-02T03:04:05Z",
-    )
-    staged = store.stage(prefix, "bench")
-    segment = record_writer("parquet", staged.file, envelope, compression="zstd-1")
-    segment.write(records)
-    segment.close(end_offset=start_offset + count)
-    name = SegmentName(from_offset=start_offset, to_offset=start_offset + count - 1, extension="parquet")
-    staged.publish(f"{prefix}/{name}")
+def _values() -> list[bytes]:
+    return [os.urandom(RECORD_BYTES) for _ in range(RECORDS_PER_SEGMENT)]
 
 
 def main() -> None:
