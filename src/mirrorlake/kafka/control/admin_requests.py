@@ -1,11 +1,9 @@
 """Requests about topics and their configuration: what is sent, and what the answers say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mirrorlake.kafka.control.connection import Connection
-from mirrorlake.kafka.control.control_requests import ControlRequest, Refused
+from mirrorlake.kafka.control.control_requests import ControlRequest, Refused, WrittenRequest
 from mirrorlake.kafka.control.descriptions import ConfigValue
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.describe_configs import (
@@ -180,35 +178,21 @@ def describe_configs_request(
             for result in answer.results
         }
 
-    return DescribeConfigs(
+    def read_written(view: memoryview) -> dict[str, Configs | Refused]:
+        return {
+            topic: Refused(found.error_code, found.message) if isinstance(found, RefusedTopic) else found
+            for topic, found in reader.decode(view).items()
+        }
+
+    return ControlRequest(
         api=Api.DESCRIBE_CONFIGS,
         message=message,
         answer=DescribeConfigsResponse,
         read=read,
-        topics=topics,
-        reader=reader,
+        written=WrittenRequest(
+            version=DESCRIBE_CONFIGS_VERSION, body=lambda: encode_describe_configs(topics), read=read_written
+        ),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigs(ControlRequest[dict[str, Configs | Refused]]):
-    """All configurations of topics, asked in the version that is written out where the broker knows it."""
-
-    topics: Sequence[str]
-    reader: ConfigsReader[Configs]
-
-    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[str, Configs | Refused]:
-        """See `ControlRequest.ask`."""
-        if not connection.knows(self.api, DESCRIBE_CONFIGS_VERSION):
-            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
-        body = encode_describe_configs(self.topics)
-        with await connection.request(
-            self.api, DESCRIBE_CONFIGS_VERSION, (body,), timeout_seconds=timeout_seconds
-        ) as frame:
-            return {
-                topic: Refused(found.error_code, found.message) if isinstance(found, RefusedTopic) else found
-                for topic, found in self.reader.decode(frame.view).items()
-            }
 
 
 _SET = 0

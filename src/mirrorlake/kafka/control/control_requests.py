@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mirrorlake.errors import CorruptBatchError
@@ -50,6 +50,21 @@ class Refused(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRequest(Generic[T]):
+    """A request in the one version that is written out by hand, as there are thousands of what it is about.
+
+    Attributes:
+        version: which.
+        body: makes it.
+        read: an answer of that version → our values, or CorruptBatchError.
+    """
+
+    version: int
+    body: Callable[[], bytes]
+    read: Callable[[memoryview], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest(Generic[T]):
     """A request and how to read its answer, for whatever version both sides know.
 
@@ -58,12 +73,14 @@ class ControlRequest(Generic[T]):
         message: version → the request, as an object of kafka-python.
         answer: kafka-python's class of the answer.
         read: its object → our values.
+        written: what is asked in place of it where the broker knows that version; None where no version is written out.
     """
 
     api: Api
     message: Callable[[int], Any]
     answer: Any
     read: Callable[[Any], T]
+    written: WrittenRequest[T] | None = None
 
     async def ask(self, connection: Connection, *, timeout_seconds: float) -> T:
         """Sends the request and returns what the answer says.
@@ -73,6 +90,11 @@ class ControlRequest(Generic[T]):
             UnsupportedError: the broker does not know the API in a version that carries what is needed.
             CorruptBatchError: the answer could not be understood.
         """
+        if (written := self.written) is not None and connection.knows(self.api, written.version):
+            with await connection.request(
+                self.api, written.version, (written.body(),), timeout_seconds=timeout_seconds
+            ) as frame:
+                return written.read(frame.view)
         version = connection.version(self.api)
         body = bytes(self.message(version).encode(version=version))
         with await connection.request(self.api, version, (body,), timeout_seconds=timeout_seconds) as frame:
@@ -208,45 +230,24 @@ def list_offsets_request(
     generic = _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "offset"))
     if timestamp < _LOG_START:
         return generic  # a question of later versions
-    return OffsetsRequest(
-        api=generic.api,
-        message=generic.message,
-        answer=generic.answer,
-        read=generic.read,
-        epochs=epochs,
-        timestamp=timestamp,
-        isolation_level=isolation_level,
-    )
+    topics: dict[str, dict[int, TopicPartition]] = {}
+    for partition in epochs:
+        topics.setdefault(partition.topic, {})[partition.partition] = partition
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsRequest(ControlRequest[dict[TopicPartition, int | Refused]]):
-    """The offset of a timestamp, asked in the version that is written out where the broker knows it."""
-
-    epochs: Mapping[TopicPartition, int]
-    timestamp: int
-    isolation_level: int
-
-    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[TopicPartition, int | Refused]:
-        """See `ControlRequest.ask`."""
-        if not connection.knows(self.api, LIST_OFFSETS_VERSION):
-            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
-        topics: dict[str, dict[int, TopicPartition]] = {}
-        for partition in self.epochs:
-            topics.setdefault(partition.topic, {})[partition.partition] = partition
+    def body() -> bytes:
         asked = {
-            topic: [(number, self.epochs[partition]) for number, partition in held.items()]
-            for topic, held in topics.items()
+            topic: [(number, epochs[partition]) for number, partition in held.items()] for topic, held in topics.items()
         }
-        body = encode_list_offsets(asked, timestamp=self.timestamp, isolation_level=self.isolation_level)
-        with await connection.request(
-            self.api, LIST_OFFSETS_VERSION, (body,), timeout_seconds=timeout_seconds
-        ) as frame:
-            return {
-                topics[each.topic][each.partition]: Refused(each.error_code) if each.error_code else each.offset
-                for each in decode_list_offsets(frame.view)
-                if each.partition in topics.get(each.topic, {})
-            }
+        return encode_list_offsets(asked, timestamp=timestamp, isolation_level=isolation_level)
+
+    def read(view: memoryview) -> dict[TopicPartition, int | Refused]:
+        return {
+            topics[each.topic][each.partition]: Refused(each.error_code) if each.error_code else each.offset
+            for each in decode_list_offsets(view)
+            if each.partition in topics.get(each.topic, {})
+        }
+
+    return replace(generic, written=WrittenRequest(version=LIST_OFFSETS_VERSION, body=body, read=read))
 
 
 def list_times_request(

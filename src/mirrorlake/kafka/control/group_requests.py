@@ -1,11 +1,9 @@
 """Requests about consumer groups and their offsets: what is sent, and what the answers say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mirrorlake.kafka.control.connection import Connection
-from mirrorlake.kafka.control.control_requests import ControlRequest, Refused, by_topic
+from mirrorlake.kafka.control.control_requests import ControlRequest, Refused, WrittenRequest, by_topic
 from mirrorlake.kafka.control.descriptions import CommittedOffset, ListedGroup
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.group_offsets import (
@@ -134,36 +132,22 @@ def fetch_offsets_request(
             return {next(iter(groups)): _read_offsets(answer)}
         return {each.group_id: _read_offsets(each) for each in answer.groups}
 
-    return OffsetFetch(
+    def body() -> bytes:
+        asked = {group: None if theirs is None else by_topic(theirs) for group, theirs in groups.items()}
+        return encode_offset_fetch(asked, is_stable=is_stable)
+
+    def read_written(view: memoryview) -> dict[str, Offsets | Refused]:
+        # A partition is one object for all groups: there are many of each.
+        partitions: dict[str, dict[int, TopicPartition]] = {}
+        return {each.group: _offsets_of(each, partitions) for each in decode_offset_fetch(view)}
+
+    return ControlRequest(
         api=Api.OFFSET_FETCH,
         message=message,
         answer=OffsetFetchResponse,
         read=read,
-        groups=groups,
-        is_stable=is_stable,
+        written=WrittenRequest(version=OFFSET_FETCH_VERSION, body=body, read=read_written),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetch(ControlRequest[dict[str, Offsets | Refused]]):
-    """The committed offsets of groups, asked in the version that is written out where the broker knows it."""
-
-    groups: Mapping[str, Sequence[TopicPartition] | None]
-    is_stable: bool
-
-    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[str, Offsets | Refused]:
-        """See `ControlRequest.ask`."""
-        if not connection.knows(self.api, OFFSET_FETCH_VERSION):
-            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
-        asked = {group: None if theirs is None else by_topic(theirs) for group, theirs in self.groups.items()}
-        body = encode_offset_fetch(asked, is_stable=self.is_stable)
-        with await connection.request(
-            self.api, OFFSET_FETCH_VERSION, (body,), timeout_seconds=timeout_seconds
-        ) as frame:
-            found = decode_offset_fetch(frame.view)
-        # A partition is one object for all groups: there are many of each.
-        partitions: dict[str, dict[int, TopicPartition]] = {}
-        return {each.group: _offsets_of(each, partitions) for each in found}
 
 
 def _offsets_of(found: FetchedGroup, partitions: dict[str, dict[int, TopicPartition]]) -> Offsets | Refused:
@@ -246,36 +230,24 @@ def commit_offsets_request(
             for partition in topic.partitions
         }
 
-    return OffsetCommit(
+    topics: dict[str, list[OffsetToCommit]] = {}
+    for partition, each in offsets.items():
+        row = OffsetToCommit(partition.partition, each.offset, each.leader_epoch, each.metadata)
+        topics.setdefault(partition.topic, []).append(row)
+
+    def read_written(view: memoryview) -> dict[TopicPartition, Refused | None]:
+        return {
+            TopicPartition(topic, number): Refused(code) if code else None
+            for topic, number, code in decode_offset_commit(view)
+        }
+
+    written = WrittenRequest(
+        version=OFFSET_COMMIT_VERSION, body=lambda: encode_offset_commit(group, topics), read=read_written
+    )
+    return ControlRequest(
         api=Api.OFFSET_COMMIT,
         message=message,
         answer=OffsetCommitResponse,
         read=read,
-        group=group,
-        offsets=offsets,
+        written=written if fits_offset_commit(group, topics) else None,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommit(ControlRequest[dict[TopicPartition, Refused | None]]):
-    """A commit, asked for in the version that is written out where the broker knows it and the texts fit it."""
-
-    group: str
-    offsets: Mapping[TopicPartition, CommittedOffset]
-
-    async def ask(self, connection: Connection, *, timeout_seconds: float) -> dict[TopicPartition, Refused | None]:
-        """See `ControlRequest.ask`."""
-        topics: dict[str, list[OffsetToCommit]] = {}
-        for partition, each in self.offsets.items():
-            row = OffsetToCommit(partition.partition, each.offset, each.leader_epoch, each.metadata)
-            topics.setdefault(partition.topic, []).append(row)
-        if not connection.knows(self.api, OFFSET_COMMIT_VERSION) or not fits_offset_commit(self.group, topics):
-            return await ControlRequest.ask(self, connection, timeout_seconds=timeout_seconds)
-        body = encode_offset_commit(self.group, topics)
-        with await connection.request(
-            self.api, OFFSET_COMMIT_VERSION, (body,), timeout_seconds=timeout_seconds
-        ) as frame:
-            return {
-                TopicPartition(topic, number): Refused(code) if code else None
-                for topic, number, code in decode_offset_commit(frame.view)
-            }

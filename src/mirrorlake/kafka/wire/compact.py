@@ -1,17 +1,12 @@
 """Compact encodings (KIP-482): numbers of variable length, lists, texts and tagged fields.
 
-Who reads an answer with these turns `struct.error` and `IndexError` into an error of its own: both say that the bytes
-are not such an answer. Nothing outside of the view is ever read.
+What wrong bytes raise: `answers.py`. Nothing outside of the view is ever read.
 """
 
-import struct
+from mirrorlake.kafka.wire.answers import MalformedError, check_count
 
 NO_TAGS = b"\0"
 _VARINT_BYTES_MAX = 5
-
-
-class MalformedError(struct.error):
-    """Bytes are not what they should be; as ``struct`` raises where there are too few."""
 
 
 def varint(number: int) -> bytes:
@@ -46,11 +41,9 @@ def number_at(view: memoryview, at: int) -> tuple[int, int]:
 
 def count_at(view: memoryview, at: int, row_bytes_min: int) -> tuple[int, int]:
     """Returns how many rows a compact list has, none of the list of nothing, and where the first begins."""
-    # Checked before looping: a flipped bit must not make two thousand million rounds, nor memory for them.
     number, at = number_at(view, at)
     count = max(0, number - 1)
-    if count * row_bytes_min > len(view) - at:
-        raise MalformedError(f"{count} entries cannot be in {len(view) - at} bytes")
+    check_count(count, row_bytes_min, len(view) - at)
     return count, at
 
 

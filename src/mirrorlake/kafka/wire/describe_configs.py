@@ -11,8 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from mirrorlake.errors import CorruptBatchError
-from mirrorlake.kafka.wire.compact import MalformedError
+from mirrorlake.kafka.wire.answers import MalformedError, check_count, check_end, not_understood
 
 T = TypeVar("T")
 
@@ -32,6 +31,8 @@ _CONFIG = struct.Struct(">?b?i")
 _RESULT_BYTES_MIN = 11
 _CONFIG_BYTES_MIN = 11
 _SYNONYM_BYTES_MIN = 5
+_NULL_LIST = -1
+"""The count of a list of nothing."""
 
 
 class DescribedConfig(NamedTuple):
@@ -103,9 +104,7 @@ class ConfigsReader(Generic[T]):
         try:
             return self._decode(bytes(view))
         except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise CorruptBatchError(
-                f"an answer to DescribeConfigs could not be understood: {error}", hint="nothing of it was used"
-            ) from error
+            raise not_understood("DescribeConfigs", error) from error
 
     def _decode(self, data: bytes) -> dict[str, T | RefusedTopic]:
         found: dict[str, T | RefusedTopic] = {}
@@ -113,7 +112,7 @@ class ConfigsReader(Generic[T]):
         before: _Known[T] | None = None
         _, results = _ANSWER.unpack_from(data)
         at = _ANSWER.size
-        _check_count(results, _RESULT_BYTES_MIN, len(data) - at)
+        check_count(results, _RESULT_BYTES_MIN, len(data) - at, count_min=_NULL_LIST)
         for _ in range(results):
             (code,) = _SHORT.unpack_from(data, at)
             message, at = _text_at(data, at + _SHORT.size)
@@ -132,8 +131,7 @@ class ConfigsReader(Generic[T]):
             seen[known.written] = before = known
             found[topic] = known.made
             self._remember(topic, known)
-        if at != len(data):
-            raise MalformedError(f"{len(data) - at} bytes follow its end")
+        check_end(data, at)
         return found
 
     def _read(self, data: bytes, at: int, seen: dict[bytes, _Known[T]]) -> _Known[T]:
@@ -166,7 +164,7 @@ def _after_configs(data: bytes, at: int) -> int:
     """Returns where a list of configurations ends."""
     (count,) = _INT.unpack_from(data, at)
     at += _INT.size
-    _check_count(count, _CONFIG_BYTES_MIN, len(data) - at)
+    check_count(count, _CONFIG_BYTES_MIN, len(data) - at, count_min=_NULL_LIST)
     for _ in range(count):
         at = _after_text(data, _after_text(data, at))
         synonyms = _CONFIG.unpack_from(data, at)[-1]
@@ -178,7 +176,7 @@ def _after_synonyms(data: bytes, at: int, count: int) -> int:
     # None were asked for; a broker that sends them all the same is understood.
     if not count:
         return at
-    _check_count(count, _SYNONYM_BYTES_MIN, len(data) - at)
+    check_count(count, _SYNONYM_BYTES_MIN, len(data) - at, count_min=_NULL_LIST)
     for _ in range(count):
         at = _after_text(data, _after_text(data, at)) + 1
     return at
@@ -201,9 +199,3 @@ def _after_text(data: bytes, at: int) -> int:
     if end > len(data):
         raise MalformedError(f"{length} bytes announced, {len(data) - at - _SHORT.size} there")
     return end
-
-
-def _check_count(count: int, row_bytes_min: int, there: int) -> None:
-    # Checked before looping: a flipped bit must not make two thousand million rounds. -1 is a list of nothing.
-    if not count >= -1 or count * row_bytes_min > there:
-        raise MalformedError(f"{count} entries cannot be in {there} bytes")

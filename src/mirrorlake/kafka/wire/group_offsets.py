@@ -11,10 +11,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mirrorlake.errors import CorruptBatchError
+from mirrorlake.kafka.wire.answers import check_end, not_understood, rows_by_topic
 from mirrorlake.kafka.wire.compact import (
     NO_TAGS,
-    MalformedError,
     after_tags,
     compact_text,
     count_at,
@@ -42,9 +41,7 @@ _NO_TEXT = _SHORT.pack(-1)
 _NO_GENERATION = _INT.pack(-1)
 _NO_MEMBER = _SHORT.pack(0)
 _COMMITTED = struct.Struct(">iqih")
-_COMMIT_ANSWER = struct.Struct(">ii")
 _REFUSED = struct.Struct(">ih")
-_COMMIT_TOPIC_BYTES_MIN = 6
 
 
 class FetchedOffset(NamedTuple):
@@ -132,7 +129,7 @@ def decode_offset_fetch(view: memoryview) -> list[FetchedGroup]:
     try:
         return list(_groups(view))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise _not_understood("OffsetFetch", error) from error
+        raise not_understood("OffsetFetch", error) from error
 
 
 def _groups(view: memoryview) -> Iterator[FetchedGroup]:
@@ -149,9 +146,7 @@ def _groups(view: memoryview) -> Iterator[FetchedGroup]:
         (code,) = _SHORT.unpack_from(view, at)
         at = after_tags(view, at + _SHORT.size)
         yield FetchedGroup(group or "", code, offsets)
-    at = after_tags(view, at)
-    if at != len(view):
-        raise MalformedError(f"{len(view) - at} bytes follow its end")
+    check_end(view, after_tags(view, at))
 
 
 def _name_at(view: memoryview, at: int, names: dict[bytes, str]) -> tuple[str, int]:
@@ -220,37 +215,8 @@ def decode_offset_commit(view: memoryview) -> list[CommitAnswer]:
         CorruptBatchError: not such an answer.
     """
     try:
-        return list(_committed(view))
+        return [
+            CommitAnswer(topic, number, code) for topic, rows in rows_by_topic(view, _REFUSED) for number, code in rows
+        ]
     except (struct.error, UnicodeDecodeError) as error:
-        raise _not_understood("OffsetCommit", error) from error
-
-
-def _committed(view: memoryview) -> Iterator[CommitAnswer]:
-    _, topics = _COMMIT_ANSWER.unpack_from(view)
-    at = _COMMIT_ANSWER.size
-    _check_count(topics, _COMMIT_TOPIC_BYTES_MIN, len(view) - at)
-    for _ in range(topics):
-        (length,) = _SHORT.unpack_from(view, at)
-        name_end = at + _SHORT.size + length
-        if length < 0 or name_end > len(view):
-            raise MalformedError(f"a name of {length} bytes announced, {len(view) - at} there")
-        topic = str(view[at + _SHORT.size : name_end], "utf-8")
-        (partitions,) = _INT.unpack_from(view, name_end)
-        at = name_end + _INT.size
-        _check_count(partitions, _REFUSED.size, len(view) - at)
-        end = at + partitions * _REFUSED.size
-        for number, code in _REFUSED.iter_unpack(view[at:end]):
-            yield CommitAnswer(topic, number, code)
-        at = end
-    if at != len(view):
-        raise MalformedError(f"{len(view) - at} bytes follow its end")
-
-
-def _check_count(count: int, row_bytes_min: int, there: int) -> None:
-    # Checked before looping: a flipped bit must not make two thousand million rounds.
-    if not 0 <= count * row_bytes_min <= there:
-        raise MalformedError(f"{count} entries cannot be in {there} bytes")
-
-
-def _not_understood(api: str, error: Exception) -> CorruptBatchError:
-    return CorruptBatchError(f"an answer to {api} could not be understood: {error}", hint="nothing of it was used")
+        raise not_understood("OffsetCommit", error) from error

@@ -7,10 +7,10 @@ Source: ``ListOffsetsRequest.json`` and ``ListOffsetsResponse.json`` of Apache K
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mirrorlake.errors import CorruptBatchError
+from mirrorlake.kafka.wire.answers import not_understood, rows_by_topic
 
 LIST_OFFSETS_VERSION = 5
 
@@ -19,9 +19,7 @@ _REQUEST = struct.Struct(">ibi")
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _REQUEST_PARTITION = struct.Struct(">iiq")
-_ANSWER = struct.Struct(">ii")
 _PARTITION = struct.Struct(">ihqqi")
-_TOPIC_BYTES_MIN = 6
 
 
 class ListedOffset(NamedTuple):
@@ -66,37 +64,10 @@ def decode_list_offsets(view: memoryview) -> list[ListedOffset]:
         CorruptBatchError: not such an answer.
     """
     try:
-        return list(_partitions(view))
+        return [
+            ListedOffset(topic, number, error_code, offset)
+            for topic, rows in rows_by_topic(view, _PARTITION)
+            for number, error_code, _, offset, _ in rows
+        ]
     except (struct.error, UnicodeDecodeError) as error:
-        raise _not_understood(str(error)) from error
-
-
-def _partitions(view: memoryview) -> Iterator[ListedOffset]:
-    _, topics = _ANSWER.unpack_from(view)
-    at = _ANSWER.size
-    _check_count(topics, _TOPIC_BYTES_MIN, len(view) - at)
-    for _ in range(topics):
-        (length,) = _SHORT.unpack_from(view, at)
-        name_end = at + _SHORT.size + length
-        if length < 0 or name_end > len(view):
-            raise _not_understood(f"a name of {length} bytes announced, {len(view) - at} there")
-        topic = str(view[at + _SHORT.size : name_end], "utf-8")
-        (partitions,) = _INT.unpack_from(view, name_end)
-        at = name_end + _INT.size
-        _check_count(partitions, _PARTITION.size, len(view) - at)
-        end = at + partitions * _PARTITION.size
-        for number, error_code, _, offset, _ in _PARTITION.iter_unpack(view[at:end]):
-            yield ListedOffset(topic, number, error_code, offset)
-        at = end
-    if at != len(view):
-        raise _not_understood(f"{len(view) - at} bytes follow its end")
-
-
-def _check_count(count: int, row_bytes_min: int, there: int) -> None:
-    # Checked before looping: a flipped bit must not make two thousand million rounds.
-    if not 0 <= count * row_bytes_min <= there:
-        raise _not_understood(f"{count} entries cannot be in {there} bytes")
-
-
-def _not_understood(why: str) -> CorruptBatchError:
-    return CorruptBatchError(f"an answer to ListOffsets could not be understood: {why}", hint="nothing of it was used")
+        raise not_understood("ListOffsets", error) from error

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 
 import mirrorlake.kafka.wire.protocol_classes  # noqa: F401  (imports kafka without its warnings)
+from mirrorlake.kafka.wire.answers import MalformedError
 from mirrorlake.kafka.wire.compact import (
-    MalformedError,
     after_tags,
     compact_text,
     count_at,
