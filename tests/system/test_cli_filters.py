@@ -8,7 +8,8 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
-from support.command import Ended, write_yaml
+from support.changed_copies import BOTH, changed_copies
+from support.command import Ended
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, create_topic, source_end
 from support.map_copies import held_through_map
@@ -24,23 +25,8 @@ def record(number: int, kind: str, *, broken: bool = False) -> Record:
 
 
 def configuration(folder: Path, east: str, west: str, topic: str, *, where: str, destinations: str) -> Path:
-    text = f"""
-clusters:
-  east: {{bootstrap-servers: "{east}"}}
-  west: {{bootstrap-servers: "{west}"}}
-stores:
-  lake: {{type: filesystem, root: "{folder}/lake"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    filter: {{where: "{where}"}}
-    destinations: {destinations}
-engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
-"""
-    return write_yaml(folder / "mirror.yaml", text)
-
-
-BOTH = "[{type: kafka, cluster: west, offsets: map}, {type: archive, store: lake, flush: {max-records: 30}, merge: {min-files: 2, steps: [{min-age: 0s, max-bytes: 1GiB}]}}]"  # noqa: E501
+    change = f'filter: {{where: "{where}"}}'
+    return changed_copies(folder, east, west, topic, change=change, destinations=destinations)
 
 
 @dataclass(frozen=True)

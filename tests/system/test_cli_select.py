@@ -8,7 +8,8 @@ import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
-from support.command import Ended, write_yaml
+from support.changed_copies import BOTH, changed_copies
+from support.command import Ended
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, create_topic
 from support.map_copies import held_through_map
@@ -20,7 +21,6 @@ KEY, AT = f"coalesce({ID}, CAST(key AS STRING))", "CAST(offset AS STRING)"
 SELECT = f"""{{key: "{KEY}", headers: {{at: "{AT}"}}, drop-headers: [trace]}}"""
 OTHER = f"""{{key: "{ID}"}}"""
 STRICT = f"""{{key: "coalesce({ID}, raise_error('no id'))"}}"""
-BOTH = "[{type: kafka, cluster: west, offsets: map}, {type: archive, store: lake, flush: {max-records: 30}, merge: {min-files: 2, steps: [{min-age: 0s, max-bytes: 1GiB}]}}]"  # noqa: E501
 
 
 def record(number: int, *, broken: bool = False) -> Record:
@@ -41,20 +41,7 @@ def expected_of(records: dict[int, Record]) -> dict[int, Record]:
 
 
 def configuration(folder: Path, east: str, west: str, topic: str, *, select: str, destinations: str = BOTH) -> Path:
-    text = f"""
-clusters:
-  east: {{bootstrap-servers: "{east}"}}
-  west: {{bootstrap-servers: "{west}"}}
-stores:
-  lake: {{type: filesystem, root: "{folder}/lake"}}
-mirrors:
-  - name: {topic}
-    source: {{cluster: east, topics: [{topic}]}}
-    select: {select}
-    destinations: {destinations}
-engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
-"""
-    return write_yaml(folder / "mirror.yaml", text)
+    return changed_copies(folder, east, west, topic, change=f"select: {select}", destinations=destinations)
 
 
 @dataclass(frozen=True)
