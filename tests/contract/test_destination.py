@@ -62,7 +62,7 @@ def case(
 
     async def create(servers: str) -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
 
     run_async(create(source_kafka.bootstrap_servers))
     if request.param == "kafka":

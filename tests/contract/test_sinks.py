@@ -92,7 +92,7 @@ def bench(
     async def prepare() -> None:
         for servers in (source, destination):
             async with ClusterClient(settings_of(servers)) as client:
-                await client.create_topic(topic_name, partitions=1, replication_factor=1)
+                await client.topics.create(topic_name, partitions=1, replication_factor=1)
         await produce(source, topic_name, 0, in_batches(simple_records(END), BATCH))
 
     run_async(prepare())

@@ -99,7 +99,7 @@ mirrors:
     def recreate_source(self) -> None:
         async def recreate() -> None:
             async with ClusterClient(settings_of(self.source)) as client:
-                await client.delete_topic(self.topic)
+                await client.topics.delete(self.topic)
                 while self.topic in (await client.metadata([self.topic], refresh=True)).topics:
                     await asyncio.sleep(0.1)
 

@@ -133,7 +133,7 @@ mirrors:
     def delete(self, *names: str) -> None:
         async def delete(client: ClusterClient) -> None:
             for name in names:
-                await client.delete_topic(name)
+                await client.topics.delete(name)
 
         self.client(delete)
         wait_until(lambda: not any(self.has(name) for name in names), f"{names} to be gone")

@@ -287,7 +287,7 @@ def test_progress_behind_what_the_process_has_seen_committed_parks(
 
     async def delete_progress() -> None:
         async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
-            await client.delete_topic(ProgressTopics(mirror=topic_name, shards=1).progress)
+            await client.topics.delete(ProgressTopics(mirror=topic_name, shards=1).progress)
 
     asyncio.run(delete_progress())
     (row,) = cut.copy(replace(work, orders=replace(work.orders, last_position=20)))

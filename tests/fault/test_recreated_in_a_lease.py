@@ -30,7 +30,7 @@ def topic_id_of(servers: str, topic: str) -> str:
 def delete(servers: str, topic: str) -> None:
     async def ask() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            assert await client.delete_topic(topic)
+            assert await client.topics.delete(topic)
 
     asyncio.run(ask())
 

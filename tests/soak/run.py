@@ -331,6 +331,6 @@ def _left_open(servers: str) -> str:
 
 async def _delete(servers: str, topic: str) -> None:
     async with ClusterClient(settings_of(servers)) as client:
-        await client.delete_topic(topic)
+        await client.topics.delete(topic)
         while topic in (await client.metadata(refresh=True)).topics:
             await asyncio.sleep(0.1)

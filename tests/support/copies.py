@@ -41,7 +41,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int = 1, **conf
     async def create() -> None:
         async with ClusterClient(settings_of(bootstrap_servers)) as client:
             settings = {name.replace("_", "."): value for name, value in configs.items()}
-            await client.create_topic(topic, partitions=partitions, replication_factor=1, configs=settings)
+            await client.topics.create(topic, partitions=partitions, replication_factor=1, configs=settings)
 
     asyncio.run(create())
 

@@ -38,7 +38,7 @@ def delete_topic(servers: str, topic: str) -> None:
 
     async def delete() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.delete_topic(topic)
+            await client.topics.delete(topic)
             while topic in (await client.metadata([topic], refresh=True)).topics:
                 await asyncio.sleep(0.1)
 

@@ -56,7 +56,7 @@ def rights_of(kafka: SecuredKafka, topic: str) -> frozenset[str]:
         )
         settings = ClusterSettings(name="limited", bootstrap_servers=(kafka.servers("CLEAR"),), security=security)
         async with ClusterClient(settings) as client:
-            return (await client.topic_rights([topic])).get(topic, frozenset())
+            return (await client.topics.rights([topic])).get(topic, frozenset())
 
     return asyncio.run(ask())
 

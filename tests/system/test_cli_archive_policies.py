@@ -70,7 +70,7 @@ def delete_records(servers: str, topic: str, before: int) -> None:
 def make_again(servers: str, topic: str, records: list[Record]) -> None:
     async def delete() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.delete_topic(topic)
+            await client.topics.delete(topic)
             while topic in (await client.metadata([topic], refresh=True)).topics:
                 await asyncio.sleep(0.1)
 

@@ -60,7 +60,7 @@ class Clusters:
     def make_again(self, name: str) -> None:
         async def delete() -> None:
             async with ClusterClient(settings_of(self.east)) as client:
-                assert await client.delete_topic(self.topic(name))
+                assert await client.topics.delete(self.topic(name))
 
         asyncio.run(delete())
         make_topic(self.east, self.topic(name), AGAIN)
@@ -68,7 +68,7 @@ class Clusters:
     def add_partition(self, name: str) -> None:
         async def add() -> None:
             async with ClusterClient(settings_of(self.east)) as client:
-                await client.create_partitions(self.topic(name), partitions=2)
+                await client.topics.grow(self.topic(name), partitions=2)
 
         asyncio.run(add())
 

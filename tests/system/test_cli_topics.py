@@ -35,7 +35,7 @@ def there(servers: str, *topics: str) -> dict[str, There]:
     async def ask() -> dict[str, There]:
         async with ClusterClient(settings_of(servers)) as client:
             found = (await client.metadata(topics, refresh=True)).topics
-            configs = await client.describe_topic_configs(list(found)) if found else {}
+            configs = await client.topics.configs(list(found)) if found else {}
             return {name: There(len(topic.partitions), own(configs[name])) for name, topic in found.items()}
 
     def own(configs: object) -> dict[str, str | None]:
@@ -50,7 +50,7 @@ def set_on(servers: str, topic: str, **configs: str) -> None:
 
     async def alter() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.set_topic_configs(topic, {key.replace("_", "."): value for key, value in configs.items()})
+            await client.topics.set_configs(topic, {key.replace("_", "."): value for key, value in configs.items()})
 
     asyncio.run(alter())
 

@@ -109,7 +109,7 @@ def prepare(shop: Shop, amounts: Amounts, *, recent_customers: int, old_customer
 async def create_topics(client: ClusterClient) -> None:
     """Creates the four topics on a cluster of one broker."""
     for shape in TOPICS:
-        await client.create_topic(shape.name, partitions=shape.partitions, replication_factor=1, configs=shape.configs)
+        await client.topics.create(shape.name, partitions=shape.partitions, replication_factor=1, configs=shape.configs)
 
 
 async def load(client: ClusterClient, prepared: Prepared) -> None:

@@ -63,7 +63,7 @@ def _with_configs(
 async def _new_configs(
     creation: TopicCreation, configs: Mapping[str, str], client: ClusterClient
 ) -> dict[str, str | None]:
-    return await client.new_topic_configs(
+    return await client.topics.configs_if_created(
         creation.topic,
         partitions=creation.partitions,
         replication_factor=creation.replication_factor,
@@ -141,7 +141,7 @@ async def _make_letter_topic(creation: TopicCreation, client: ClusterClient) -> 
 async def _make_topic(target: Target, client: ClusterClient) -> None:
     creation, growth = target.creation, target.growth
     if target.replaces:
-        await client.delete_topic(target.destination_topic)
+        await client.topics.delete(target.destination_topic)
         _log.warning(
             "destination topic deleted, because the source topic was recreated and on-recreate is restart",
             topic=target.destination_topic,
@@ -164,7 +164,7 @@ async def _make_topic(target: Target, client: ClusterClient) -> None:
 
 async def _create(creation: TopicCreation, client: ClusterClient) -> bool:
     """Makes a topic; returns whether it was not there."""
-    return await client.create_topic(
+    return await client.topics.create(
         creation.topic,
         partitions=creation.partitions,
         replication_factor=creation.replication_factor,
@@ -177,7 +177,7 @@ async def grow_topic(growth: TopicGrowth, client: ClusterClient) -> None:
     if await _has(growth, client):
         return
     try:
-        await client.create_partitions(growth.topic, partitions=growth.partitions)
+        await client.topics.grow(growth.topic, partitions=growth.partitions)
     except UnsupportedError:
         # The controller may know of another process's partitions before the brokers do.
         for _ in range(GROWN_LOOKS):

@@ -364,7 +364,7 @@ async def open_connection(kafka: SecuredKafka, listener: str, security: ClientSe
 
 async def create_topic(kafka: SecuredKafka, name: str, partitions: int) -> None:
     async with ClusterClient(settings(kafka.servers("TLS"), kafka.tls())) as client:
-        assert await client.create_topic(name, partitions=partitions, replication_factor=1)
+        assert await client.topics.create(name, partitions=partitions, replication_factor=1)
 
 
 def test_large_requests_and_answers_pass_through_tls_unchanged(

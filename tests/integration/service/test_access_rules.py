@@ -344,7 +344,7 @@ def test_adding_partitions_to_a_destination_topic_needs_a_right_of_its_own(
 
     async def grow() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_partitions(topic, partitions=2)
+            await client.topics.grow(topic, partitions=2)
 
     run_async(grow())
     alter = Right("TOPIC", f"{topic}-copy", "ALTER")
@@ -384,7 +384,7 @@ def test_no_right_at_all_names_the_first_that_is_missing(
 def delete_topic(servers: str, topic: str) -> None:
     async def delete() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            assert await client.delete_topic(topic)
+            assert await client.topics.delete(topic)
 
     asyncio.run(delete())
 

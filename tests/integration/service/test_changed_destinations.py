@@ -47,7 +47,7 @@ engine: {{lanes: 1, lease: 1s, discovery: 500ms, memory: 512MiB}}
 
     async def grow(servers: str) -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_partitions(grown, partitions=2)
+            await client.topics.grow(grown, partitions=2)
 
     with RunningService(config) as running:
         running.await_states("caught-up", partitions=3)

@@ -59,7 +59,7 @@ class Site:
     def settings(self, servers: str, topic: str) -> Mapping[str, str | None]:
         async def ask() -> Mapping[str, str | None]:
             async with ClusterClient(settings_of(servers)) as client:
-                found = (await client.describe_topic_configs([topic]))[topic]
+                found = (await client.topics.configs([topic]))[topic]
                 assert not isinstance(found, Exception)
                 return {name: each.value for name, each in found.items()}
 

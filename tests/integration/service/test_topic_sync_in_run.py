@@ -41,7 +41,7 @@ class Site:
     def settings(self, topic: str) -> Mapping[str, str | None]:
         async def ask() -> Mapping[str, str | None]:
             async with ClusterClient(settings_of(self.west)) as client:
-                found = (await client.describe_topic_configs([topic]))[topic]
+                found = (await client.topics.configs([topic]))[topic]
                 assert not isinstance(found, Exception)
                 return {name: each.value for name, each in found.items()}
 
@@ -95,7 +95,7 @@ def test_a_topic_that_is_deleted_at_the_destination_is_not_made_again(site: Site
 
         async def delete() -> None:
             async with ClusterClient(settings_of(site.west)) as client:
-                await client.delete_topic(copy)
+                await client.topics.delete(copy)
 
         run_async(delete())
         alter_topic(site.east, f"{site.topic}-b", **{"retention.ms": "3600000"})

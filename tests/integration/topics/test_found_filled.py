@@ -51,8 +51,8 @@ async def empty(scene: Scene, end: int = 20) -> None:
 
 async def make_anew(scene: Scene) -> None:
     async with ClusterClient(settings_of(scene.destination)) as client:
-        assert await client.delete_topic(scene.topic)
-        while not await client.create_topic(scene.topic, partitions=1, replication_factor=1):
+        assert await client.topics.delete(scene.topic)
+        while not await client.topics.create(scene.topic, partitions=1, replication_factor=1):
             await asyncio.sleep(0.1)
 
 

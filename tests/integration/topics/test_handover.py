@@ -117,8 +117,8 @@ def test_a_topic_that_another_mirror_fills_a_part_of_is_not_replaced_for_one_alo
         async with scene.process(*shares) as both:
             assert await both.copy(20) == [None, None]
         async with ClusterClient(settings_of(scene.source)) as client:
-            assert await client.delete_topic(scene.topic)
-            while not await client.create_topic(scene.topic, partitions=2, replication_factor=1):
+            assert await client.topics.delete(scene.topic)
+            while not await client.topics.create(scene.topic, partitions=2, replication_factor=1):
                 await asyncio.sleep(0.1)
         async with scene.process(*shares, on_recreate="restart") as both:
             return both.errors

@@ -81,7 +81,7 @@ def test_a_topic_deleted_since_the_plan_fails_by_name_and_keeps_no_other_act_fro
     async def scene() -> tuple[TopicPlan, TopicPlan]:
         plan = await planned(config)
         async with ClusterClient(settings_of(west)) as client:
-            await client.delete_topic(f"{gone}-copy")
+            await client.topics.delete(f"{gone}-copy")
             while f"{gone}-copy" in (await client.metadata([f"{gone}-copy"], refresh=True)).topics:
                 await asyncio.sleep(0.1)
         done = await applied(config, plan)
@@ -110,7 +110,7 @@ def test_a_topic_that_another_process_made_since_it_was_found_missing_is_taken_a
         try:
             missing = await find_targets(config, clients)
             async with ClusterClient(settings_of(west)) as other:
-                await other.create_topic(f"{topic_name}-a-copy", partitions=1, replication_factor=1)
+                await other.topics.create(f"{topic_name}-a-copy", partitions=1, replication_factor=1)
             asked = await with_new_topics(missing, clients)
             return [(each.creation is not None, str(each.error)) for each in asked]
         finally:

@@ -126,7 +126,7 @@ def test_settings_that_newer_brokers_refuse_are_left_out_of_a_topic_made_like_it
         finally:
             await clients.close()
         async with ClusterClient(settings_of(west)) as client:
-            made = (await client.describe_topic_configs([topic_name]))[topic_name]
+            made = (await client.topics.configs([topic_name]))[topic_name]
             assert not isinstance(made, MirrorlakeError)
             return {name: each.value for name, each in made.items() if not each.is_default}
 

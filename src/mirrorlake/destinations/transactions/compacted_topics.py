@@ -22,7 +22,7 @@ async def make_compacted_topic(client: ClusterClient, name: str, partitions: int
     Raises:
         MirrorlakeError: it cannot be made.
     """
-    await client.create_topic(name, partitions=partitions, replication_factor=-1, configs=dict(TOPIC_CONFIGS))
+    await client.topics.create(name, partitions=partitions, replication_factor=-1, configs=dict(TOPIC_CONFIGS))
 
 
 async def check_compacted_topics(client: ClusterClient, names: Sequence[str], *, partitions: int, mirror: str) -> None:
@@ -33,7 +33,7 @@ async def check_compacted_topics(client: ClusterClient, names: Sequence[str], *,
         MirrorlakeError: one cannot be described.
     """
     there = (await client.metadata(names)).topics
-    configs = await client.describe_topic_configs(names)
+    configs = await client.topics.configs(names)
     for name in names:
         found = configs[name]
         if isinstance(found, TopicMissingError):

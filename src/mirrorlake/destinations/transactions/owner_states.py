@@ -179,7 +179,7 @@ async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
     """
     if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:  # who has it needs no right to create it
         configs = {"cleanup.policy": "compact"}
-        await client.create_topic(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
+        await client.topics.create(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
     try:
         return await _read_all(client, isolation_level=READ_UNCOMMITTED)
     except BrokerNotReadyError:

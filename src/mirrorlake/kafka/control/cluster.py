@@ -1,6 +1,5 @@
 """The control plane of one cluster: one client for all that is not the stream of batches."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -8,29 +7,17 @@ from typing import Self
 from mirrorlake.errors import (
     BrokerNotReadyError,
     MirrorlakeError,
-    SourceTruncatedError,
-    TopicMissingError,
-    TransientError,
     UnsupportedError,
 )
 from mirrorlake.kafka.control.acls import Acls
-from mirrorlake.kafka.control.admin_requests import (
-    Configs,
-    configs_reader,
-    create_partitions_request,
-    create_topic_request,
-    delete_topic_request,
-    describe_configs_request,
-    new_topic_configs_request,
-    set_topic_configs_request,
-)
-from mirrorlake.kafka.control.brokers import CONTROL, Brokers
+from mirrorlake.kafka.control.brokers import Brokers
 from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.control.control_requests import (
+    EARLIEST,
+    LATEST,
     ControlRequest,
     Refused,
     delete_records_request,
-    list_offsets_request,
 )
 from mirrorlake.kafka.control.coordinators import BeforeSend, Coordinators, at_any_time
 from mirrorlake.kafka.control.descriptions import (
@@ -46,49 +33,32 @@ from mirrorlake.kafka.control.leaders import (
     Epochs,
     ask_append_states,
     ask_epoch_ends,
-    ask_leaders,
     ask_local_starts,
     ask_log_ends,
     ask_newest_times,
+    ask_offsets,
     ask_one_kind,
     ask_reads,
 )
-from mirrorlake.kafka.control.rights import Rights, topic_rights_request
-from mirrorlake.kafka.wire.apis import FETCH_VERSION, Api
+from mirrorlake.kafka.control.one_fetch import fetch_once
+from mirrorlake.kafka.control.topics import Topics
+from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.error_codes import (
-    BROKER_NOT_AVAILABLE,
     CONCURRENT_TRANSACTIONS,
-    NONE,
-    OFFSET_OUT_OF_RANGE,
-    TOPIC_ALREADY_EXISTS,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    error_for,
 )
 from mirrorlake.kafka.wire.fetch import (
     READ_COMMITTED,
-    READ_UNCOMMITTED,
     FetchedPartition,
-    FetchPartition,
-    decode_fetch,
-    encode_fetch,
 )
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 
-LATEST = -1
-"""Timestamp that stands for the end: the high watermark, or the last stable offset for `READ_COMMITTED`."""
-EARLIEST = -2
-"""Timestamp that stands for the log's start."""
+__all__ = ["EARLIEST", "LATEST", "ClusterClient"]
 
-CONFIGS_PER_REQUEST = 500
-"""Topics: their configurations are some 0.7 MB then, which one buffer holds."""
-
-_LEFT_OUT = Refused(-1, "the broker left it out of its answer")
 _BUFFER_BYTES = 1 << 20
 _TOTAL_BYTES_MAX = 16 << 20
-_VISIBLE_PAUSE_SECONDS = 0.05
 
 
 class ClusterClient:
@@ -107,15 +77,16 @@ class ClusterClient:
         settings: of the cluster.
         groups: asks for consumer groups.
         acls: asks for access rules, creates and deletes them.
+        topics: creates topics, grows and deletes them, and asks for their configurations.
     """
 
     def __init__(self, settings: ClusterSettings, *, buffers: BufferPool | None = None) -> None:
         self.settings = settings
         self._brokers = Brokers(settings, buffers or BufferPool(_TOTAL_BYTES_MAX, _BUFFER_BYTES))
         self._coordinators = Coordinators(self._brokers)
-        self._configs_reader = configs_reader()
         self.groups = Groups(self._brokers)
         self.acls = Acls(self._brokers)
+        self.topics = Topics(self._brokers, settings)
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,114 +139,6 @@ class ClusterClient:
         """
         return await self._brokers.metadata(topics, refresh=refresh)
 
-    async def create_topic(
-        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str] | None = None
-    ) -> bool:
-        """Creates a topic and waits until all its partitions have leaders; returns False where it was there already.
-
-        Args:
-            name: of the topic. One that exists is left as it is, whatever its partitions and configuration.
-            partitions: at least 1.
-            replication_factor: -1 for the cluster's default.
-            configs: topic configuration by name.
-
-        Raises:
-            UnsupportedError: replication factor, name or configuration are not possible there.
-            PermissionDeniedError: an ACL or a policy says no.
-            BrokerNotReadyError: created, but without leaders after the request timeout.
-        """
-        request = create_topic_request(
-            name,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            configs=configs or {},
-            timeout_ms=self._timeout_ms,
-        )
-        refused = await self._brokers.ask_controller(request)
-        if refused is not None and refused.code == TOPIC_ALREADY_EXISTS:
-            return False
-        self._raise_for(refused, "CreateTopics", name)
-        await self._until_led(name, partitions)
-        return True
-
-    async def new_topic_configs(
-        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
-    ) -> dict[str, str | None]:
-        """Returns the configuration a topic would have if it were created so, the cluster's defaults included.
-
-        Creates nothing. Empty where the broker does not say, and where the topic is there already: then it has its own.
-
-        Raises:
-            MirrorlakeError: it could not be created so.
-        """
-        answer = await self._brokers.ask_controller(
-            new_topic_configs_request(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=configs,
-                timeout_ms=self._timeout_ms,
-            )
-        )
-        if not isinstance(answer, Refused):
-            return answer
-        if answer.code == TOPIC_ALREADY_EXISTS:
-            return {}
-        raise self._error(answer, "CreateTopics", name)
-
-    async def create_partitions(self, name: str, *, partitions: int) -> None:
-        """Raises the number of a topic's partitions to ``partitions`` and waits until all have leaders.
-
-        Raises:
-            TopicMissingError: no such topic.
-            UnsupportedError: it has as many or more.
-        """
-        request = create_partitions_request(name, partitions=partitions, timeout_ms=self._timeout_ms)
-        self._raise_for(await self._brokers.ask_controller(request), "CreatePartitions", name)
-        await self._until_led(name, partitions)
-
-    async def delete_topic(self, name: str) -> bool:
-        """Deletes a topic; returns False where there was none."""
-        refused = await self._brokers.ask_controller(delete_topic_request(name, timeout_ms=self._timeout_ms))
-        self._brokers.forget_topic(name)
-        if refused is not None and refused.code == UNKNOWN_TOPIC_OR_PARTITION:
-            return False
-        self._raise_for(refused, "DeleteTopics", name)
-        return True
-
-    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, Configs | MirrorlakeError]:
-        """Returns all configurations of each topic by name, those from defaults included.
-
-        Topics that have the same ones may share a mapping: nobody changes it.
-        """
-        found: dict[str, Configs | MirrorlakeError] = {}
-        for start in range(0, len(names), CONFIGS_PER_REQUEST):
-            asked = names[start : start + CONFIGS_PER_REQUEST]
-            answers = await self._brokers.ask_any(describe_configs_request(asked, self._configs_reader))
-            for name in asked:
-                answer = answers.get(name, _LEFT_OUT)
-                found[name] = self._error(answer, "DescribeConfigs", name) if isinstance(answer, Refused) else answer
-        return found
-
-    async def set_topic_configs(self, name: str, configs: Mapping[str, str], *, is_trial: bool = False) -> None:
-        """Sets configurations of a topic, all or none; its others stay as they are. A trial only asks if they could be.
-
-        Raises:
-            TopicMissingError: no such topic.
-            PermissionDeniedError: an ACL or a policy says no.
-            UnsupportedError: the brokers do not take one of them.
-        """
-        refused = await self._brokers.ask_controller(set_topic_configs_request(name, configs, is_trial=is_trial))
-        self._raise_for(refused, "IncrementalAlterConfigs", name)
-
-    async def topic_rights(self, names: Sequence[str]) -> Rights:
-        """Returns what this user may do with each topic, by Kafka's names such as ``WRITE``.
-
-        Topics that do not exist or may not be described, and all of them where the brokers are older than 2.3, are
-        absent: what may be done with them is not known.
-        """
-        return await self._brokers.ask_any(topic_rights_request(names)) if names else {}
-
     # -- partitions -----------------------------------------------------------------------------------------
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd | MirrorlakeError]:
@@ -309,11 +172,7 @@ class ClusterClient:
             Offsets; -1 where the leader finds no record that late, which is no proof that there is none: see
             `range_reader.first_at`. `LATEST` is exclusive of the last record.
         """
-
-        def request(epochs: Epochs) -> ControlRequest[dict[TopicPartition, int | Refused]]:
-            return list_offsets_request(epochs, timestamp=timestamp, isolation_level=isolation_level)
-
-        return await ask_one_kind(self._brokers, partitions, request, what="ListOffsets")
+        return await ask_offsets(self._brokers, partitions, timestamp=timestamp, isolation_level=isolation_level)
 
     async def offset_at(
         self, partition: TopicPartition, timestamp: int, *, isolation_level: int = READ_COMMITTED
@@ -404,30 +263,9 @@ class ClusterClient:
             SourceTruncatedError: no such offset; names the ends of the log.
             BrokerNotReadyError: the leader refuses an offset that it holds, as it does for moments; ``code`` is 1.
         """
-
-        async def ask(broker_id: int, epochs: Epochs) -> dict[TopicPartition, Refused | tuple[Frame, FetchedPartition]]:
-            connection = await self._brokers.connection(broker_id, CONTROL)
-            asked = FetchPartition(
-                topic=partition.topic,
-                partition=partition.partition,
-                fetch_offset=offset,
-                partition_bytes_max=max_bytes,
-                leader_epoch=epochs[partition],
-            )
-            body = encode_fetch(
-                [asked], max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=isolation_level
-            )
-            frame = await connection.request(
-                Api.FETCH, FETCH_VERSION, (body,), timeout_seconds=self.settings.request_timeout_seconds
-            )
-            return {partition: _only_partition(frame)}
-
-        result = (await ask_leaders(self._brokers, (partition,), ask, what="Fetch"))[partition]
-        if isinstance(result, SourceTruncatedError):
-            raise await self._why_refused(partition, offset, result) from result
-        if isinstance(result, MirrorlakeError):
-            raise result
-        return result
+        return await fetch_once(
+            self._brokers, self.settings, partition, offset, max_bytes=max_bytes, isolation_level=isolation_level
+        )
 
     async def fetch_many(
         self, offsets: Mapping[TopicPartition, int]
@@ -438,31 +276,6 @@ class ClusterClient:
         Nothing follows from an empty answer. The records are the result's own.
         """
         return await ask_reads(self._brokers, offsets)
-
-    async def _why_refused(
-        self, partition: TopicPartition, offset: int, refusal: SourceTruncatedError
-    ) -> MirrorlakeError:
-        """Returns what it means that a leader called an offset out of range."""
-        start = (await self.list_offsets([partition], timestamp=EARLIEST))[partition]
-        end = (await self.log_ends([partition]))[partition]
-        if not isinstance(start, int) or not isinstance(end, LogEnd):
-            return refusal
-        if start <= offset <= end.end_offset:
-            return BrokerNotReadyError(
-                f"the leader of {partition} in cluster {self.settings.name!r} refuses offset {offset}, and its log "
-                f"holds {start} up to {end.end_offset}",
-                hint="it is read again",
-                code=OFFSET_OUT_OF_RANGE,
-                position=offset,
-            )
-        return SourceTruncatedError(
-            f"offset {offset} of {partition} in cluster {self.settings.name!r} is not there, "
-            f"its log holds {start} up to {end.end_offset}",
-            hint="records were deleted while they were read, or the topic was cut or recreated; run it again",
-            position=offset,
-            log_start=start,
-            log_end=end.end_offset,
-        )
 
     # -- transactions ---------------------------------------------------------------------------------------
 
@@ -554,47 +367,3 @@ class ClusterClient:
     @property
     def _timeout_ms(self) -> int:
         return int(self.settings.request_timeout_seconds * 1000)
-
-    async def _until_led(self, name: str, partitions: int) -> None:
-        """Waits until every partition's leader answers as such; metadata names it a moment before it knows."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.settings.request_timeout_seconds
-        wanted = [TopicPartition(name, number) for number in range(partitions)]
-        while True:
-            # Not their log ends: a topic in a format before Kafka 0.11 has no leader epochs to find them by.
-            ends = await self.list_offsets(wanted, timestamp=LATEST, isolation_level=READ_UNCOMMITTED)
-            if not any(isinstance(end, TransientError | TopicMissingError) for end in ends.values()):
-                return
-            if loop.time() > deadline:
-                break
-            await asyncio.sleep(_VISIBLE_PAUSE_SECONDS)
-            await self.metadata((name,), refresh=True)
-        raise BrokerNotReadyError(
-            f"topic {name} is there in cluster {self.settings.name!r}, but not all its partitions have leaders yet",
-            topic=name,
-        )
-
-    def _raise_for(self, refused: Refused | None, what: str, topic: str) -> None:
-        if refused is not None:
-            raise self._error(refused, what, topic)
-
-    def _error(self, refused: Refused, what: str, topic: str) -> MirrorlakeError:
-        what = f"{what} of {topic} in cluster {self.settings.name!r}"
-        return error_for(refused.code, what=what, message=refused.message, topic=topic)
-
-
-def _only_partition(frame: Frame) -> Refused | tuple[Frame, FetchedPartition]:
-    """Returns the frame with its only partition, or releases it."""
-    try:
-        fetched = decode_fetch(frame.view)
-    except MirrorlakeError:
-        frame.release()
-        raise
-    if len(fetched) != 1:
-        frame.release()
-        # Not that it is unknown: who has used up a quota of bytes is answered with nothing at all.
-        return Refused(BROKER_NOT_AVAILABLE, "the broker left it out of its answer, as where a quota is used up")
-    if fetched[0].error_code != NONE:
-        frame.release()
-        return Refused(fetched[0].error_code)
-    return frame, fetched[0]

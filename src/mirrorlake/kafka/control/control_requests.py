@@ -37,9 +37,11 @@ T = TypeVar("T")
 _CONSUMER = -1
 """The replica id of those who are none; anything else makes a broker answer as to a follower."""
 
-
-_LOG_START = -2
-"""The lowest of the timestamps that ask something else than for a time, and that every version knows."""
+LATEST = -1
+"""Timestamp that stands for the end: the high watermark, or the last stable offset for `READ_COMMITTED`."""
+EARLIEST = -2
+"""Timestamp that stands for the log's start; the lowest of those that ask something else than for a time, and that
+every version knows."""
 
 
 class Refused(NamedTuple):
@@ -228,7 +230,7 @@ def list_offsets_request(
 ) -> ControlRequest[dict[TopicPartition, int | Refused]]:
     """Asks leaders for the offset of a timestamp, given the epoch each leads in; -1 where there is none."""
     generic = _list_offsets(epochs, timestamp, isolation_level, read=lambda answer: _numbers_in(answer, "offset"))
-    if timestamp < _LOG_START:
+    if timestamp < EARLIEST:
         return generic  # a question of later versions
     topics: dict[str, dict[int, TopicPartition]] = {}
     for partition in epochs:

@@ -78,7 +78,7 @@ async def why_no_hole(
     """
     try:
         local_start = (await client.local_starts([partition]))[partition]
-        configs = (await client.describe_topic_configs([partition.topic]))[partition.topic]
+        configs = (await client.topics.configs([partition.topic]))[partition.topic]
     except MirrorlakeError as error:
         return error
     where = f"{partition} in cluster {client.settings.name!r} gives nothing at offset {offsets.start_offset}"

@@ -159,6 +159,17 @@ async def ask_one_kind(
     return await ask_leaders(brokers, partitions, ask, what=what)
 
 
+async def ask_offsets(
+    brokers: Brokers, partitions: Iterable[TopicPartition], *, timestamp: int, isolation_level: int
+) -> dict[TopicPartition, int | MirrorlakeError]:
+    """See `ClusterClient.list_offsets`."""
+
+    def request(epochs: Epochs) -> ControlRequest[Answers[int]]:
+        return list_offsets_request(epochs, timestamp=timestamp, isolation_level=isolation_level)
+
+    return await ask_one_kind(brokers, partitions, request, what="ListOffsets")
+
+
 async def ask_log_ends(
     brokers: Brokers, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, LogEnd | MirrorlakeError]:

@@ -16,7 +16,7 @@ async def read_topic_configs(client: ClusterClient, topics: Sequence[str]) -> di
     if not topics:
         return {}
     found: dict[str, Mapping[str, ConfigValue]] = {}
-    for name, configs in (await client.describe_topic_configs(topics)).items():
+    for name, configs in (await client.topics.configs(topics)).items():
         if isinstance(configs, MirrorlakeError):
             raise configs
         found[name] = configs

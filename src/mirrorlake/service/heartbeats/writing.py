@@ -171,7 +171,7 @@ async def _settle_topic(mirror: str, heartbeats: Heartbeats, client: ClusterClie
     """
     if await has_topic(mirror, heartbeats, client):
         return False
-    is_new = await client.create_topic(
+    is_new = await client.topics.create(
         heartbeats.topic,
         partitions=1,
         replication_factor=heartbeats.replication_factor or -1,

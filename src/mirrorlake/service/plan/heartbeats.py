@@ -45,9 +45,9 @@ async def _try_writing(mirror: str, heartbeats: Heartbeats, client: ClusterClien
     topic = heartbeats.topic
     if not await has_topic(mirror, heartbeats, client):
         replicas = heartbeats.replication_factor or -1
-        await client.new_topic_configs(topic, partitions=1, replication_factor=replicas, configs=MADE_LIKE)
+        await client.topics.configs_if_created(topic, partitions=1, replication_factor=replicas, configs=MADE_LIKE)
         return
     # Brokers that do not tell rights name none.
-    rights = await client.topic_rights([topic])
+    rights = await client.topics.rights([topic])
     if topic in rights and "WRITE" not in rights[topic]:
         raise denied(client.settings.name, topic, "WRITE")

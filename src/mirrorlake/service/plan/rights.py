@@ -67,7 +67,7 @@ async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[st
 
     async def ask(cluster: str) -> Rights | MirrorlakeError:
         try:
-            return await clients.client(settings[cluster]).topic_rights(sorted(topics[cluster]))
+            return await clients.client(settings[cluster]).topics.rights(sorted(topics[cluster]))
         except MirrorlakeError as error:
             return error
 

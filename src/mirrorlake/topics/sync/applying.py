@@ -81,7 +81,7 @@ async def _act(acts: Sequence[TopicRow], client: ClusterClient) -> None:
     facts, difference = acts[0].facts, acts[0].difference
     if difference.act is Act.CREATE and facts.creation is not None:
         made = facts.creation
-        await client.create_topic(
+        await client.topics.create(
             made.topic,
             partitions=made.partitions,
             replication_factor=made.replication_factor,
@@ -93,7 +93,7 @@ async def _act(acts: Sequence[TopicRow], client: ClusterClient) -> None:
         await grow_topic(TopicGrowth(topic=facts.name, partitions_before=before, partitions=wanted), client)
     elif difference.act is Act.SET:
         settings = {row.difference.what: row.difference.wanted or "" for row in acts}
-        await client.set_topic_configs(facts.name, settings)
+        await client.topics.set_configs(facts.name, settings)
         _log.info("destination topic's settings set", topic=facts.name, settings=settings)
 
 

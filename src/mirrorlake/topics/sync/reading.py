@@ -148,8 +148,8 @@ async def _sides(targets: Iterable[Target], clients: WorkerCache) -> Mapping[str
         try:
             there = await client.metadata(wanted, refresh=True)
             known = [name for name in wanted if name in there.topics]
-            configs = await client.describe_topic_configs(known) if known else {}
-            return _Side(there, configs, await client.topic_rights(known))
+            configs = await client.topics.configs(known) if known else {}
+            return _Side(there, configs, await client.topics.rights(known))
         except MirrorlakeError as error:
             return error
 

@@ -40,7 +40,7 @@ async def try_settings(trials: Sequence[Trial]) -> list[Refusals]:
 
 async def _refusal(client: ClusterClient, topic: str, settings: Mapping[str, str]) -> MirrorlakeError | None:
     try:
-        await client.set_topic_configs(topic, settings, is_trial=True)
+        await client.topics.set_configs(topic, settings, is_trial=True)
     except (PermissionDeniedError, UnsupportedError) as error:
         return error
     except MirrorlakeError:

@@ -35,7 +35,7 @@ class Lake:
     def create(self, partitions: int = 1) -> "Lake":
         async def create() -> None:
             async with ClusterClient(settings_of(self.source.bootstrap_servers)) as client:
-                await client.create_topic(self.topic, partitions=partitions, replication_factor=1)
+                await client.topics.create(self.topic, partitions=partitions, replication_factor=1)
 
         self.run_async(create())
         return self
@@ -172,10 +172,10 @@ def test_a_recreated_topic_under_the_same_name_is_not_mixed_in(lake: Lake, run_a
     async def topic_id(*, recreate: bool) -> str:
         async with ClusterClient(settings_of(lake.source.bootstrap_servers)) as client:
             if recreate:
-                await client.delete_topic(lake.topic)
+                await client.topics.delete(lake.topic)
                 while lake.topic in (await client.metadata([lake.topic], refresh=True)).topics:
                     await asyncio.sleep(0.05)
-                await client.create_topic(lake.topic, partitions=1, replication_factor=1)
+                await client.topics.create(lake.topic, partitions=1, replication_factor=1)
             return (await client.metadata([lake.topic], refresh=True)).topics[lake.topic].topic_id
 
     def archive(end: int, expected_id: str) -> LeaseRow:
@@ -236,7 +236,7 @@ def test_one_read_serves_both_destinations_where_they_stand_together(
 ) -> None:
     async def create() -> None:
         async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
-            await client.create_topic(lake.topic, partitions=1, replication_factor=1)
+            await client.topics.create(lake.topic, partitions=1, replication_factor=1)
 
     lake.create().write(simple_records(500), batch=25)
     run_async(create())
@@ -258,7 +258,7 @@ def test_destinations_at_different_positions_are_each_brought_to_the_end(
 ) -> None:
     async def create() -> None:
         async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
-            await client.create_topic(lake.topic, partitions=1, replication_factor=1)
+            await client.topics.create(lake.topic, partitions=1, replication_factor=1)
 
     lake.create().write(simple_records(300), batch=25)
     run_async(create())

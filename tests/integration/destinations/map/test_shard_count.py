@@ -57,7 +57,7 @@ class Mirror:
         return len(found.topics[self.progress].partitions)
 
     def grow(self, partitions: int) -> None:
-        self.ask(lambda client: client.create_partitions(self.progress, partitions=partitions))
+        self.ask(lambda client: client.topics.grow(self.progress, partitions=partitions))
         assert self.partitions() == partitions
 
     def written(self) -> list[tuple[bytes | None, bytes | None]]:

@@ -415,7 +415,7 @@ def test_a_recreated_destination_topic_is_noticed(mapping: Mapping) -> None:
     mapping.copied()
 
     async def make_again(client: ClusterClient) -> None:
-        await client.delete_topic(mapping.topic)
+        await client.topics.delete(mapping.topic)
 
     mapping.client(make_again)
     wait_until(

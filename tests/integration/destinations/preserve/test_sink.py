@@ -46,7 +46,7 @@ class Pair:
     def create(self, partitions: int = 1, *, source: dict[str, str] | None = None, **configs: str) -> "Pair":
         async def create(servers: str, topic_configs: dict[str, str]) -> None:
             async with ClusterClient(settings_of(servers)) as client:
-                await client.create_topic(
+                await client.topics.create(
                     self.topic, partitions=partitions, replication_factor=1, configs=topic_configs
                 )
 
@@ -268,7 +268,7 @@ def test_a_limit_lowered_behind_our_back_is_the_brokers_refusal_and_loses_nothin
 def test_a_missing_destination_topic_is_named(pair: Pair, run_async: RunAsync) -> None:
     async def create_source() -> None:
         async with ClusterClient(settings_of(pair.source.bootstrap_servers)) as client:
-            await client.create_topic(pair.topic, partitions=1, replication_factor=1)
+            await client.topics.create(pair.topic, partitions=1, replication_factor=1)
 
     run_async(create_source())
     (row,) = pair.copy(end=1, seconds=3.0)
@@ -301,7 +301,7 @@ def test_two_kafka_destinations_and_two_mirrors_of_one_partition_are_each_copied
     async def create() -> None:
         async with ClusterClient(settings_of(pair.destination.bootstrap_servers)) as client:
             for topic in topics[1:]:
-                await client.create_topic(topic, partitions=1, replication_factor=1)
+                await client.topics.create(topic, partitions=1, replication_factor=1)
 
     run_async(create())
     where = TopicPartition(pair.topic, 0)

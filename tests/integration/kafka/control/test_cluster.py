@@ -96,7 +96,7 @@ def test_topics_asked_for_at_the_same_time_are_all_asked_anew(
             before = await make(client)
             async with client_of(source_kafka) as other:
                 for name in names:
-                    await other.delete_topic(name)
+                    await other.topics.delete(name)
                 after = await make(other)
             assert not before & after
             found = await asyncio.gather(*(client.metadata((name,), refresh=True) for name in names))
@@ -104,7 +104,7 @@ def test_topics_asked_for_at_the_same_time_are_all_asked_anew(
 
     async def make(client: ClusterClient) -> set[str]:
         for name in names:
-            await client.create_topic(name, partitions=1, replication_factor=1)
+            await client.topics.create(name, partitions=1, replication_factor=1)
         return {topic.topic_id for topic in (await client.metadata(names, refresh=True)).topics.values()}
 
     run_async(story())
@@ -118,7 +118,7 @@ def test_a_topic_asked_for_while_another_question_is_on_its_way_is_asked_for_als
     async def body() -> None:
         for name in (first, second):
             async with client_of(source_kafka) as client:
-                await client.create_topic(name, partitions=1, replication_factor=1)
+                await client.topics.create(name, partitions=1, replication_factor=1)
         for _ in range(50):
             async with client_of(source_kafka) as client:
                 asking = asyncio.create_task(client.metadata([first], refresh=True))
@@ -136,7 +136,7 @@ def test_metadata_names_brokers_topics_and_partitions(
 ) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=3, replication_factor=1)
+            await client.topics.create(topic_name, partitions=3, replication_factor=1)
             metadata = await client.metadata((topic_name, "no-such-topic"))
             broker_id = metadata.controller_id
             assert metadata.brokers == {broker_id: ("127.0.0.1", source_kafka.port)}
@@ -158,10 +158,10 @@ def test_metadata_names_brokers_topics_and_partitions(
 def test_a_topic_made_anew_has_another_id(source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             before = (await client.metadata((topic_name,))).topics[topic_name].topic_id
-            assert await client.delete_topic(topic_name)
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            assert await client.topics.delete(topic_name)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             after = (await client.metadata((topic_name,))).topics[topic_name].topic_id
             assert before != after
 
@@ -245,7 +245,7 @@ def test_a_restarted_broker_is_found_again(new_kafka: NewKafka, topic_name: str,
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
         async with client_of(server) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             before = await client.connection(1)
             assert await client.connection(1) is before
             await asyncio.to_thread(server.kill)
@@ -271,7 +271,7 @@ def test_a_leader_that_froze_is_looked_for_again(new_kafka: NewKafka, topic_name
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
         async with client_of(server, request_timeout_seconds=6.0, connect_timeout_seconds=6.0) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             with frozen(server):
                 silent = (await client.log_ends((partition,)))[partition]
                 assert isinstance(silent, RequestTimeoutError)
@@ -344,8 +344,8 @@ def test_creating_a_topic_that_exists_leaves_it_as_it_is(
 ) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
-            assert await client.create_topic(topic_name, partitions=2, replication_factor=1) is True
-            assert await client.create_topic(topic_name, partitions=5, replication_factor=1) is False
+            assert await client.topics.create(topic_name, partitions=2, replication_factor=1) is True
+            assert await client.topics.create(topic_name, partitions=5, replication_factor=1) is False
             assert len((await client.metadata((topic_name,))).topics[topic_name].partitions) == 2
 
     run_async(scenario())
@@ -369,7 +369,7 @@ def test_an_impossible_topic_is_refused_with_the_reason(
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
             with pytest.raises(UnsupportedError, match=f"CreateTopics of {topic_name}.*{said}"):
-                await client.create_topic(
+                await client.topics.create(
                     topic_name, partitions=1, replication_factor=replication_factor, configs=configs
                 )
             assert (await client.metadata((topic_name,))).topics == {}
@@ -382,7 +382,7 @@ def test_deleting_a_topic_that_is_not_there_says_so(
 ) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
-            assert await client.delete_topic(topic_name) is False
+            assert await client.topics.delete(topic_name) is False
 
     run_async(scenario())
 
@@ -392,15 +392,15 @@ def test_partitions_can_be_added_but_not_taken(
 ) -> None:
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=2, replication_factor=1)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
             added = TopicPartition(topic_name, 3)
             assert isinstance((await client.log_ends((added,)))[added], TopicMissingError)
-            await client.create_partitions(topic_name, partitions=4)
+            await client.topics.grow(topic_name, partitions=4)
             assert (await client.log_ends((added,)))[added] == LogEnd(leader_epoch=0, end_offset=0)
             with pytest.raises(UnsupportedError, match=r"INVALID_PARTITIONS \(37\)"):
-                await client.create_partitions(topic_name, partitions=3)
+                await client.topics.grow(topic_name, partitions=3)
             with pytest.raises(TopicMissingError):
-                await client.create_partitions(topic_name + "-not", partitions=3)
+                await client.topics.grow(topic_name + "-not", partitions=3)
 
     run_async(scenario())
 
@@ -411,8 +411,8 @@ def test_configurations_come_with_where_they_are_set(
     async def scenario() -> None:
         async with client_of(source_kafka) as client:
             configs = {"retention.ms": "123456", "cleanup.policy": "compact"}
-            await client.create_topic(topic_name, partitions=1, replication_factor=1, configs=configs)
-            described = await client.describe_topic_configs((topic_name, "no-such-topic"))
+            await client.topics.create(topic_name, partitions=1, replication_factor=1, configs=configs)
+            described = await client.topics.configs((topic_name, "no-such-topic"))
             assert isinstance(described["no-such-topic"], TopicMissingError)
             values = described[topic_name]
             assert isinstance(values, dict)
@@ -434,7 +434,7 @@ def test_one_missing_partition_does_not_hide_the_others(
         there = [TopicPartition(topic_name, n) for n in (1, 0)]
         missing = [TopicPartition(topic_name, 9), TopicPartition("no-such-topic", 0)]
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=2, replication_factor=1)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
             await produce(source_kafka.bootstrap_servers, topic_name, 1, [build_batch(simple_records(7))])
             for results in (
                 await client.log_ends([*missing, *there]),
@@ -457,7 +457,7 @@ def test_offsets_are_found_by_time(source_kafka: EmbeddedKafka, topic_name: str,
         partition = TopicPartition(topic_name, 0)
         batches = [build_batch(simple_records(2, timestamp=timestamp)) for timestamp in (1000, 2000, 3000)]
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1, configs={"retention.ms": "-1"})
+            await client.topics.create(topic_name, partitions=1, replication_factor=1, configs={"retention.ms": "-1"})
             await produce(source_kafka.bootstrap_servers, topic_name, 0, batches)
             for timestamp, offset in ((EARLIEST, 0), (LATEST, 6), (0, 0), (1001, 1), (1500, 2), (3001, 5), (3002, -1)):
                 assert await client.list_offsets((partition,), timestamp=timestamp) == {partition: offset}
@@ -471,7 +471,7 @@ def test_the_log_end_is_past_an_open_transaction_and_the_last_stable_offset_is_n
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             identity = await client.init_producer_id(topic_name, transaction_timeout_ms=60_000)
             assert await client.add_partitions_to_transaction(topic_name, identity, (partition,)) == {partition: None}
             batch = batch_of(identity, sequence=0, count=3, is_transactional=True)
@@ -500,7 +500,7 @@ def test_a_leader_remembers_the_last_sequence_of_an_idempotent_producer(
     async def scenario() -> None:
         written, untouched = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=2, replication_factor=1)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
             identity = await client.init_producer_id(None, transaction_timeout_ms=1000)
             assert (await append(client, written, batch_of(identity, sequence=0, count=5))).base_offset == 0
             assert (
@@ -534,7 +534,7 @@ def test_records_are_deleted_up_to_an_offset(source_kafka: EmbeddedKafka, topic_
     async def scenario() -> None:
         partition, empty = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=2, replication_factor=1)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
             await produce(source_kafka.bootstrap_servers, topic_name, 0, [build_batch(simple_records(10))])
             deleted = await client.delete_records({partition: 4, empty: 1})
             assert deleted[partition] == 4
@@ -550,7 +550,7 @@ def test_one_fetch_reads_what_is_there(source_kafka: EmbeddedKafka, topic_name: 
         partition = TopicPartition(topic_name, 0)
         batches = [build_batch(simple_records(3, start=3 * n)) for n in range(3)]
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             await produce(source_kafka.bootstrap_servers, topic_name, 0, batches)
             frame, fetched = await client.fetch_once(partition, 4, max_bytes=1)
             with frame:
@@ -577,7 +577,7 @@ def test_a_transactional_id_is_described_without_changing_it(
     async def scenario() -> None:
         partitions = [TopicPartition(topic_name, n) for n in (0, 1)]
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=2, replication_factor=1)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
             first = await client.init_producer_id(topic_name, transaction_timeout_ms=7000)
             second = await client.init_producer_id(topic_name, transaction_timeout_ms=7000)
             assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
@@ -611,7 +611,7 @@ def test_who_was_fenced_is_told_that_the_position_moved(
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
         async with client_of(source_kafka) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             fenced = await client.init_producer_id(topic_name, transaction_timeout_ms=7000)
             await client.init_producer_id(topic_name, transaction_timeout_ms=7000)
             added = await client.add_partitions_to_transaction(topic_name, fenced, (partition,))
@@ -643,7 +643,7 @@ def test_a_lost_answer_to_the_end_of_a_transaction_is_unknown(
     async def scenario() -> None:
         partition = TopicPartition(topic_name, 0)
         async with client_of(server, request_timeout_seconds=6.0) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             identity = await client.init_producer_id(topic_name, transaction_timeout_ms=60_000)
             await client.add_partitions_to_transaction(topic_name, identity, (partition,))
             with frozen(server), pytest.raises(OutcomeUnknownError, match=r"the answer to EndTxn.*was lost"):

@@ -54,7 +54,7 @@ async def connected(server: EmbeddedKafka, *, buffers: BufferPool | None = None)
 
 async def create_topic(server: EmbeddedKafka, name: str, partitions: int = 1) -> None:
     async with ClusterClient(settings_of(server)) as client:
-        assert await client.create_topic(name, partitions=partitions, replication_factor=1)
+        assert await client.topics.create(name, partitions=partitions, replication_factor=1)
 
 
 def send_batch(connection: Connection, topic: str, partition: int, batch: bytes) -> "asyncio.Future[Frame]":
@@ -106,7 +106,7 @@ def test_a_request_whose_time_is_over_when_it_is_sent_times_out_on_the_loop_of_w
 
     async def body() -> None:
         async with ClusterClient(settings_of(source_kafka)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
         async with connected(source_kafka) as connection:
             answer = send_fetch(connection, topic_name, max_wait_ms=5000, timeout_seconds=0.0)
             with pytest.raises(RequestTimeoutError):
@@ -290,7 +290,7 @@ def test_requests_of_more_pieces_than_one_system_call_takes_arrive_whole(
             assert len(produced) == partitions
             assert {part.error_code for part in produced} == {0}
         async with ClusterClient(settings_of(source_kafka)) as client:
-            await client.delete_topic(topic_name)
+            await client.topics.delete(topic_name)
 
     run_async(scenario())
 

@@ -30,7 +30,7 @@ def test_what_lies_at_an_offset_of_each_partition_is_read_with_bytes_of_its_own(
 ) -> None:
     async def looking() -> None:
         async with ClusterClient(settings_of(source_kafka.bootstrap_servers)) as client:
-            await client.create_topic(topic_name, partitions=PARTITIONS, replication_factor=1)
+            await client.topics.create(topic_name, partitions=PARTITIONS, replication_factor=1)
             places = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
             for number in (0, PARTITIONS - 1):
                 await write(source_kafka.bootstrap_servers, topic_name, number, simple_records(3 + number))
@@ -56,7 +56,7 @@ def test_copies_that_are_equal_are_found_and_another_one_is_not(
     async def looking() -> None:
         async with ClusterClient(settings_of(servers)) as client:
             for name in (topic_name, other):
-                await client.create_topic(name, partitions=4, replication_factor=1)
+                await client.topics.create(name, partitions=4, replication_factor=1)
             for number in range(3):
                 await write(servers, topic_name, number, simple_records(5))
             await write(servers, other, 0, simple_records(5))
@@ -82,18 +82,20 @@ def test_configurations_that_change_are_seen_at_the_next_look(
     names = [f"{topic_name}-{number}" for number in range(3)]
 
     async def value_of(client: ClusterClient, key: str) -> list[str | None]:
-        found = await client.describe_topic_configs(names)
+        found = await client.topics.configs(names)
         return [None if isinstance(each, MirrorlakeError) else each[key].value for each in found.values()]
 
     async def looking() -> None:
         async with ClusterClient(settings_of(source_kafka.bootstrap_servers)) as client:
             for name in names:
-                await client.create_topic(name, partitions=1, replication_factor=1, configs={"retention.ms": "1000000"})
+                await client.topics.create(
+                    name, partitions=1, replication_factor=1, configs={"retention.ms": "1000000"}
+                )
             assert await value_of(client, "retention.ms") == ["1000000"] * 3
             assert await value_of(client, "retention.ms") == ["1000000"] * 3
 
-            await client.set_topic_configs(names[1], {"retention.ms": "1000001"})
-            await client.delete_topic(names[2])
+            await client.topics.set_configs(names[1], {"retention.ms": "1000001"})
+            await client.topics.delete(names[2])
 
             assert await value_of(client, "retention.ms") == ["1000000", "1000001", None]
 
@@ -116,7 +118,7 @@ def test_many_groups_are_committed_for_at_once_and_all_of_it_is_read_back(
 
     async def looking() -> None:
         async with ClusterClient(settings_of(source_kafka.bootstrap_servers)) as client:
-            await client.create_topic(topic_name, partitions=3, replication_factor=1)
+            await client.topics.create(topic_name, partitions=3, replication_factor=1)
             done = await client.groups.commit_all(commits)
             assert done == {group: dict.fromkeys(offsets) for group, offsets in commits.items()}
 

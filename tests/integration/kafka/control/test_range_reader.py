@@ -29,7 +29,7 @@ def test_an_offset_that_is_gone_is_named_with_the_ends_of_the_log(
 
     async def story() -> tuple[list[int], MirrorlakeError]:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             await produce(servers, topic_name, 0, [build_batch(simple_records(10))])
             await client.delete_records({where: 4})
             rest = await offsets_in(client, where, 4, 10)
@@ -51,7 +51,7 @@ def test_what_an_open_transaction_holds_back_is_named_with_its_producer(
 
     async def story() -> tuple[MirrorlakeError, object, list[int]]:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
             await produce(servers, topic_name, 0, [build_batch(simple_records(2))])
             writer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic_name)
             await writer.start()

@@ -55,7 +55,7 @@ def target(
 ) -> Target:
     async def create() -> None:
         async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
 
     run_async(create())
     return target_of(topic_name, source_kafka, destination_kafka)
@@ -313,7 +313,7 @@ def test_what_was_let_through_unasked_is_refused_once_its_records_can_be_read(
     async def story() -> list[tuple[Target, MirrorlakeError]]:
         clients = WorkerCache()
         try:
-            await clients.client(settings_of_destination(target)).create_topic(
+            await clients.client(settings_of_destination(target)).topics.create(
                 topic_name, partitions=1, replication_factor=1
             )
             await produce(kafka.bootstrap_servers, topic_name, 0, list(in_batches(simple_records(3), 3)))
@@ -370,7 +370,7 @@ def test_where_a_recreated_topic_goes_is_remembered_with_its_id(
     async def story() -> OwnerState:
         clients = WorkerCache()
         try:
-            await clients.client(settings_of_destination(target)).create_topic(
+            await clients.client(settings_of_destination(target)).topics.create(
                 moved.destination_topic, partitions=1, replication_factor=1
             )
             assert await Owners(clients, owner="first", clock=SystemClock()).take([target]) == {}

@@ -63,7 +63,7 @@ def source(source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync) ->
 
     async def fill() -> None:
         async with ClusterClient(settings_of(servers)) as client:
-            await client.create_topic(topic_name, partitions=1, replication_factor=1)
+            await client.topics.create(topic_name, partitions=1, replication_factor=1)
         await produce(servers, topic_name, 0, in_batches(RECORDS, RECORDS_PER_BATCH))
 
     run_async(fill())
@@ -129,7 +129,7 @@ def test_waiting_for_bytes_that_never_come_delays_a_lease_but_loses_nothing(
 ) -> None:
     async def create() -> None:
         async with ClusterClient(settings_of(destination_kafka.bootstrap_servers)) as client:
-            await client.create_topic(source.topic, partitions=1, replication_factor=1)
+            await client.topics.create(source.topic, partitions=1, replication_factor=1)
 
     run_async(create())
     # More bytes than there are, and a longer wait than the lease: the broker answers when the lease stops reading.

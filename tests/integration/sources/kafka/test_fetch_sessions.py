@@ -147,7 +147,7 @@ async def reading(servers: str, topic: str, *, sessions_left: list[int] | None =
     """Reads a topic, which is made where it is not there, until the end of the block."""
     async with ClusterClient(settings_of(servers)) as client:
         if topic not in (await client.metadata([topic], refresh=True)).topics:
-            await client.create_topic(topic, partitions=PARTITIONS, replication_factor=1)
+            await client.topics.create(topic, partitions=PARTITIONS, replication_factor=1)
             for number in range(PARTITIONS):
                 await produce(servers, topic, number, [BATCH])
         topic_id = (await client.metadata([topic], refresh=True)).topics[topic].topic_id
