@@ -42,7 +42,14 @@ from mirrorlake.config.section import NOTE, Shown
 from mirrorlake.config.sources.forms import ArchiveSourceForm, KafkaReplicatorForm, SourceForm
 from mirrorlake.config.spark_settings import OURS as SPARK_OURS
 from mirrorlake.config.spark_settings import SWITCHED_ON
-from mirrorlake.config.systems.forms import ClusterForm, StoreAzureForm, StoreFilesystemForm, StoreGcsForm, StoreS3Form
+from mirrorlake.config.systems.forms import (
+    ClusterForm,
+    ClusterLimitForm,
+    StoreAzureForm,
+    StoreFilesystemForm,
+    StoreGcsForm,
+    StoreS3Form,
+)
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.select import SelectForm
@@ -50,6 +57,7 @@ from mirrorlake.config.topics.select import SelectForm
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
     ("`clusters.<name>`", ClusterForm),
+    ("`clusters.<name>.limit`", ClusterLimitForm),
     ("`stores.<name>`, `type: filesystem`", StoreFilesystemForm),
     ("`stores.<name>`, `type: s3`", StoreS3Form),
     ("`stores.<name>`, `type: gcs`", StoreGcsForm),

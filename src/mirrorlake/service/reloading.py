@@ -32,16 +32,17 @@ OPTION_NAMES = {
 class Difference:
     """One setting, or one named part, that two configurations have otherwise.
 
-    ``is_of_mirror`` is True for one of `MIRROR_SETTINGS`, and nothing else of its mirror.
+    ``is_part_live`` is True for a setting of a mirror or a cluster that a running service takes: one of
+    `MIRROR_SETTINGS`, or a cluster's limit, and nothing else of it.
     """
 
     name: str
-    is_of_mirror: bool = False
+    is_part_live: bool = False
 
     @property
     def is_live(self) -> bool:
         """True where a running service can take it."""
-        return self.is_of_mirror or self.name in LIVE
+        return self.is_part_live or self.name in LIVE
 
 
 def find_differences(before: Configuration, after: Configuration) -> list[Difference]:
@@ -54,6 +55,13 @@ def find_differences(before: Configuration, after: Configuration) -> list[Differ
     found += _of_fields("engine", before.engine, after.engine)
     found += _of_fields("service", before.service, after.service)
     found += [] if before.on_park is after.on_park else ["on-park"]
+    later_clusters = {cluster.name: cluster for cluster in after.clusters}
+    limits = [
+        f"clusters.{cluster.name}.limit"
+        for cluster in before.clusters
+        if cluster.name in later_clusters
+        and cluster.read_bytes_per_second != later_clusters[cluster.name].read_bytes_per_second
+    ]
     later = {mirror.name: mirror for mirror in after.mirrors}
     changed = [
         f"mirrors.{mirror.name}.{name}"
@@ -61,7 +69,8 @@ def find_differences(before: Configuration, after: Configuration) -> list[Differ
         for name, field in MIRROR_SETTINGS.items()
         if mirror.name in later and getattr(mirror, field) != getattr(later[mirror.name], field)
     ]
-    return [Difference(name=name) for name in found] + [Difference(name=name, is_of_mirror=True) for name in changed]
+    live = [Difference(name=name, is_part_live=True) for name in (*limits, *changed)]
+    return [*(Difference(name=name) for name in found), *live]
 
 
 def _without_live(mirrors: Sequence[Mirror]) -> list[Mirror]:
@@ -122,7 +131,8 @@ class CurrentConfiguration:
                 raise CommandRefusedError(
                     f"{after.file} was not taken, as these changes need a restart: {', '.join(refused)}",
                     hint="restart the service; while it runs, "
-                    f"{', '.join(sorted(LIVE))}, and `limit` and `heartbeats` of mirrors can be changed",
+                    f"{', '.join(sorted(LIVE))}, "
+                    "`limit` of clusters, and `limit` and `heartbeats` of mirrors can be changed",
                 )
             now = self._configuration
             engine = replace(
@@ -141,5 +151,12 @@ class CurrentConfiguration:
                 )
                 for each in now.mirrors
             )
-            self._configuration = replace(now, engine=engine, service=service, on_park=after.on_park, mirrors=mirrors)
+            self._configuration = replace(
+                now,
+                clusters=after.clusters,
+                engine=engine,
+                service=service,
+                on_park=after.on_park,
+                mirrors=mirrors,
+            )
             return [each.name for each in differences]

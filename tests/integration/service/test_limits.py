@@ -30,7 +30,9 @@ STANDS_SECONDS = 3.0
 """Longer than a lease and the time until an archive is due."""
 
 
-def configuration(file: Path, east: str, west: str, lake: Path, topic: str, limit: str) -> None:
+def configuration(
+    file: Path, east: str, west: str, lake: Path, topic: str, limit: str = "", *, of_cluster: str = ""
+) -> None:
     mirrors = [
         f'- {{name: "{form}-{topic}", source: {{cluster: east, topics: [{topic}]}}, '
         f"destinations: [{destination}]{limit}}}"
@@ -39,7 +41,9 @@ def configuration(file: Path, east: str, west: str, lake: Path, topic: str, limi
     file.write_text(
         "\n".join(
             [
-                f'clusters: {{east: {{bootstrap-servers: "{east}"}}, west: {{bootstrap-servers: "{west}"}}}}',
+                "clusters:",
+                f'  east: {{bootstrap-servers: "{east}"{of_cluster}}}',
+                f'  west: {{bootstrap-servers: "{west}"}}',
                 f'stores: {{lake: {{type: filesystem, root: "{lake}"}}}}',
                 "mirrors:",
                 *mirrors,
@@ -95,6 +99,31 @@ def test_a_mirror_of_any_form_stands_until_its_limit_is_taken_away_and_a_stop_fl
     assert mirrorlake("run", "-c", file, "--once").code == 0
     verified = mirrorlake("verify", "-c", file, "--format", "json")
     assert verified.code == 0, verified.out + verified.err
+
+
+def test_mirrors_stand_together_at_the_limit_of_their_cluster_until_it_is_taken_away(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
+    lake.mkdir()
+    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES))
+    create_topic(west, f"mapped.{topic_name}", 1)
+    together = f", limit: {{bytes-per-second: {LIMIT * len(FORMS)}}}"
+    configuration(file, east, west, lake, topic_name, of_cluster=together)
+    with RunningService(file) as running:
+
+        def positions() -> set[int]:
+            return {row["dest_next"] for row in running.rows()}
+
+        wait_until(lambda: positions() == {FIRST}, "all have read one answer", log=lambda: str(running.rows()))
+        append(east, topic_name, 0, simple_records(5, start=FIRST, size=RECORD_BYTES))
+        time.sleep(STANDS_SECONDS)
+        assert positions() == {FIRST}
+
+        configuration(file, east, west, lake, topic_name)
+        assert running.service.reload() == ["clusters.east.limit"]
+        wait_until(lambda: positions() == {FIRST + 5}, "all have the rest", log=lambda: str(running.rows()))
 
 
 def test_a_bounded_run_with_a_limit_takes_its_time_and_copies_all(

@@ -116,7 +116,10 @@ def test_a_reload_that_needs_a_restart_takes_nothing_and_names_it_all(config: Pa
     write(config, heartbeat="off", lanes=3, mirrors=added, port=closed_port)
     with pytest.raises(CommandRefusedError, match=r"need a restart: mirrors.n \(added\), engine.lanes \(") as caught:
         service.reload()
-    assert "service.heartbeat, and `limit` and `heartbeats` of mirrors can be changed" in caught.value.hint
+    assert (
+        "service.heartbeat, `limit` of clusters, and `limit` and `heartbeats` of mirrors can be changed"
+        in caught.value.hint
+    )
     write(config, port=closed_port)
     assert service.reload() == [], "nothing of the one before was taken"
 

@@ -112,7 +112,8 @@ class _Native:
         settings = ClusterSettings(
             name=name, bootstrap_servers=form.bootstrap_servers, security=security, **read.tuning()
         )
-        return Cluster(settings=settings, place=self._document.place(path))
+        read_limit = form.limit.bytes_per_second if form.limit else None
+        return Cluster(settings=settings, read_bytes_per_second=read_limit, place=self._document.place(path))
 
     def _registry(self, name: str, tree: Tree, path: FieldPath) -> Registry | RegistryInArchive | None:
         return registry_of(name, tree, path, self._document, self._stores)

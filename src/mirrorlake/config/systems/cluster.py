@@ -8,9 +8,14 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A Kafka cluster: how to talk to it, and where the file says so."""
+    """A Kafka cluster: how to talk to it, and where the file says so.
+
+    ``read_bytes_per_second`` is how fast all mirrors of the file read from it together, None for as fast as can be. It
+    is no part of what a cluster is: two that differ in it are equal.
+    """
 
     settings: ClusterSettings
+    read_bytes_per_second: int | None = field(default=None, compare=False)
     place: Place = field(compare=False)
 
     @property

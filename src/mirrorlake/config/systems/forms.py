@@ -9,11 +9,23 @@ from mirrorlake.config import section as fields
 from mirrorlake.config.section import Section, option
 
 
+class ClusterLimitForm(Section):
+    """How fast a cluster is read, at most."""
+
+    bytes_per_second: fields.SegmentSize = option(
+        ...,
+        "Bytes that all mirrors of this file together read from the cluster in a second. Each has an equal share; what "
+        "a mirror's own `limit` leaves of its share goes to the others. A service takes another value with its "
+        "`reload` command.",
+    )
+
+
 class ClusterForm(Section):
     """A Kafka cluster; its key is the name that mirrors refer to."""
 
     bootstrap_servers: fields.Servers = option(..., "Brokers to ask first. One that answers is enough.")
     properties: fields.Properties = option({}, "Client properties under Kafka's own names, see below.")
+    limit: ClusterLimitForm | None = option(None, "How fast it is read, at most.", note="as fast as can be")
 
 
 class StoreFilesystemForm(Section):

@@ -6,6 +6,7 @@ import os
 import structlog
 
 from mirrorlake.config.process_settings import OnPark
+from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Mirror
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
@@ -21,7 +22,7 @@ from mirrorlake.service.lifecycle.discovery import Discovery
 from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
 from mirrorlake.service.lifecycle.keeping import keeper_of
 from mirrorlake.service.lifecycle.partition_starts import PartitionStarts
-from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts, limits_of
+from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts
 from mirrorlake.service.observer import find_missing, observe, observe_once
 from mirrorlake.service.sight.health import Part, Phase
 from mirrorlake.service.snapshot_keeper import SnapshotKeeper

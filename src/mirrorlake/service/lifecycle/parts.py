@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorlake.clock import Clock, SystemClock
+from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Configuration, Form
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ConfigurationError
@@ -204,11 +205,6 @@ def supervisor_of(parts: Parts, lease_files: LeaseFiles) -> Supervisor:
         limits=lambda: limits_of(parts.config),
         schemas=parts.schemas or NO_SCHEMA_IDS,
     )
-
-
-def limits_of(config: Configuration) -> dict[str, int]:
-    """Returns the bytes per second that mirrors with a limit may read, by mirror."""
-    return {m.name: m.read_bytes_per_second for m in config.enabled_mirrors if m.read_bytes_per_second is not None}
 
 
 def stale_limits_of(config: Configuration) -> dict[str, float]:
