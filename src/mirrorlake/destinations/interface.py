@@ -139,16 +139,18 @@ class Progress:
         """Counts the offsets of ``gap`` under its kind."""
         self.gap_offsets[gap.kind.value] += len(gap.offsets)
 
-    def saw_latency(self, newest_ms: int, now_seconds: float) -> None:
-        """Counts how old a batch's newest record was when it became durable, under the bound that holds it.
+    def saw_latency(self, timestamp_ms: int, now_seconds: float) -> None:
+        """Counts how old a record was when it became durable, under the bound that holds it.
+
+        Of a batch it is the newest record, of a segment the oldest, of a snapshot the newest.
 
         Args:
-            newest_ms: the newest record's time in Unix milliseconds; below zero it has none, and is not counted.
-            now_seconds: the time it is, in Unix seconds; before ``newest_ms`` where clocks differ, which counts as 0.
+            timestamp_ms: the record's time in Unix milliseconds; below zero it has none, and is not counted.
+            now_seconds: the time it is, in Unix seconds; before the record's where clocks differ, which counts as 0.
         """
-        if newest_ms < 0:
+        if timestamp_ms < 0:
             return
-        seconds = now_seconds - newest_ms / 1000
+        seconds = now_seconds - timestamp_ms / 1000
         self.latencies[LATENCY_BOUNDS_SECONDS[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)]] += 1
         self.latency_seconds_sum += max(0.0, seconds)
 

@@ -365,6 +365,9 @@ class SnapshotSink(CuttingSink):
         self._behind = snapshot.segment if published.is_ours else None
         self._next_offset = self.progress.position = cut.end_offset
         self._note_segment(published, snapshot.footer)
+        # A view holds records of any age; the newest one is of those that came with this snapshot.
+        if published.is_ours and snapshot.footer is not None and snapshot.footer.timestamp_ms_max is not None:
+            self.progress.saw_latency(snapshot.footer.timestamp_ms_max, self._clock.now_seconds())
 
     def _state_at(self, end_offset: int) -> SnapshotState:
         """Returns what is known of the view that ends there."""

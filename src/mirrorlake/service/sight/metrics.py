@@ -35,7 +35,7 @@ from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
 
 class LatencyHistogram(Collector):
-    """``mirrorlake_latency_seconds``: how old a batch's newest record was when it became durable.
+    """``mirrorlake_latency_seconds``: how old records were when they became durable, see `Progress.saw_latency`.
 
     Tasks count for themselves and bring sums; the library's own histogram takes single observations only. By topic and
     not by partition: twenty series a partition would be more than all others together.
@@ -47,7 +47,7 @@ class LatencyHistogram(Collector):
         self._lock = threading.Lock()
 
     def add(self, row: LeaseRow) -> None:
-        """Adds what one lease counted; one that counted nothing, as those of archives, makes no series."""
+        """Adds what one lease counted; one that counted nothing makes no series."""
         if not row.latencies:
             return
         labels = (row.mirror, row.source.topic, row.destination)
@@ -59,7 +59,7 @@ class LatencyHistogram(Collector):
         """Yields the series, one per mirror, topic and destination."""
         family = HistogramMetricFamily(
             "mirrorlake_latency_seconds",
-            "Age of the newest record of a batch when it became durable",
+            "Age of a record when it became durable: a batch's newest, a segment's oldest, a snapshot's newest",
             labels=("mirror", "topic", "destination"),
         )
         with self._lock:

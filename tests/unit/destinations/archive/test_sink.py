@@ -89,6 +89,7 @@ class Bench:
         )
         self.orders = Orders(needs_tail_check=False, read_end_offset=30, flushes_rest=True, rest_trigger="explicit")
         self.store_threads = StoreThreads()
+        self.clock = ManualClock()
         self.source_end = 30
         self.tails_checked: list[str] = []
         self.source_looks = 0
@@ -102,7 +103,7 @@ class Bench:
             check_tail=self._check_tail,
             executor=executor,
             store_threads=self.store_threads,
-            clock=ManualClock(),
+            clock=self.clock,
             may_begin=lambda: True,
             changed=lambda: None,
             crash_point=crash_point,
@@ -387,3 +388,21 @@ def test_no_segment_is_published_behind_one_that_is_gone(
 
     asyncio.run(story())
     assert [name for name in bench.names() if parse_segment_name(name)] == []
+
+
+def test_a_segments_latency_is_the_age_of_its_oldest_record_when_it_was_published(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    bench = Bench(tmp_path, executor, extension, skips=False, records_max=20)
+
+    async def story() -> None:
+        await bench.sink.open()
+        bench.clock.advance(90)
+        await bench.sink.deliver(delivery(0, 20))  # record n was written n milliseconds after the clock's start
+        await bench.sink.deliver(delivery(20, 10))
+        await bench.sink.finish()
+
+    asyncio.run(story())
+    assert [name for name, _, _ in bench.held()] == ["0-19", "20-29"]
+    assert sum(bench.sink.progress.latencies.values()) == 2
+    assert bench.sink.progress.latency_seconds_sum == pytest.approx(90 + (90 - 0.020))

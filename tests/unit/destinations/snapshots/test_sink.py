@@ -610,3 +610,15 @@ def test_a_view_that_reached_the_sources_end_holds_for_every_leader(bench: Bench
     bench.lease()
     assert bench.held() == {b"a": b"1", b"b": b"3"}
     assert min(bench.offsets_read) == 2, "nothing was read again"
+
+
+def test_a_snapshots_latency_is_the_age_of_its_newest_record_when_it_was_published(bench: Bench) -> None:
+    began_ms = int(bench.clock.now_seconds() * 1000)
+    for second, key in ((0, b"old"), (100, b"new")):
+        bench.log.append(Record(began_ms + 1000 * second, key, b"v"))
+    bench.clock.advance(130)
+
+    progress = bench.lease().progress
+
+    assert sum(progress.latencies.values()) == 1
+    assert progress.latency_seconds_sum == pytest.approx(30)
