@@ -13,7 +13,7 @@ from mirrorlake.config.assignments import (
 )
 from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.destinations.same_topics import check_routes, check_same_topics
+from mirrorlake.config.destinations.same_topics import check_routes, check_same_topics, shares_folders
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import Destination, Mirror, RecreationPolicy
@@ -66,7 +66,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_dead_letters(mirror, mirrors, problems)
     assignments = named_assignments(mirrors)
     flawed = _check_names(assignments, problems)
-    sound = [a for a in assignments if a not in flawed]
+    sound = [a for a in assignments if a not in flawed and not shares_folders(a.mirror, a.destination)]
     for collision in find_collisions(sound):
         hint = "give one of them another destination, or other partitions"
         problems.add(collision.second.destination.place, collision.message, hint)

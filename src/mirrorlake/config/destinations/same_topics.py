@@ -3,7 +3,7 @@
 from mirrorlake.config.destinations.archive import ArchiveDestination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.problems import ProblemList
-from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.resolved import Destination, Mirror
 
 
 def check_same_topics(mirror: Mirror, problems: ProblemList) -> None:
@@ -26,11 +26,16 @@ def check_same_topics(mirror: Mirror, problems: ProblemList) -> None:
 
 def check_routes(mirror: Mirror, problems: ProblemList) -> None:
     """Notes routes to archives that several source topics would take: a folder holds one."""
-    source = mirror.source.topics
-    if len(source.names) == 1 and not source.patterns:
-        return
     for destination in mirror.destinations:
         branch = destination.branch
-        if isinstance(destination, ArchiveDestination) and branch is not None and branch.topic == branch.topics[0]:
-            message = f"the route to {destination.store.name} takes one source topic, and mirror {mirror.name} has more"
+        # Said once of a route.
+        if branch is not None and branch.topic == branch.topics[0] and shares_folders(mirror, destination):
+            message = f"the route to archives takes one source topic, and mirror {mirror.name} has more"
             problems.add(destination.place, message, "give each of them a mirror of its own, with other folders")
+
+
+def shares_folders(mirror: Mirror, destination: Destination) -> bool:
+    """Tells whether several source topics of a mirror would go to one folder of a route."""
+    source = mirror.source.topics
+    is_route = isinstance(destination, ArchiveDestination) and destination.branch is not None
+    return is_route and (len(source.names) > 1 or bool(source.patterns))

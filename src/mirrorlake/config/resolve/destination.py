@@ -98,7 +98,7 @@ def _check_route(
     if can_leave_out:
         return
     if isinstance(form, KafkaDestinationForm):
-        message = "leaves in each topic offsets out, and with `offsets: preserve` every offset has its record"
+        message = "leaves offsets out of each topic, and with `offsets: preserve` every offset has its record"
         document.note(path, message, "use `offsets: map`")
     else:
         hint = "archive the records by the route, and take snapshots of that by `mirrorlake archive snapshot`"
