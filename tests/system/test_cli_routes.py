@@ -199,7 +199,8 @@ def test_a_topic_that_is_added_begins_at_the_start_and_verify_names_what_another
     before = routed_copies(tmp_path, east, west, topic_name, kinds=("paid", "open"), otherwise=rest)
     assert mirrorlake("run", "--once", "-c", before).code == 0
     after = routed_copies(tmp_path, east, west, topic_name, otherwise=rest)
-    assert mirrorlake("run", "--once", "-c", after).code == 0
+    run = mirrorlake("run", "--once", "-c", after)
+    assert run.code == 0, run.err
     verified = mirrorlake("verify", "-c", after, "--format", "json")
     found = {row["destination"].rpartition(".")[2]: (row["result"], row["records"]) for row in verified.rows()}
     assert verified.code != 0
