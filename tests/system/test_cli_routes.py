@@ -160,7 +160,7 @@ def test_a_value_that_is_not_declared_parks_every_topic_until_each_is_moved_behi
     assert "route-failed" in told
     assert assert_routed(east, west, topic_name, 1, before={0: 17}) == {"paid": 6, "open": 6, "gone": 5}
 
-    moved = mirrorlake("offsets", "reset", "-c", config, "--to-offset", "18", "--yes")
+    moved = mirrorlake("offsets", "reset", "-c", config, "--mirror", topic_name, "--to-offset", "18", "--yes")
     assert moved.code == 0, moved.out + moved.err
     goes_on, verified = mirrorlake("run", "--once", "-c", config), mirrorlake("verify", "-c", config)
     assert (goes_on.code, verified.code) == (0, 0), goes_on.err + verified.out + verified.err
