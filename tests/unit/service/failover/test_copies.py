@@ -127,7 +127,7 @@ def test_a_source_is_gone_where_it_could_not_be_asked_for_its_partitions(
 
 def test_mirrors_between_clusters_are_taken_without_their_archives() -> None:
     chosen = between_clusters(configuration(), ()).mirrors
-    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "renamed"]
+    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "routed", "renamed"]
     assert [each.label for each in chosen[0].destinations] == ["west"]
     with pytest.raises(ConfigurationError, match=r"copies from one cluster to another.*mirrorlake restore"):
         between_clusters(configuration(), ["archived", "restored"])
