@@ -26,6 +26,7 @@ from mirrorlake.config.destinations.archive_form import (
 )
 from mirrorlake.config.destinations.groups_form import GroupsForm
 from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
+from mirrorlake.config.destinations.route_form import RouteForm
 from mirrorlake.config.environment import CONFIG_VARIABLE, VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
@@ -73,6 +74,7 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`mirrors[].source` with `store`", ArchiveSourceForm),
     ("`layout`, `type: kafka-replicator`", KafkaReplicatorForm),
     ("`mirrors[].destinations[]`, `type: kafka`", KafkaDestinationForm),
+    ("`route`", RouteForm),
     ("`sync`", TopicSyncForm),
     ("`mirrors[].destinations[]`, `type: archive`", ArchiveDestinationForm),
     ("`flush`", FlushForm),

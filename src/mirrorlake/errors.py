@@ -48,6 +48,7 @@ MirrorlakeError
 │   ├── RecordTooLargeError      the destination refuses the size
 │   ├── RecordRefusedError       the destination refuses the record for another reason
 │   ├── SelectFailedError        an expression of `select` has no value for a record
+│   ├── RouteFailedError         a route has no topic for a record
 │   ├── SchemaUnreadableError    a record names no schema that its readers at the destination could get
 │   ├── RegistryError            what is wrong with a registry or a subject; it parks no partition
 │   │   ├── NotRegistryError     something else than a schema registry answers at the address
@@ -288,6 +289,10 @@ class RecordRefusedError(PermanentError):
 
 class SelectFailedError(PermanentError):
     """An expression of `select` has no value for a record of the source; nothing from that record on was copied."""
+
+
+class RouteFailedError(PermanentError):
+    """A route names no topic for a record of the source; nothing from that record on was copied."""
 
 
 class SchemaUnreadableError(PermanentError):

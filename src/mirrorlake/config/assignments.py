@@ -106,7 +106,8 @@ def name_flaw(assignment: Assignment) -> str:
 def find_collisions(assignments: Sequence[Assignment]) -> tuple[Collision, ...]:
     """Returns every pair of assignments that would write one destination partition or one archive's folder.
 
-    Several sources may share a topic where offsets are mapped; that is what the mode is for.
+    Several sources may share a topic where offsets are mapped; that is what the mode is for. One source of one mirror
+    has one progress there, so two destinations of it never may.
     """
     collisions: list[Collision] = []
     by_place: dict[PurePosixPath | str, list[Assignment]] = {}
@@ -146,7 +147,8 @@ def _is_same_cluster(first: Assignment, second: Assignment) -> bool:
     one, other = first.destination, second.destination
     if isinstance(one, KafkaDestination) and isinstance(other, KafkaDestination):
         both_map = one.offsets is OffsetMode.MAP and other.offsets is OffsetMode.MAP
-        return one.cluster.is_same_as(other.cluster) and not both_map
+        is_one_source = (first.mirror.name, first.topic) == (second.mirror.name, second.topic)
+        return one.cluster.is_same_as(other.cluster) and (is_one_source or not both_map)
     return True
 
 

@@ -13,6 +13,7 @@ from mirrorlake.config.assignments import (
 )
 from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.destinations.same_topics import check_routes, check_same_topics, shares_folders
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import FieldPath, ProblemList
 from mirrorlake.config.resolved import Destination, Mirror, RecreationPolicy
@@ -52,6 +53,8 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_recreation(mirror, problems)
         _check_filter(mirror, problems)
         check_select(mirror, problems)
+        check_same_topics(mirror, problems)
+        check_routes(mirror, problems)
         for destination in mirror.destinations:
             if isinstance(destination, ArchiveDestination):
                 _check_archive(destination, problems)
@@ -63,7 +66,7 @@ def check_mirrors(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
         _check_dead_letters(mirror, mirrors, problems)
     assignments = named_assignments(mirrors)
     flawed = _check_names(assignments, problems)
-    sound = [a for a in assignments if a not in flawed]
+    sound = [a for a in assignments if a not in flawed and not shares_folders(a.mirror, a.destination)]
     for collision in find_collisions(sound):
         hint = "give one of them another destination, or other partitions"
         problems.add(collision.second.destination.place, collision.message, hint)
@@ -249,7 +252,7 @@ def _check_window(mirror: Mirror, problems: ProblemList) -> None:
 def _check_template(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:
     # Topics given by name are looked at one by one; what an expression will select is not known yet.
     template = destination.name_for("{topic}")
-    mixes = _is_mapped(destination)
+    mixes = _is_mapped(destination) or destination.branch is not None
     if mirror.source.topics.patterns and "{topic}" not in template and not mixes:
         message = f"all topics an expression selects would go into one, `{template}`"
         problems.add(destination.place, message, "use `{topic}` in it")

@@ -1,6 +1,6 @@
-"""What a filter and a projection make of a delivery: batches that stay whole stay their bytes, others are made anew.
+"""What filter, route and projection make of a delivery: batches that stay whole stay their bytes, others are made anew.
 
-Both see records decoded, part by part, so that memory is bounded whatever they decompress to. A batch of which
+All see records decoded, part by part, so that memory is bounded whatever they decompress to. A batch of which
 nothing is kept is passed over with a reason of its own; of one that is kept in part, or whose records change, those
 that are left make a batch of its compression, at their offsets.
 """
@@ -18,8 +18,10 @@ from mirrorlake.errors import (
     CorruptBatchError,
     MirrorlakeError,
     RecordTooLargeError,
+    RouteFailedError,
     SelectFailedError,
 )
+from mirrorlake.filters.branch import Branch
 from mirrorlake.filters.condition import Filter
 from mirrorlake.filters.growth import GROWTH_MAX
 from mirrorlake.filters.projection import Projection
@@ -38,7 +40,7 @@ SELECTED_REASON = "selected"
 PART_BYTES_MAX = 16 << 20
 """What is decoded at a time: a delivery may come to many times its size."""
 
-_STOPS = (CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError)
+_STOPS = (CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError, RouteFailedError)
 """What may be wrong with a batch; those before it are delivered."""
 
 
@@ -60,6 +62,47 @@ class PartitionFilter:
         if not len(records):
             return records
         return _at(records, np.flatnonzero(self.rows(records)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionBranch:
+    """What one topic of a route takes of the records of one source partition. A value that travels in plans; pure."""
+
+    branch: Branch
+    source: TopicPartition
+
+    def rows(self, records: RecordColumns, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Returns True for each record that goes to the topic, of those that are ``asked``.
+
+        Raises:
+            RouteFailedError: no topic is named for a record that is asked; the text names the first one.
+        """
+        from mirrorlake.filters.branching import UnroutedError, taken_rows  # only where there is a route
+
+        try:
+            return taken_rows(self.branch, records, partition=self.source.partition, asked=asked)
+        except UnroutedError as error:
+            offset = int(records.offsets[error.row])
+            raise RouteFailedError(
+                f"`route` names no topic for the record at offset {offset} of source {self.source}: {error.why}; "
+                "nothing from it on was copied",
+                hint="add the topic to `topics`, say by `otherwise` where such records go, or leave them out by a "
+                "`filter`; then restart",
+                topic=self.source.topic,
+                partition=self.source.partition,
+                offset=offset,
+            ) from error
+
+    def taken(self, records: RecordColumns) -> RecordColumns:
+        """Returns the records that go to the topic: none of those that no topic is named for, as no copy has them."""
+        if not len(records):
+            return records
+        from mirrorlake.filters.branching import taken_rows  # only where there is a route
+
+        everything = np.ones(len(records), np.bool_)
+        partition = self.source.partition
+        rows = taken_rows(self.branch, records, partition=partition, asked=everything, is_strict=False)
+        return _at(records, np.flatnonzero(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +152,26 @@ class Selection:
     keeps: PartitionFilter | None = None
     projects: PartitionProjection | None = None
     position: int = 0
-    """Records before it are there already: no projection is asked of them, as one may stand there that it fails for."""
+    """Records before it are there already: neither projection nor route is asked of them, as one may stand there that
+    they fail for."""
+    takes: PartitionBranch | None = None
 
     @property
     def part_bytes_max(self) -> int:
         """What is decoded at a time."""
-        return PART_BYTES_MAX if self.projects is None else PART_BYTES_MAX // GROWTH_MAX
+        grows = self.projects is not None or self.takes is not None
+        return PART_BYTES_MAX // GROWTH_MAX if grows else PART_BYTES_MAX
 
     def wanted(self, columns: RecordColumns) -> npt.NDArray[np.bool_]:
-        """Returns True for each record that the filter keeps."""
-        return self.keeps.rows(columns) if self.keeps is not None else np.ones(len(columns), np.bool_)
+        """Returns True for each record that the filter keeps, and the route gives to the topic.
+
+        Raises:
+            RouteFailedError: see `PartitionBranch.rows`.
+        """
+        kept = self.keeps.rows(columns) if self.keeps is not None else np.ones(len(columns), np.bool_)
+        if self.takes is None:
+            return kept
+        return self.takes.rows(columns, kept & (columns.offsets >= self.position))
 
     def made(self, columns: RecordColumns) -> RecordColumns:
         """Returns what records become; see `PartitionProjection.made`."""
@@ -158,8 +211,8 @@ def _items(items: Sequence[ClassifiedBatch], selection: Selection) -> Iterator[_
     """Yields each item as it is to be copied, in order, with the offsets that were left out of it.
 
     Raises:
-        CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError: an item cannot be decoded, or
-            made; all those before it were yielded.
+        CorruptBatchError, BatchTooLargeError, RecordTooLargeError, SelectFailedError, RouteFailedError: an item cannot
+            be decoded, or made; all those before it were yielded.
     """
     done = 0
     try:
@@ -179,17 +232,29 @@ def _one_by_one(items: Sequence[ClassifiedBatch], selection: Selection) -> Itera
     """Yields as ``_items`` does, so that those before the one that is wrong arrive, and its records before that."""
     for item in items:
         columns = decode_batches([item.batch]) if item.path != Path.SKIP else RecordColumns.empty()
+        found, failure = _up_to_failure(item, columns, selection)
+        if failure is None:
+            yield from found
+            continue
+        # Of an item without a record the header would say that all of it is done.
+        yield from (each for each in found if each[0].path != Path.SKIP)
+        raise failure
+
+
+def _up_to_failure(
+    item: ClassifiedBatch, columns: RecordColumns, selection: Selection
+) -> tuple[list[_Item], MirrorlakeError | None]:
+    """Returns an item with what is before its first record that cannot be made or has no topic, and why not."""
+    failure: MirrorlakeError | None = None
+    while True:
         try:
-            found = list(_of_part([item], columns, selection))
-        except SelectFailedError as error:
-            found = list(_of_part([item], columns.slice(0, _row_of(error, columns)), selection, is_cut=True))
-            # Of an item without a record the header would say that all of it is done.
-            yield from (each for each in found if each[0].path != Path.SKIP)
-            raise
-        yield from found
+            return list(_of_part([item], columns, selection, is_cut=failure is not None)), failure
+        except (SelectFailedError, RouteFailedError) as error:
+            # What is before it may fail for another reason: the route is asked before the projection.
+            failure, columns = error, columns.slice(0, _row_of(error, columns))
 
 
-def _row_of(error: SelectFailedError, columns: RecordColumns) -> int:
+def _row_of(error: MirrorlakeError, columns: RecordColumns) -> int:
     offset = error.facts["offset"]
     assert isinstance(offset, int), "a record has an offset"
     return int(np.searchsorted(columns.offsets, offset))

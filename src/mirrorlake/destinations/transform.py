@@ -1,7 +1,7 @@
 """What a copy changes of records on purpose: the one hook for it, as bytes change only where a feature says so (law 5).
 
 A destination's route applies it to what is copied (`route.py`), the tail check and `verify` to what they compare. A
-further change is a further field of ``Transform``, and holds for all of them. A filter and a projection come first
+further change is a further field of ``Transform``, and holds for all of them. Filter, route and projection come first
 (``selected``), asked by the sink, which has to record what is left out.
 """
 
@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection, Selected, Selection, selected
+from mirrorlake.destinations.filtering import (
+    PartitionBranch,
+    PartitionFilter,
+    PartitionProjection,
+    Selected,
+    Selection,
+    selected,
+)
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.stamping import stamped
@@ -41,6 +48,8 @@ class Transform:
     affair, and may not be known when a lease begins."""
     keeps: PartitionFilter | None = None
     """Which records of the source partition are copied; None for all."""
+    takes: PartitionBranch | None = None
+    """Which of those a route gives to this copy; None for all."""
     projects: PartitionProjection | None = None
     """What they become; None where keys, values and headers stay."""
     provenance: Provenance | None = None
@@ -82,18 +91,20 @@ class Transform:
         return stamped(items, now_ms) if self.times is Times.COPY else items
 
     def selected(self, delivery: Delivery, *, position: int) -> Selected:
-        """Returns what of a delivery is to be copied, as it is where there is neither filter nor projection.
+        """Returns what of a delivery is to be copied, as it is where there is no filter, route or projection.
 
-        To be asked before ``batches``: both see records as the source has them. Offsets that a filter leaves out are
-        gaps of the delivery.
+        To be asked before ``batches``: all see records as the source has them. Offsets that filter and route leave out
+        are gaps of the delivery.
 
         Args:
             delivery: as it was read.
             position: where the copy stands; what is before it needs nothing made of it.
         """
-        if self.keeps is None and self.projects is None:
+        if self.keeps is None and self.projects is None and self.takes is None:
             return Selected(delivery=delivery)
-        return selected(delivery, Selection(keeps=self.keeps, projects=self.projects, position=position))
+        return selected(
+            delivery, Selection(keeps=self.keeps, projects=self.projects, position=position, takes=self.takes)
+        )
 
     def source_side(self, records: RecordColumns) -> RecordColumns:
         """Returns records of the source as they must be found in the copy, without what cannot be compared.
@@ -104,6 +115,8 @@ class Transform:
         """
         if self.keeps is not None:
             records = self.keeps.kept(records)
+        if self.takes is not None:
+            records = self.takes.taken(records)
         if self.projects is not None:
             records = self.projects.made(records)
         if self.schema_ids is not None and self.compares_ids:
@@ -134,6 +147,7 @@ def transform_of(
     stamps_times: bool,
     schema_ids: SchemaIdMap | None = None,
     keeps: PartitionFilter | None = None,
+    takes: PartitionBranch | None = None,
     projects: PartitionProjection | None = None,
     provenance: Provenance | None = None,
     stamps_provenance: bool = False,
@@ -144,6 +158,7 @@ def transform_of(
         times=Times.COPY if stamps_times else given,
         schema_ids=schema_ids,
         keeps=keeps,
+        takes=takes,
         projects=projects,
         provenance=provenance,
         stamps_provenance=stamps_provenance,

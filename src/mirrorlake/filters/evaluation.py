@@ -39,14 +39,16 @@ class _Numbers:
 
 
 class Failures:
-    """The first record, by its row, for which an expression has no value, and why."""
+    """The first record, by its row, for which an expression has no value, and why; and which records all have none."""
 
     def __init__(self) -> None:
         self.row: int | None = None
         self.why = ""
+        self.rows: Bools | None = None
 
     def note(self, is_failed: Bools, why: str) -> None:
         """Takes rows for which there is no value."""
+        self.rows = is_failed if self.rows is None else self.rows | is_failed
         rows = np.flatnonzero(is_failed)
         if len(rows) and (self.row is None or rows[0] < self.row):
             self.row, self.why = int(rows[0]), why
@@ -89,7 +91,12 @@ def kept_rows(wanted: Filter, columns: RecordColumns, *, partition: int) -> Bool
 
 
 def bytes_of(
-    expression: Condition, columns: RecordColumns, *, partition: int, failures: Failures
+    expression: Condition,
+    columns: RecordColumns,
+    *,
+    partition: int,
+    failures: Failures,
+    asked: Bools | None = None,
 ) -> pa.LargeBinaryArray:
     """Returns the value of a STRING or BINARY for each record.
 
@@ -98,8 +105,10 @@ def bytes_of(
         columns: the records, as the source has them.
         partition: of the source, that they are of.
         failures: takes the first record for which there is none; what is returned is nothing to go by then.
+        asked: for which records; of the others any value will do. None for all.
     """
-    return _texts(expression, replace(_Rows.of(columns, partition), failures=failures))
+    rows = replace(_Rows.of(columns, partition), failures=failures)
+    return _texts(expression, rows if asked is None else rows.among(asked))
 
 
 def _numbers(condition: Condition, rows: _Rows) -> _Numbers:

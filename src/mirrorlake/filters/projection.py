@@ -64,8 +64,13 @@ class Projection:
         """True where records of one key have one key afterwards: it stays, or is made of the old one alone."""
         if self.key is None:
             return True
-        looks = [each for each in nodes_of(self.key.condition) if each.op in (Op.COLUMN, Op.HEADER)]
-        return all(each.op is Op.COLUMN and each.value == "key" for each in looks)
+        return looks_at_key_alone(self.key)
+
+
+def looks_at_key_alone(expression: Expression) -> bool:
+    """Tells whether a value is made of a record's key, and of nothing else that the record has."""
+    looks = [each for each in nodes_of(expression.condition) if each.op in (Op.COLUMN, Op.HEADER)]
+    return all(each.op is Op.COLUMN and each.value == "key" for each in looks)
 
 
 def parse_value(text: str) -> Expression:

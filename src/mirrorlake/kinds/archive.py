@@ -69,6 +69,7 @@ class ArchiveKind(Kind):
             skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
             source_is_compacted=target.source_is_compacted,
             keeps=target.keeps,
+            takes=target.takes,
             projects=target.projects,
             schema_ids=archived_ids(target),
         )

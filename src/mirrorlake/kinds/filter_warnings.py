@@ -1,4 +1,4 @@
-"""What the owner of a mirror with a filter or `select` should know before it copies."""
+"""What the owner of a mirror with a filter, a route or `select` should know before it copies."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from mirrorlake.topics.targets import Target
 
 
 def filter_warnings(target: Target) -> Sequence[str]:
-    """Returns what is wrong about a filter, and about `select`, where the source is compacted."""
+    """Returns what is wrong about a filter, a route and `select`, where the source is compacted."""
     if not target.source_is_compacted:
         return []
-    return [*_left_out_tombstones(target), *_other_keys(target)]
+    return [*_left_out_tombstones(target), *_other_topics(target), *_other_keys(target)]
 
 
 def _left_out_tombstones(target: Target) -> Sequence[str]:
@@ -22,6 +22,17 @@ def _left_out_tombstones(target: Target) -> Sequence[str]:
     return [
         f"{target.source}: the source is compacted, and the filter leaves out tombstones (their value is NULL, and so "
         "is what is said of it): keys that are deleted at the source stay in the copy; add `OR value IS NULL`"
+    ]
+
+
+def _other_topics(target: Target) -> Sequence[str]:
+    """Returns that a newer record of a key, or its tombstone, may go to another topic: the older one stays."""
+    if target.takes is None or target.takes.branch.keys_stay:
+        return []
+    return [
+        f"{target.source}: the source is compacted, and `route` looks at more than the key: where a newer record of a "
+        f"key, or its tombstone, goes to another topic, {target.destination_topic} keeps the older one; look at the "
+        "key alone"
     ]
 
 

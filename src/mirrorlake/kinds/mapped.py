@@ -71,6 +71,7 @@ class MapKind(Kind):
                 source_is_compacted=target.source_is_compacted,
                 schema_ids=schema_ids(target),
                 keeps=target.keeps,
+                takes=target.takes,
                 projects=target.projects,
                 letters_template=target.letters_template,
                 stamps_provenance=target.kafka.stamps_provenance,

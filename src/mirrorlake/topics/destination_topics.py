@@ -105,6 +105,33 @@ def rule_error(mirror: Mirror, name: str, topic: SourceTopic, destination: Kafka
     )
 
 
+def route_error(
+    name: str, source: SourceTopic, partition: int, destination: KafkaDestination, *, count: int, is_there: bool
+) -> MirrorlakeError | None:
+    """Returns why a topic of a route has no place for a source partition, which keeps its number; None where it has.
+
+    Args:
+        name: the topic.
+        source: the source topic.
+        partition: of the source topic.
+        destination: where the topic is.
+        count: how many partitions it has, or will have.
+        is_there: False where it is yet to be made.
+    """
+    if destination.branch is None or partition < count:
+        return None
+    needed = source.partition_count
+    add = f"add partitions to {name}: kafka-topics.sh --alter --topic {name} --partitions {needed}"
+    return PartitionCountError(
+        f"partition {partition} of source topic {source.name} has no partition of its number in {name} on cluster "
+        f"{destination.cluster.name}, which {'has' if is_there else 'would have'} {count} of them: records keep their "
+        "partition in a route",
+        hint=add if is_there else f"let `create-topics` give {needed}, or make {name} yourself",
+        source_partitions=needed,
+        destination_partitions=count,
+    )
+
+
 def not_created(name: str, source: SourceTopic, destination: KafkaDestination) -> MirrorlakeError:
     """Returns the error of a destination topic that is not there, and that nobody here may create."""
     return TopicMissingError(

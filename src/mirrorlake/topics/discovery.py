@@ -31,6 +31,7 @@ from mirrorlake.topics.destination_topics import (
     creation_of,
     growth_of,
     not_created,
+    route_error,
     rule_error,
     values_of,
 )
@@ -306,6 +307,7 @@ class _MirrorDiscovery:
         source_values = self._values(configs, topic.name)
         growth, error = self._count(destination, placed, topic, there)
         error = error or self._own_origin(topic, held) or clock_error(destination, name, values)
+        count = _partitions_of(held, creation, topic)
         return [
             Target(
                 mirror=self._mirror,
@@ -316,7 +318,7 @@ class _MirrorDiscovery:
                 topic_id=topic.topic_id,
                 destination_topic=name,
                 destination_topic_id=held.topic_id if held else "",
-                destination_partitions=_partitions_of(held, creation, topic),
+                destination_partitions=count,
                 destination_cluster_id=there.cluster_id or "",
                 batch_bytes_max=batch_bytes_max_of(values),
                 source_configs=source_values,
@@ -325,7 +327,9 @@ class _MirrorDiscovery:
                 creation=creation,
                 replaces=placed.replaces,
                 growth=growth,
-                error=self._no_partition(topic, partition) or error,
+                error=self._no_partition(topic, partition)
+                or error
+                or route_error(name, topic, partition, destination, count=count, is_there=held is not None),
             )
             for partition in self._partitions(topic)
         ]

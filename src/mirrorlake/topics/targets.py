@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from mirrorlake.config.destinations.archive import ArchiveDestination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.resolved import Destination, Mirror
-from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
+from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import MapStart
@@ -218,6 +218,12 @@ class Target:
         """Which of the partition's records are copied; None for all."""
         wanted = self.mirror.filter_of(self.source.topic)
         return None if wanted is None else PartitionFilter(wanted=wanted, partition=self.source.partition)
+
+    @property
+    def takes(self) -> PartitionBranch | None:
+        """Which of those a route gives to this destination; None for all."""
+        branch = self.destination.branch
+        return None if branch is None else PartitionBranch(branch=branch, source=self.source)
 
     @property
     def projects(self) -> PartitionProjection | None:

@@ -102,6 +102,7 @@ class DigestTasks:
             schema_ids=self._ids_of(row, ids),
             compares_ids=True,
             keeps=row.target.keeps,
+            takes=row.target.takes,
             projects=row.target.projects,
             provenance=provenance_of(row.target),
         )

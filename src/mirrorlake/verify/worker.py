@@ -219,7 +219,7 @@ class Collector:
         transform = self._task.transform
         if self._task.latest_of:
             # As the cleaner sees them, whatever a filter leaves out of the copy.
-            transform = replace(transform, keeps=None)
+            transform = replace(transform, keeps=None, takes=None)
         elif len(self._task.lettered):
             rows = np.flatnonzero(~np.isin(columns.offsets, self._task.lettered))
             self._lettered += len(columns) - len(rows)

@@ -7,7 +7,7 @@ from mirrorlake.config.resolved import Mirror
 from mirrorlake.errors import PartitionCountError
 from mirrorlake.kafka.control.descriptions import ConfigValue
 from mirrorlake.sources.client import SourceTopic
-from mirrorlake.topics.destination_topics import creation_of, rule_error, wanted_configs
+from mirrorlake.topics.destination_topics import creation_of, route_error, rule_error, wanted_configs
 from unit.config.config_texts import kafka, load
 
 SOURCE = SourceTopic(name="orders", topic_id="", is_internal=False, partitions=frozenset(range(4)), replicas=3)
@@ -97,3 +97,20 @@ def test_equal_offsets_need_as_many_partitions_as_the_source_has(
 
     assert (error is not None) is (is_refused and offsets == "preserve")
     assert error is None or isinstance(error, PartitionCountError)
+
+
+@pytest.mark.parametrize(("partition", "count", "is_there"), [(3, 4, True), (3, 3, True), (3, 3, False), (0, 1, True)])
+def test_a_topic_of_a_route_needs_each_partition_of_the_source_by_its_number(
+    partition: int, count: int, is_there: bool
+) -> None:
+    _, routed = mirror(", offsets: map, route: {to: \"'copy'\", topics: [copy]}")
+    _, plain = mirror(", offsets: map")
+
+    error = route_error("copy", SOURCE, partition, routed, count=count, is_there=is_there)
+
+    assert route_error("copy", SOURCE, partition, plain, count=count, is_there=is_there) is None
+    assert (error is None) is (partition < count)
+    if error is not None:
+        assert isinstance(error, PartitionCountError)
+        assert "partition 3 of source topic orders has no partition of its number in copy on cluster west" in str(error)
+        assert ("--alter --topic copy --partitions 4" if is_there else "let `create-topics` give 4") in error.hint

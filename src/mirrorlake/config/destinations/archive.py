@@ -1,13 +1,14 @@
 """An archive as destination of a mirror: its files, and how they are cut, merged and retired."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import time
 from enum import StrEnum
 
 from mirrorlake.config.destinations.groups import GroupSettings
 from mirrorlake.config.problems import Place
 from mirrorlake.config.systems.store import Store
+from mirrorlake.filters.branch import Branch
 from mirrorlake.page_compression import Compression
 from mirrorlake.schedule import Schedule
 
@@ -75,6 +76,7 @@ class ArchiveDestination:
     ``name_template`` gives the folder below the store's root; of the placeholders only ``{topic}`` is left.
     ``snapshots_kept`` is how many snapshots of a partition stay, the newest among them; None for all. Without ``merge``
     nothing is merged, without ``retain`` everything stays, without ``groups`` no consumer group's offsets are kept.
+    With a ``branch`` it is one folder of a route, and takes what that gives it.
     """
 
     label: str
@@ -88,6 +90,7 @@ class ArchiveDestination:
     merge: MergeSettings | None = None
     retain: RetainSettings | None = None
     groups: GroupSettings | None = None
+    branch: Branch | None = None
     place: Place = field(compare=False)
 
     @property
@@ -114,3 +117,12 @@ class ArchiveDestination:
     def name_for(self, topic: str) -> str:
         """Returns the folder name of a source topic; one path segment."""
         return self.name_template.replace("{topic}", topic)
+
+    def of_route(self, branch: Branch, place: Place) -> "ArchiveDestination":
+        """Returns what it is for one folder of a route, which stands at ``place``; its label has that one's name.
+
+        Also where there is but one: the next must not give it another name.
+        """
+        return replace(
+            self, label=f"{self.label}/{branch.topic}", name_template=branch.topic, branch=branch, place=place
+        )

@@ -5,6 +5,7 @@ from typing import Literal
 from mirrorlake.config import section as fields
 from mirrorlake.config.destinations.archive import ArchiveFormat, Compaction
 from mirrorlake.config.destinations.groups_form import GroupsForm
+from mirrorlake.config.destinations.route_form import RouteForm
 from mirrorlake.config.section import Section, lasting, option, sized
 from mirrorlake.page_compression import Compression
 
@@ -93,6 +94,11 @@ class ArchiveDestinationForm(Section):
     store: fields.Name = option(..., "Key of one of `stores`.")
     name: fields.Template = option(
         "{topic}", "Folder below the store's root; knows `{topic}`, `{mirror}` and `{cluster}`."
+    )
+    route: RouteForm | None = option(
+        None,
+        "In place of `name`: which of several folders each record goes to, by an expression.",
+        note="all go to `name`",
     )
     format: ArchiveFormat = option(ArchiveFormat.PARQUET, "The format of segment files.")
     compression: Compression = option(Compression.ZSTD_1, "How Parquet is compressed.")

@@ -1,12 +1,13 @@
 """A Kafka cluster as destination of a mirror."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from mirrorlake.config.destinations.groups import GroupSettings
 from mirrorlake.config.problems import Place
 from mirrorlake.config.systems.cluster import Cluster
 from mirrorlake.config.topics.policy import AS_THE_SOURCE, USUAL_SYNC, CountRule, SyncMode, TopicSync
+from mirrorlake.filters.branch import Branch
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 
 
@@ -31,7 +32,8 @@ class KafkaDestination:
     ``replication_rule`` None leaves it to the destination cluster; ``topic_template`` has no
     placeholder but ``{topic}`` left. ``gap_fill_offsets_max`` bounds what is filled for one log start. Without
     ``groups`` a run takes no consumer groups along. With ``stamps_provenance`` records get headers that say where they
-    came from, which only mapped offsets allow.
+    came from, which only mapped offsets allow. With a ``branch`` it is one topic of a route, and takes what that gives
+    it.
     """
 
     label: str
@@ -47,6 +49,7 @@ class KafkaDestination:
     sync: TopicSync = USUAL_SYNC
     groups: GroupSettings | None = None
     stamps_provenance: bool = False
+    branch: Branch | None = None
     place: Place = field(compare=False)
 
     @property
@@ -65,3 +68,12 @@ class KafkaDestination:
     def name_for(self, topic: str) -> str:
         """Returns the destination topic of a source topic."""
         return self.topic_template.replace("{topic}", topic)
+
+    def of_route(self, branch: Branch, place: Place) -> "KafkaDestination":
+        """Returns what it is for one topic of a route, which stands at ``place``; its label has that one's name.
+
+        Also where there is but one: the next must not give it another name.
+        """
+        return replace(
+            self, label=f"{self.label}/{branch.topic}", topic_template=branch.topic, branch=branch, place=place
+        )

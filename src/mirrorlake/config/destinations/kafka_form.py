@@ -5,6 +5,7 @@ from typing import Literal
 from mirrorlake.config import section as fields
 from mirrorlake.config.destinations.groups_form import GroupsForm
 from mirrorlake.config.destinations.kafka import OffsetMode, TimestampMode
+from mirrorlake.config.destinations.route_form import RouteForm
 from mirrorlake.config.section import Section, option
 from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.policy import TopicRules
@@ -17,6 +18,11 @@ class KafkaDestinationForm(Section):
     type: Literal["kafka"] = option(..., "Selects this kind of destination.")
     cluster: fields.Name = option(..., "Key of one of `clusters`.")
     topic: fields.Template = option("{topic}", "Destination topic; knows `{topic}`, `{mirror}` and `{cluster}`.")
+    route: RouteForm | None = option(
+        None,
+        "In place of `topic`, with `offsets: map`: which of several topics each record goes to, by an expression.",
+        note="all go to `topic`",
+    )
     offsets: OffsetMode = option(
         OffsetMode.PRESERVE,
         "`preserve`: every record keeps its offset, and this mirror alone writes the destination partition. "

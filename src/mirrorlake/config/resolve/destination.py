@@ -53,6 +53,8 @@ def kafka_destination(
             "needs `offsets: map`: with equal offsets they are the source's, and so are a record's bytes",
             "leave it out, or set `offsets: map`",
         )
+    if form.route is not None:
+        _check_route(form, form.offsets is OffsetMode.MAP, (*path, "route"), document)
     _check_acls(form, (*path, "sync"), document, source)
     rules = form.create_topics
     if cluster is None:
@@ -84,6 +86,23 @@ def kafka_destination(
         stamps_provenance=form.provenance_headers,
         place=document.place(path),
     )
+
+
+def _check_route(
+    form: KafkaDestinationForm | ArchiveDestinationForm, can_leave_out: bool, path: FieldPath, document: Document
+) -> None:
+    """Notes what a route has no meaning beside; ``can_leave_out`` is False where every offset needs its record."""
+    name = "topic" if isinstance(form, KafkaDestinationForm) else "name"
+    if name in form.model_fields_set:
+        document.note((*path[:-1], name), "has no meaning beside `route`", "leave it out: `topics` names them")
+    if can_leave_out:
+        return
+    if isinstance(form, KafkaDestinationForm):
+        message = "leaves offsets out of each topic, and with `offsets: preserve` every offset has its record"
+        document.note(path, message, "use `offsets: map`")
+    else:
+        hint = "archive the records by the route, and take snapshots of that by `mirrorlake archive snapshot`"
+        document.note(path, "cannot be had with `compaction: log`", hint)
 
 
 def _check_acls(form: KafkaDestinationForm, path: FieldPath, document: Document, source: Source | None) -> None:
@@ -137,6 +156,8 @@ def archive_destination(
     for key in ("merge", "retain"):
         if getattr(form, key) is not None and form.compaction is Compaction.LOG:
             document.note((*path, key), "has no meaning with `compaction: log`", "use `keep-snapshots`")
+    if form.route is not None:
+        _check_route(form, form.compaction is not Compaction.LOG, (*path, "route"), document)
     if store is None:
         return None
     return ArchiveDestination(

@@ -9,6 +9,7 @@ from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
 from mirrorlake.config.destinations.archive_form import ArchiveDestinationForm
 from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
+from mirrorlake.config.destinations.route_form import routed
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.native_form import DESTINATION_FORMS, MirrorForm, MirrorHeadForm
@@ -171,7 +172,7 @@ class _Native:
         destinations = [
             destination
             for destination_path, form in forms
-            if (destination := self._destination(form, destination_path, head, source))
+            for destination in self._of_form(form, destination_path, head, source)
         ]
         schemas = schemas_of(
             tree, path, self._document, self._registries, destinations, filled=lambda t: _filled(t, head, source)
@@ -302,6 +303,17 @@ class _Native:
             excluded_names=chosen.excluded_names,
             excluded_patterns=chosen.excluded_patterns,
         )
+
+    def _of_form(
+        self,
+        form: KafkaDestinationForm | ArchiveDestinationForm,
+        path: FieldPath,
+        head: MirrorHeadForm | None,
+        source: Source | None,
+    ) -> tuple[Destination, ...]:
+        """Returns what is one destination in the file: one for each topic of its route; none where it is not right."""
+        destination = self._destination(form, path, head, source)
+        return routed(destination, form.route, (*path, "route"), self._document) if destination is not None else ()
 
     def _destination(
         self,

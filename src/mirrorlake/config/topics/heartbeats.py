@@ -89,8 +89,12 @@ def _check_topic(mirror: Mirror, heartbeats: Heartbeats, problems: ProblemList) 
 
 def _check_destinations(mirror: Mirror, heartbeats: Heartbeats, problems: ProblemList) -> None:
     for destination in mirror.destinations:
-        template = destination.name_for("{topic}")
-        if "{topic}" not in template:
+        template, branch = destination.name_for("{topic}"), destination.branch
+        if branch is not None:
+            if branch.topic == branch.topics[0]:
+                message = "heartbeats have no topic among those of a route"
+                problems.add(heartbeats.place, message, "give them a mirror of their own")
+        elif "{topic}" not in template:
             message = f"heartbeats would be copied to `{template}` of {destination.label}, as everything of the mirror"
             problems.add(heartbeats.place, message, "use `{topic}` there, or give them a mirror of their own")
 

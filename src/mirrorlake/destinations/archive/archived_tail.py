@@ -9,7 +9,9 @@ whole file, up to ``WHOLE_FILE_BYTES_MAX``. Files of mirror-v3 are not compared:
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.registry import open_segment
@@ -31,7 +33,7 @@ PARQUET = "parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The newest records of an archive, whether a filter left some of the source's out of their segment, and more."""
+    """The newest records of an archive, whether some of the source's were left out of their segment, and more."""
 
     tail: Tail
     is_filtered: bool
@@ -92,10 +94,10 @@ class ArchivedTailCheck:
             return
         expected = await self._source_log.read_tail(offsets)
         difference = first_difference(
-            expected,
+            _of_file(expected, held) if held.is_filtered else expected,
             held.tail,
             source_is_compacted=self._source_is_compacted,
-            # What a filter left out, this one or the one before it, is for `verify`.
+            # What filter or route left out, those of now or those before them, is for `verify`.
             destination_is_compacted=held.is_filtered,
             transform=self._transform
             if held.select == self._transform.fingerprint
@@ -124,3 +126,10 @@ class ArchivedTailCheck:
             position=tail.name.end_offset,
             differing_offset=offset,
         )
+
+
+def _of_file(expected: Tail, held: Held) -> Tail:
+    """Returns of the source's records those that the file has: of what was left out `select` may make nothing."""
+    offsets = expected.records.offsets
+    rows = np.flatnonzero(np.isin(offsets, held.tail.records.offsets))
+    return replace(expected, records=expected.records.relocated(rows, offsets[rows]))

@@ -30,7 +30,7 @@ from mirrorlake.destinations.archive.cutting_sink import CuttingSink, Published
 from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.destinations.archive.triggers import Trigger
-from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
+from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.interface import Delivery, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
@@ -56,7 +56,8 @@ class ArchiveSettings:
 
     ``source_is_compacted`` says that the source topic may lose records to its cleaner.
 
-    ``keeps`` is what of the source's records is archived, None for all, and ``projects`` what they become.
+    ``keeps`` is what of the source's records is archived, ``takes`` what a route gives to this folder, both None for
+    all, and ``projects`` what they become.
 
     ``schema_ids`` says where records have schema ids whose schemas are archived first; None where schemas are not.
 
@@ -78,6 +79,7 @@ class ArchiveSettings:
     source_is_compacted: bool = False
     mirror_v3_end: int | None = None
     keeps: PartitionFilter | None = None
+    takes: PartitionBranch | None = None
     projects: PartitionProjection | None = None
     schema_ids: SchemaIdMap | None = None
 
@@ -158,7 +160,7 @@ class ArchiveSink(CuttingSink):
         self._start_offset = 0
         self._truncated_end = 0
         self._known_gaps: list[Gap] = []
-        self._transform = Transform(keeps=settings.keeps, projects=settings.projects)
+        self._transform = Transform(keeps=settings.keeps, takes=settings.takes, projects=settings.projects)
         self._filtered = FilteredAccount()
         self._behind: Segment | None = None
 

@@ -58,7 +58,7 @@ class MappedTailCheck:
         self._source_log = source_log
         self._destination_client = destination_client
         self._source_is_compacted = source_is_compacted
-        self._transform = replace(transform, times=Times.BROKERS, keeps=None)
+        self._transform = replace(transform, times=Times.BROKERS, keeps=None, takes=None)
 
     async def check(self, key: ProgressKey, progress: MapProgress) -> None:
         """Compares the newest records of a copy with the source's; returns where they are equal. Reads only.

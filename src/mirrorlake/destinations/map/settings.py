@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
+from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.dead_letters import LetterOrigin
 from mirrorlake.destinations.letters.topics import letters_topic
 from mirrorlake.destinations.map.progress_store import ProgressTopics
@@ -63,7 +63,8 @@ class MapSettings:
     compress anew may grow above what they take.
     ``schema_ids`` says where records have schema ids that change, and holds no pair: a lease is told those. None where
     they keep theirs.
-    ``keeps`` is what of the source's records is copied, None for all, and ``projects`` what they become.
+    ``keeps`` is what of the source's records is copied, ``takes`` what a route gives to this topic, both None for all,
+    and ``projects`` what they become.
     ``stamps_provenance`` gives each headers that say where it came from.
     ``letters_template`` names the topics that dead letters go to, by ``{topic}``; empty where there are none.
     """
@@ -87,6 +88,7 @@ class MapSettings:
     schema_ids: SchemaIdMap | None = None
     source_is_compacted: bool = False
     keeps: PartitionFilter | None = None
+    takes: PartitionBranch | None = None
     projects: PartitionProjection | None = None
     letters_template: str = ""
     stamps_provenance: bool = False
@@ -115,6 +117,7 @@ class MapSettings:
             stamps_times=self.stamps_times,
             schema_ids=self.schema_ids,
             keeps=self.keeps,
+            takes=self.takes,
             projects=self.projects,
             provenance=Provenance(
                 cluster_id=self.source_cluster_id, topic=self.source.topic, partition=self.source.partition

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Configuration, Mirror
+from mirrorlake.config.resolved import Configuration, Destination, Mirror
 from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.destinations.transactions.owner_states import OwnerState
@@ -114,6 +114,13 @@ def check_turnable(mirror: Mirror, names: Collection[str]) -> None:
             f"the way back of mirror {mirror.name} would have the name of another mirror, {mirror.name}{BACK_SUFFIX}",
             hint="if that is the way back, run it; else give it another name",
         )
+    if any(each.branch is not None for each in mirror.destinations):
+        raise ConfigurationError(
+            f"mirror {mirror.name} parts records among topics by a route, and gives them other offsets, so its copies "
+            "do not say which records came from where",
+            hint="write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
+            "`start: {offsets: …}`, with the ends that `mirrorlake failover run` has shown",
+        )
     if len(mirror.destinations) > 1:
         labels = ", ".join(each.label for each in mirror.destinations)
         raise ConfigurationError(
@@ -194,13 +201,19 @@ def from_one(config: Configuration, cluster: str) -> Configuration:
         ConfigurationError: none has.
     """
     chosen = [
-        replace(mirror, destinations=tuple(each for each in mirror.destinations if each.label == cluster))
+        replace(mirror, destinations=tuple(each for each in mirror.destinations if _is_at(each, cluster)))
         for mirror in config.enabled_mirrors
     ]
     left: Sequence[Mirror] = [mirror for mirror in chosen if mirror.destinations]
     if not left:
         raise ConfigurationError(f"no mirror that is meant copies to {cluster}", hint="see `destinations` of the file")
     return with_mirrors(config, left)
+
+
+def _is_at(destination: Destination, cluster: str) -> bool:
+    if isinstance(destination, KafkaDestination) and destination.branch is not None:
+        return destination.cluster.name == cluster
+    return destination.label == cluster
 
 
 def has_diverged(error: MirrorlakeError | None) -> bool:

@@ -53,6 +53,9 @@ mirrors:
   - name: mapped
     source: {cluster: east, topics: [m]}
     destinations: [{type: kafka, cluster: west, offsets: map}]
+  - name: routed
+    source: {cluster: east, topics: [p]}
+    destinations: [{type: kafka, cluster: west, offsets: map, route: {to: "'paid'", topics: [paid, open]}}]
   - name: renamed
     source: {cluster: east, topics: [r]}
     destinations: [{type: kafka, cluster: west, topic: "dr.{topic}"}]
@@ -124,7 +127,7 @@ def test_a_source_is_gone_where_it_could_not_be_asked_for_its_partitions(
 
 def test_mirrors_between_clusters_are_taken_without_their_archives() -> None:
     chosen = between_clusters(configuration(), ()).mirrors
-    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "renamed"]
+    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "routed", "renamed"]
     assert [each.label for each in chosen[0].destinations] == ["west"]
     with pytest.raises(ConfigurationError, match=r"copies from one cluster to another.*mirrorlake restore"):
         between_clusters(configuration(), ["archived", "restored"])
@@ -153,6 +156,7 @@ def test_the_way_back_keeps_the_selection_of_partitions_and_how_gaps_are_filled(
     [
         ("two", (), "copies to west, north: from which of them.*--from CLUSTER"),
         ("mapped", (), "gives records other offsets"),
+        ("routed", (), "parts records among topics by a route"),
         ("renamed", (), "renames topics"),
         ("orders", ("orders-back",), "would have the name of another mirror, orders-back"),
     ],
@@ -165,6 +169,8 @@ def test_a_mirror_that_does_not_say_how_it_goes_back_is_refused(name: str, names
 
 def test_one_of_several_destinations_is_chosen_by_its_name() -> None:
     config = between_clusters(configuration(), ["two", "orders"])
+    (routed,) = from_one(between_clusters(configuration(), ["routed"]), "west").mirrors
+    assert [each.label for each in routed.destinations] == ["west/paid", "west/open"]
     assert [[d.label for d in mirror.destinations] for mirror in from_one(config, "north").mirrors] == [["north"]]
     with pytest.raises(ConfigurationError, match="no mirror that is meant copies to south"):
         from_one(config, "south")
