@@ -43,14 +43,19 @@ def _spark() -> "tuple[type[Dialect], type[Parser]]":
 
 
 def _parsed(text: str) -> "Expr":
+    from sqlglot import TokenType
     from sqlglot.errors import SqlglotError
 
     dialect, parser = _spark()
     try:
-        statements = parser(dialect=dialect()).parse(dialect().tokenize(text), text)
+        tokens = dialect().tokenize(text)
+        statements = parser(dialect=dialect()).parse(tokens, text)
     except (SqlglotError, RecursionError) as error:
         told = getattr(error, "errors", None) or [{"description": "it is nested too deeply"}]
         raise refused(f"it cannot be read as Spark SQL: {str(told[0]['description']).rstrip('.')}") from error
     if len(statements) != 1 or statements[0] is None:
         raise refused("it is not one expression")
+    kinds = [token.token_type for token in tokens]
+    if kinds.count(TokenType.L_PAREN) != kinds.count(TokenType.R_PAREN):
+        raise refused("it cannot be read as Spark SQL: a parenthesis is not closed")  # sqlglot forgives CAST
     return statements[0]

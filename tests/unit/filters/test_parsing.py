@@ -71,6 +71,8 @@ REFUSED = {
     "if(key IS NULL, true, false)": "nothing an expression knows",
     "key = 'it''s'": "nothing an expression knows",
     "key = X'0'": "no bytes",
+    "CAST(key AS STRING = 'a'": "not closed",
+    "CAST(CAST(key AS STRING) AS BIGINT > 3": "not closed",
     "true" + " AND true" * 2000: "longer than",
     "(" * 300 + "true" + ")" * 300: "nested",
     "NOT " * 150 + "true": "nested",
