@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from mirrorlake.filters.condition import Condition, Filter, Kind, OnFailure, Op
 from mirrorlake.filters.json_fields import json_field
 from mirrorlake.filters.spark_texts import character_count, to_bigint, to_double
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.kafka.records.columns import RecordColumns, bytes_column
 
 T = TypeVar("T")
@@ -361,7 +362,7 @@ def _like(pattern: str) -> Callable[[bytes], bool]:
     """Returns what tells whether text is like a pattern; what is no UTF-8 in it counts as characters of its own."""
     parts = ["." if part == "_" else ".*" if part == "%" else re.escape(part) for part in re.split(r"([_%])", pattern)]
     matches = re.compile("".join(parts), re.DOTALL).fullmatch
-    return lambda text: matches(text.decode("utf-8", "replace")) is not None
+    return lambda text: matches(as_java_shows(text)) is not None
 
 
 def _length(of: Condition) -> Callable[[bytes], int]:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mirrorlake.kafka.java_text import as_java_shows
+
 DEPTH_MAX = 1000
 """How deep Jackson reads."""
 DIGITS_MAX = 1000
@@ -40,7 +42,7 @@ def json_field(document: bytes, path: Sequence[str]) -> bytes | None:
         document: JSON, or not.
         path: names, outermost first; at least one.
     """
-    text = document.decode("utf-8", "replace")
+    text = as_java_shows(document)
     if not text.lstrip(" \t\n\r").startswith("{"):
         return None  # there is no field, whatever it is
     if text.count("{") + text.count("[") <= _BRACKETS_SURE:

@@ -89,6 +89,36 @@ def test_no_bytes_make_an_evaluation_fail(text: bytes) -> None:
     to_double(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        (b"\xed\xa0\x80", 1),
+        (b"\xed\xbf\xbf", 1),
+        (b"\xed\xa0", 1),
+        (b"\xed\xa0x", 2),
+        (b"\xed\x9f\xbf", 1),  # the last character before the surrogates
+        (b"\xed\x9fx", 2),
+        (b"\xed\xb0\x80\x80", 2),
+        (b"\xf0\x9f\xed\xa0\x80", 2),
+    ],
+)
+def test_an_encoded_surrogate_is_one_flaw_as_java_has_it(text: bytes, characters: int) -> None:
+    document = RecordColumns.of(
+        offsets=np.zeros(1, np.int64),
+        timestamps=np.zeros(1, np.int64),
+        timestamp_types=np.zeros(1, np.int8),
+        keys=bytes_column([text]),
+        values=bytes_column([b'{"a":"%s"}' % text]),
+        headers=headers_column([[]]),
+    )
+    of_key, of_field = (
+        parse_filter(f"{side} LIKE '{'_' * characters}'")
+        for side in ("CAST(key AS STRING)", "get_json_object(CAST(value AS STRING), '$.a')")
+    )
+    assert kept_rows(of_key, document, partition=0).tolist() == [True]
+    assert kept_rows(of_field, document, partition=0).tolist() == [True]
+
+
 def test_a_document_that_is_deeper_than_python_goes_is_read_as_deep_as_spark_reads() -> None:
     deep, deeper = (b'{"a":' + b"[" * depth + b"]" * depth + b"}" for depth in (999, 1000))
     assert json_field(deep, ("a",)) == b"[" * 999 + b"]" * 999
