@@ -10,7 +10,7 @@ Text is bytes throughout: Spark compares strings so, and keeps what is no UTF-8 
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256, sha512
 from typing import TypeVar
@@ -40,14 +40,20 @@ class _Numbers:
 
 
 class Failures:
-    """The first record, by its row, for which an expression has no value, and why."""
+    """The records for which an expression has no value: all of them, the first one by its row, and why that is.
 
-    def __init__(self) -> None:
+    Args:
+        count: how many records there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.is_failed: Bools = np.zeros(count, np.bool_)
         self.row: int | None = None
         self.why = ""
 
     def note(self, is_failed: Bools, why: str) -> None:
         """Takes rows for which there is no value."""
+        self.is_failed |= is_failed
         rows = np.flatnonzero(is_failed)
         if len(rows) and (self.row is None or rows[0] < self.row):
             self.row, self.why = int(rows[0]), why
@@ -60,11 +66,12 @@ class _Rows:
     columns: RecordColumns
     partition: int
     asked: Bools
-    failures: Failures = field(default_factory=Failures)
+    failures: Failures
 
     @classmethod
-    def of(cls, columns: RecordColumns, partition: int) -> "_Rows":
-        return cls(columns=columns, partition=partition, asked=np.ones(len(columns), np.bool_))
+    def of(cls, columns: RecordColumns, partition: int, failures: Failures | None = None) -> "_Rows":
+        failures = failures or Failures(len(columns))
+        return cls(columns=columns, partition=partition, asked=np.ones(len(columns), np.bool_), failures=failures)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -98,9 +105,9 @@ def bytes_of(
         expression: what is asked.
         columns: the records, as the source has them.
         partition: of the source, that they are of.
-        failures: takes the first record for which there is none; what is returned is nothing to go by then.
+        failures: takes the records for which there is none; what is returned of them is nothing to go by.
     """
-    return _texts(expression, replace(_Rows.of(columns, partition), failures=failures))
+    return _texts(expression, _Rows.of(columns, partition, failures))
 
 
 def _numbers(condition: Condition, rows: _Rows) -> _Numbers:
