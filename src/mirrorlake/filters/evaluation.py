@@ -366,9 +366,17 @@ def _each(of: Callable[[bytes], float | bool | None], texts: pa.LargeBinaryArray
 
 
 def _like(pattern: str) -> Callable[[bytes], bool]:
-    """Returns what tells whether text is like a pattern; what is no UTF-8 in it counts as characters of its own."""
-    parts = ["." if part == "_" else ".*" if part == "%" else re.escape(part) for part in re.split(r"([_%])", pattern)]
-    matches = re.compile("".join(parts), re.DOTALL).fullmatch
+    """Returns what tells whether text is like a pattern; what is no UTF-8 in it counts as characters of its own.
+
+    What stands between two ``%`` is of fixed length: where it was found first it stays, or the time it takes would grow
+    with a power of the text's length.
+    """
+    parts = ["".join("." if each == "_" else re.escape(each) for each in part) for part in pattern.split("%")]
+    first, *between = parts
+    if between:
+        *between, last = between
+        first += "".join(f"(?>.*?{part})" for part in between if part) + f".*{last}"
+    matches = re.compile(first, re.DOTALL).fullmatch
     return lambda text: matches(as_java_shows(text)) is not None
 
 

@@ -84,10 +84,13 @@ def _found(node: object, path: Sequence[str]) -> object:
     return None
 
 
-_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
+_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.?)*+)(\1?)""", re.DOTALL)
+"""Text in quotes, or all that is left behind one that nothing ends: so that nothing is looked at twice."""
 
 
 def _in_double_quotes(string: re.Match[str]) -> str:
+    if not string[3]:
+        return string[0]
     content = re.sub(r"\\?.", lambda each: _UNLIKE.get(each[0], each[0]), string[2], flags=re.DOTALL)
     return f'"{content}"'
 

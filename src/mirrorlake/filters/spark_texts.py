@@ -10,8 +10,9 @@ _PADDING = bytes(range(0x21)) + b"\x7f"
 _BIGINT = re.compile(rb"([+-]?)([0-9]*)(?:\.[0-9]*)?")
 _EXACT_BIGINT = re.compile(rb"([+-]?)([0-9]+)")
 _BIGINT_DIGITS_MAX = 19
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+# Possessive, as digits that are given back and taken again make time that is the square of their number.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++")
 _EXACT = {"NaN": nan, "+NaN": nan, "-NaN": nan}
 _BY_NAME = {
     **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), inf),
