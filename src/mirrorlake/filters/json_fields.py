@@ -19,6 +19,8 @@ DIGITS_MAX = 1000
 """How many digits of a number it reads."""
 NAME_LENGTH_MAX = 50_000
 """How long the name of a field may be to it."""
+STRING_LENGTH_MAX = 20_000_000
+"""How many UTF-16 units a text may have that it reads; what it passes over may be longer."""
 
 _BRACKETS_SURE = 100
 """What is certainly within Python's own limit of recursion, however deep it is."""
@@ -67,6 +69,8 @@ def _field(text: str, path: Sequence[str]) -> bytes | None:
     if end - start > 2 * DEPTH_MAX and _depth(text[start:end]) > DEPTH_MAX:
         return None
     found = _found(root, path)
+    if len(text) > STRING_LENGTH_MAX // 2 and _has_too_long_text(found):
+        return None
     try:
         return None if found is None else (found if type(found) is str else _written(found)).encode()
     except UnicodeEncodeError:
@@ -82,6 +86,21 @@ def _found(node: object, path: Sequence[str]) -> object:
             if name == path[0] and (found := _found(value, path[1:])) is not None:
                 return found
     return None
+
+
+def _has_too_long_text(node: object) -> bool:
+    match node:
+        case _Number():
+            return False
+        case str():
+            is_long = len(node) > STRING_LENGTH_MAX // 2
+            return is_long and len(node.encode("utf-16-le", "surrogatepass")) > 2 * STRING_LENGTH_MAX
+        case _Object():
+            return any(_has_too_long_text(value) for _, value in node)
+        case list():
+            return any(map(_has_too_long_text, node))
+        case _:
+            return False
 
 
 _STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.?)*+)(\1?)""", re.DOTALL)
