@@ -148,7 +148,7 @@ def test_conditions_and_values_are_what_spark_says(tmp_path: Path) -> None:
 
 def test_texts_are_as_long_as_spark_reads_them(tmp_path: Path) -> None:
     length = f"length(get_json_object({TEXT}, '$.a'))"
-    questions = [([(None, text, 0, 0, 0, [])], [length]) for text in LARGE_DOCUMENTS]
+    questions: list[tuple[list[Row], list[str]]] = [([(None, text, 0, 0, 0, [])], [length]) for text in LARGE_DOCUMENTS]
 
     answers = ask(tmp_path, *questions)
 
