@@ -154,6 +154,29 @@ def test_a_record_without_a_value_is_named_and_the_copy_goes_on_when_it_has_one(
     assert len(consume(west, topic_name, 0)) == 8
 
 
+def test_a_copy_that_skipped_a_record_without_a_value_is_verified_and_that_one_is_missing(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
+) -> None:
+    (tmp_path / "lake").mkdir()
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    create_topic(east, topic_name)
+    append(east, topic_name, 0, [record(n, broken=n == 5) for n in range(8)])
+    alone = "[{type: kafka, cluster: west, offsets: map}]"
+    config = configuration(tmp_path, east, west, topic_name, select=STRICT, destinations=alone)
+    assert mirrorlake("run", "--once", "-c", config).code != 0
+    positions = tmp_path / "positions.csv"
+    positions.write_text(f"{topic_name},{topic_name},0,6\n")
+    moved = mirrorlake("offsets", "import", "-c", config, "--file", positions, "--yes")
+    goes_on = mirrorlake("run", "--once", "-c", config)
+    assert (moved.code, goes_on.code) == (0, 0), moved.err + goes_on.err
+
+    rows = mirrorlake("verify", "-c", config, "--format", "json").rows()
+
+    said = [(row["result"], row["first_difference"], row["difference"]) for row in rows]
+    assert said == [("differs", 5, "missing")]
+    assert len(consume(west, topic_name, 0)) == 7
+
+
 @pytest.mark.parametrize(
     ("select", "destinations", "message"),
     [

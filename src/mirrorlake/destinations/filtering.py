@@ -136,6 +136,19 @@ class PartitionProjection:
                 offset=offset,
             ) from error
 
+    def compared(self, records: RecordColumns) -> RecordColumns:
+        """Returns records of the source as a copy must hold them; of one without a value, one that no copy holds."""
+        if not len(records):
+            return records
+        from mirrorlake.filters.projecting import projected_or_marked
+
+        return projected_or_marked(self.wanted, records, partition=self.source.partition)
+
+    @property
+    def of_keys(self) -> "PartitionProjection":
+        """The same for keys alone."""
+        return replace(self, wanted=self.wanted.of_keys)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:

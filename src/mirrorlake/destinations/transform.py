@@ -109,16 +109,17 @@ class Transform:
     def source_side(self, records: RecordColumns) -> RecordColumns:
         """Returns records of the source as they must be found in the copy, without what cannot be compared.
 
+        One for which the projection has no value was copied by nobody who has it: it becomes one that no copy holds.
+
         Raises:
             SchemaUnknownError: a schema id that is to be compared is not in the map.
-            SelectFailedError: the projection has no value for a record.
         """
         if self.keeps is not None:
             records = self.keeps.kept(records)
         if self.takes is not None:
             records = self.takes.taken(records)
         if self.projects is not None:
-            records = self.projects.made(records)
+            records = self.projects.compared(records)
         if self.schema_ids is not None and self.compares_ids:
             records = columns_with_ids(records, self.schema_ids)
         return self._compared(records)

@@ -40,7 +40,7 @@ def taken_rows(
     Raises:
         UnroutedError: the partition is to stop at a record; it is the first one.
     """
-    failures = Failures()
+    failures = Failures(len(records))
     named = bytes_of(branch.to.condition, records, partition=partition, failures=failures, asked=asked)
     is_declared = _is_one_of(named, branch.topics)
     if is_strict:
@@ -49,7 +49,7 @@ def taken_rows(
     if branch.fallback == branch.topic:
         takes |= ~is_declared
     takes &= asked
-    return takes if failures.rows is None else takes & ~failures.rows
+    return takes & ~failures.is_failed
 
 
 def _is_one_of(texts: pa.LargeBinaryArray, topics: tuple[str, ...]) -> Bools:

@@ -10,7 +10,7 @@ Text is bytes throughout: Spark compares strings so, and keeps what is no UTF-8 
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256, sha512
 from typing import TypeVar
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from mirrorlake.filters.condition import Condition, Filter, Kind, OnFailure, Op
 from mirrorlake.filters.json_fields import json_field
 from mirrorlake.filters.spark_texts import character_count, to_bigint, to_double
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.kafka.records.columns import RecordColumns, bytes_column
 
 T = TypeVar("T")
@@ -39,16 +40,20 @@ class _Numbers:
 
 
 class Failures:
-    """The first record, by its row, for which an expression has no value, and why; and which records all have none."""
+    """The records for which an expression has no value: all of them, the first one by its row, and why that is.
 
-    def __init__(self) -> None:
+    Args:
+        count: how many records there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.is_failed: Bools = np.zeros(count, np.bool_)
         self.row: int | None = None
         self.why = ""
-        self.rows: Bools | None = None
 
     def note(self, is_failed: Bools, why: str) -> None:
         """Takes rows for which there is no value."""
-        self.rows = is_failed if self.rows is None else self.rows | is_failed
+        self.is_failed |= is_failed
         rows = np.flatnonzero(is_failed)
         if len(rows) and (self.row is None or rows[0] < self.row):
             self.row, self.why = int(rows[0]), why
@@ -61,11 +66,12 @@ class _Rows:
     columns: RecordColumns
     partition: int
     asked: Bools
-    failures: Failures = field(default_factory=Failures)
+    failures: Failures
 
     @classmethod
-    def of(cls, columns: RecordColumns, partition: int) -> "_Rows":
-        return cls(columns=columns, partition=partition, asked=np.ones(len(columns), np.bool_))
+    def of(cls, columns: RecordColumns, partition: int, failures: Failures | None = None) -> "_Rows":
+        failures = failures or Failures(len(columns))
+        return cls(columns=columns, partition=partition, asked=np.ones(len(columns), np.bool_), failures=failures)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -104,10 +110,10 @@ def bytes_of(
         expression: what is asked.
         columns: the records, as the source has them.
         partition: of the source, that they are of.
-        failures: takes the first record for which there is none; what is returned is nothing to go by then.
+        failures: takes the records for which there is none; what is returned of them is nothing to go by.
         asked: for which records; of the others any value will do. None for all.
     """
-    rows = replace(_Rows.of(columns, partition), failures=failures)
+    rows = _Rows.of(columns, partition, failures)
     return _texts(expression, rows if asked is None else rows.among(asked))
 
 
@@ -367,10 +373,18 @@ def _each(of: Callable[[bytes], float | bool | None], texts: pa.LargeBinaryArray
 
 
 def _like(pattern: str) -> Callable[[bytes], bool]:
-    """Returns what tells whether text is like a pattern; what is no UTF-8 in it counts as characters of its own."""
-    parts = ["." if part == "_" else ".*" if part == "%" else re.escape(part) for part in re.split(r"([_%])", pattern)]
-    matches = re.compile("".join(parts), re.DOTALL).fullmatch
-    return lambda text: matches(text.decode("utf-8", "replace")) is not None
+    """Returns what tells whether text is like a pattern; what is no UTF-8 in it counts as characters of its own.
+
+    What stands between two ``%`` is of fixed length: where it was found first it stays, or the time it takes would grow
+    with a power of the text's length.
+    """
+    parts = ["".join("." if each == "_" else re.escape(each) for each in part) for part in pattern.split("%")]
+    first, *between = parts
+    if between:
+        *between, last = between
+        first += "".join(f"(?>.*?{part})" for part in between if part) + f".*{last}"
+    matches = re.compile(first, re.DOTALL).fullmatch
+    return lambda text: matches(as_java_shows(text)) is not None
 
 
 def _length(of: Condition) -> Callable[[bytes], int]:

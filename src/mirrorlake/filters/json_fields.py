@@ -11,12 +11,16 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mirrorlake.kafka.java_text import as_java_shows
+
 DEPTH_MAX = 1000
 """How deep Jackson reads."""
 DIGITS_MAX = 1000
 """How many digits of a number it reads."""
 NAME_LENGTH_MAX = 50_000
 """How long the name of a field may be to it."""
+STRING_LENGTH_MAX = 20_000_000
+"""How many UTF-16 units a text may have that it reads; what it passes over may be longer."""
 
 _BRACKETS_SURE = 100
 """What is certainly within Python's own limit of recursion, however deep it is."""
@@ -40,7 +44,7 @@ def json_field(document: bytes, path: Sequence[str]) -> bytes | None:
         document: JSON, or not.
         path: names, outermost first; at least one.
     """
-    text = document.decode("utf-8", "replace")
+    text = as_java_shows(document)
     if not text.lstrip(" \t\n\r").startswith("{"):
         return None  # there is no field, whatever it is
     if text.count("{") + text.count("[") <= _BRACKETS_SURE:
@@ -65,6 +69,8 @@ def _field(text: str, path: Sequence[str]) -> bytes | None:
     if end - start > 2 * DEPTH_MAX and _depth(text[start:end]) > DEPTH_MAX:
         return None
     found = _found(root, path)
+    if len(text) > STRING_LENGTH_MAX // 2 and _has_too_long_text(found):
+        return None
     try:
         return None if found is None else (found if type(found) is str else _written(found)).encode()
     except UnicodeEncodeError:
@@ -82,10 +88,28 @@ def _found(node: object, path: Sequence[str]) -> object:
     return None
 
 
-_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
+def _has_too_long_text(node: object) -> bool:
+    match node:
+        case _Number():
+            return False
+        case str():
+            is_long = len(node) > STRING_LENGTH_MAX // 2
+            return is_long and len(node.encode("utf-16-le", "surrogatepass")) > 2 * STRING_LENGTH_MAX
+        case _Object():
+            return any(_has_too_long_text(value) for _, value in node)
+        case list():
+            return any(map(_has_too_long_text, node))
+        case _:
+            return False
+
+
+_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.?)*+)(\1?)""", re.DOTALL)
+"""Text in quotes, or all that is left behind one that nothing ends: so that nothing is looked at twice."""
 
 
 def _in_double_quotes(string: re.Match[str]) -> str:
+    if not string[3]:
+        return string[0]
     content = re.sub(r"\\?.", lambda each: _UNLIKE.get(each[0], each[0]), string[2], flags=re.DOTALL)
     return f'"{content}"'
 

@@ -60,6 +60,11 @@ class Projection:
         return tuple(name for name, each in (("key", self.key), ("value", self.value)) if each is not None)
 
     @property
+    def of_keys(self) -> "Projection":
+        """What becomes of keys, and nothing of the rest."""
+        return Projection(key=self.key)
+
+    @property
     def keys_follow_keys(self) -> bool:
         """True where records of one key have one key afterwards: it stays, or is made of the old one alone."""
         if self.key is None:

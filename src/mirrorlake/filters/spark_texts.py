@@ -3,13 +3,16 @@
 import re
 from math import inf, nan
 
+from mirrorlake.kafka.java_text import as_java_shows
+
 _PADDING = bytes(range(0x21)) + b"\x7f"
 """What Spark trims off a text before it reads an integer: whitespace and control characters."""
 _BIGINT = re.compile(rb"([+-]?)([0-9]*)(?:\.[0-9]*)?")
 _EXACT_BIGINT = re.compile(rb"([+-]?)([0-9]+)")
 _BIGINT_DIGITS_MAX = 19
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+# Possessive, as digits that are given back and taken again make time that is the square of their number.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++")
 _EXACT = {"NaN": nan, "+NaN": nan, "-NaN": nan}
 _BY_NAME = {
     **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), inf),
@@ -35,7 +38,7 @@ def to_bigint(text: bytes, *, is_exact: bool = False) -> int | None:
 
 def to_double(text: bytes) -> float | None:
     """Returns the number that a text is as DOUBLE, as Java reads it; None where Spark says NULL."""
-    stripped = text.decode("utf-8", "replace").strip("".join(map(chr, range(0x21))))
+    stripped = as_java_shows(text).strip("".join(map(chr, range(0x21))))
     if stripped in _EXACT:
         return _EXACT[stripped]
     if stripped.lower() in _BY_NAME:

@@ -101,7 +101,7 @@ async def observe(
         changed: called when ends were told.
         turned: called at every turn, whether a source answers or not.
     """
-    failing: set[str] = set()
+    failing: dict[str, set[TopicPartition]] = {}
     looking: dict[str, asyncio.Task[None]] = {}
     looks: dict[str, SourceLooks] = {}
     try:
@@ -114,7 +114,8 @@ async def observe(
             for name, asked in _by_source(table).items() if may_be_due or not known <= looks.keys() else ():
                 mine = looks.setdefault(name, SourceLooks(asked.source.looks_apart_seconds))
                 if name not in waiting and (partitions := mine.due(asked, now)):
-                    look = _observe_source(table, clients, asked.source, partitions, failing, changed, mine)
+                    failed = failing.setdefault(name, set())
+                    look = _observe_source(table, clients, asked, partitions, failed, changed, mine)
                     looking[name] = asyncio.create_task(look)
             await asyncio.sleep(OBSERVE_SECONDS)
     finally:
@@ -125,9 +126,7 @@ async def observe(
 async def observe_once(table: StateTable, clients: WorkerCache, *, timeout_seconds: float) -> None:
     """Tells the table the ends of every source as they are now; those that do not answer in time are left out."""
     looks = [
-        asyncio.create_task(
-            _observe_source(table, clients, asked.source, sorted(asked.everything), set(), _nobody_waits)
-        )
+        asyncio.create_task(_observe_source(table, clients, asked, sorted(asked.everything), set(), _nobody_waits))
         for asked in _by_source(table).values()
     ]
     if looks:
@@ -162,13 +161,13 @@ async def find_missing(table: StateTable, clients: WorkerCache) -> dict[TopicPar
 async def _observe_source(
     table: StateTable,
     clients: WorkerCache,
-    source_work: SourceWork,
+    asked: Asked,
     partitions: Sequence[TopicPartition],
-    failing: set[str],
+    failing: set[TopicPartition],
     changed: Callable[[], None],
     looks: SourceLooks | None = None,
 ) -> None:
-    name, source = source_work.name, source_work.client(clients)
+    name, source = asked.source.name, asked.source.client(clients)
     try:
         found = await source.bounds(partitions)
     except MirrorlakeError as error:
@@ -190,11 +189,14 @@ async def _observe_source(
     errors |= await _answer_times(table, name, source, ends)
     await _answer_ends(table, name, source)
     changed()
-    if errors and name not in failing:
-        failing.add(name)
+    was_failing = bool(failing)
+    # Of what was not asked about nothing is learned: what failed of it still does, as long as anybody wants it.
+    failing.difference_update(partitions)
+    failing.intersection_update(asked.everything)
+    failing.update(errors)
+    if failing and not was_failing:
         _log.warning("source cannot be read", cluster=name, error=str(next(iter(errors.values()))))
-    elif not errors and name in failing:
-        failing.discard(name)
+    elif was_failing and not failing:
         _log.info("source can be read again", cluster=name)
 
 

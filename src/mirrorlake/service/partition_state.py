@@ -39,7 +39,7 @@ AHEAD_SECONDS = 10.0
 """Elections may show an older end for a moment; nothing but a truncated or re-created source shows it for longer."""
 
 SOURCE_UNSEEN_SECONDS = 15.0
-"""A source is looked at twice a second; one not seen for so long has an end, and a lag, that nobody knows."""
+"""A source is looked at every five seconds at least; one not seen for so long has an end, and a lag, nobody knows."""
 
 MOVING_SECONDS = 5.0
 """What has grown within so long may be about to grow again, and is looked at as often as can be."""

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorlake.archive.formats.parquet_schema import as_java_shows, timestamp_type_names
+from mirrorlake.archive.formats.parquet_schema import timestamp_type_names
 from mirrorlake.errors import UnsupportedError
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.kafka.records.columns import NO_TIMESTAMP, RecordColumns
 from mirrorlake.spark_source.columns import CONSTANT, HEADERS_TYPE, SCHEMA, schema_of
 

@@ -218,8 +218,9 @@ class Collector:
         """Takes the next records, in offset order."""
         transform = self._task.transform
         if self._task.latest_of:
-            # As the cleaner sees them, whatever a filter leaves out of the copy.
-            transform = replace(transform, keeps=None, takes=None)
+            # As the cleaner sees them, whatever a filter leaves out of the copy, and has no value but a key.
+            projects = transform.projects and transform.projects.of_keys
+            transform = replace(transform, keeps=None, takes=None, projects=projects)
         elif len(self._task.lettered):
             rows = np.flatnonzero(~np.isin(columns.offsets, self._task.lettered))
             self._lettered += len(columns) - len(rows)

@@ -21,6 +21,7 @@ DOCUMENTS = [
         *(b'"\xff\xfe"', b'"tab\there"', b'"nl\nhere"', b'"nul\x00"', rb'["\u0001\u001f' + b'\x7f/"]', rb'"\x"', rb'"\u12"'),
         *(rb"""'x"y'""", rb"'it\'s'", rb'"it\'s"', b"{'b':['x','\\n\"']}", b"'un", rb"'\x'", rb'{"\ud800":1}'),
     )),
+    *(b'{"a":"%s"}' % flaw for flaw in (b"\xed\xa0\x80", b"\xed\xbf\xbf\x80", b"\xed\xa0x", b"\xed", b"\xed\x9f\xed\xb0\x80")),
     *(b'{"a":1} garbage', b'{"a":1', b'{"a":1,', b'{"a":1,}', b'{"b":1,"a":2}', b'{"b":x,"a":2}', b'{"a":2,"b":x}'),
     *(b'{"a":1,"a":2}', b'{"a":null,"a":2}', b'{"a":{"c":1},"a":{"b":2}}', b"{'a':1}", b"{a:1}", b'  {"a":1}'),
     *(b'\xef\xbb\xbf{"a":1}', b'\x0b{"a":1}', b'\xc2\xa0{"a":1}', b'[{"a":1}]', b'"a"', b"null", b"", b" ", b"{}"),
@@ -32,6 +33,12 @@ DOCUMENTS = [
     *(b'{"b":1.%s,"a":1}' % (b"1" * digits) for digits in (998, 999, 1000, 1001)),
     *(b'{"%s":1,"a":1}' % (b"x" * length) for length in (50_000, 50_001)),
 ]  # fmt: skip
+
+_MOST = b"x" * 20_000_000
+LARGE_DOCUMENTS = [
+    *(b'{"a":"%s"}' % text for text in (_MOST, _MOST[:-1] + "😀".encode())),
+    *(b'{"a":["%sx"]}' % _MOST, b'{"b":"%sx","a":"1"}' % _MOST),
+]
 
 NUMBERS = [
     *(b"1", b" 1 ", b"\x7f1\x7f", b"+1", b"-1", b"+", b"-", b"", b".", b"-.", b".5", b"5.", b"1.9", b"-1.9", b"1.9x"),
@@ -49,7 +56,28 @@ _ATOMS = [
 ]  # fmt: skip
 _WHOLE = [b'{"a":{"b":1,"c":[1,2]},"b":"z"}', b'{"b":[{"a":1}],"a":"t"}', b'{"a":1.25,"b":-3e2}']
 _BYTES = bytes(
-    [0x25, 0x41, 0x5F, 0x61, 0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xDF, 0xE0, 0xE2, 0xEF, 0xF0, 0xF4, 0xF5, 0xFF]
+    [
+        0x25,
+        0x41,
+        0x5F,
+        0x61,
+        0x7F,
+        0x80,
+        0xA0,
+        0xBF,
+        0xC0,
+        0xC2,
+        0xC3,
+        0xDF,
+        0xE0,
+        0xE2,
+        0xED,
+        0xEF,
+        0xF0,
+        0xF4,
+        0xF5,
+        0xFF,
+    ]
 )
 
 
@@ -76,6 +104,8 @@ def rows() -> list[Row]:
         b"\xc3\xa9",
         b"a\xffb",
         b"\xff",
+        b"\xed\xa0\x80",
+        b"\xed\xb0x",
         "é😀".encode(),
         b"a\nb",
         b"9",

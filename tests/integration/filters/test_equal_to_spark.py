@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from integration.filters.adversarial import Row, rows, texts
+from integration.filters.adversarial import LARGE_DOCUMENTS, Row, rows, texts
 from integration.filters.ask_spark import FAILING_ASKED_MAX
 from mirrorlake.filters.evaluation import kept_rows
 from mirrorlake.filters.json_fields import json_field
@@ -144,6 +144,17 @@ def test_conditions_and_values_are_what_spark_says(tmp_path: Path) -> None:
             if mine != his and not is_nan:
                 differing.append((expression, text, mine, his))
     assert not differing, (len(differing), differing[:20])
+
+
+def test_texts_are_as_long_as_spark_reads_them(tmp_path: Path) -> None:
+    length = f"length(get_json_object({TEXT}, '$.a'))"
+    questions: list[tuple[list[Row], list[str]]] = [([(None, text, 0, 0, 0, [])], [length]) for text in LARGE_DOCUMENTS]
+
+    answers = ask(tmp_path, *questions)
+
+    found = [json_field(text, ("a",)) for text in LARGE_DOCUMENTS]
+    assert [None if each is None else character_count(each) for each in found] == [rows[0][0] for rows in answers]
+    assert [each is None for each in found] == [False, True, True, False]
 
 
 def values_of(wanted: Projection, part: list[Row], partition: int) -> list[bytes | None]:

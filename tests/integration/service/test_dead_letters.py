@@ -99,6 +99,32 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
     assert verified() == [("equal", 8, 7, 1, None), ("differs", None, 4, 0, "missing")], "what is nowhere is lost"
 
 
+def test_a_letter_is_the_record_as_the_source_has_it_whatever_select_makes_of_the_others(site: SchemaSite) -> None:
+    one = site.register("a")
+    headers = (("trace", b"1"), ("at", b"here"))
+    sent = [Record(time_ms(), b"k%d" % n, b"{}" if n % 3 == 1 else framed(one, b"x"), headers) for n in range(9)]
+    make_topic(site.east, site.topic, sent, sent[:2])
+    mirror = f'name: "{site.topic}",'
+    select = """select: {key: "key || X'21'", headers: {at: "CAST(offset AS STRING)"}, drop-headers: [trace]},"""
+    text = site.file("map", POLICY).read_text()
+    assert mirror in text
+    file = write_yaml(site.folder / "selecting.yaml", text.replace(mirror, f"{mirror} {select}"))
+
+    run = mirrorlake("run", "--once", "-c", file)
+
+    assert run.code == 0, run.err
+    source = consume(site.east, site.topic, 0)
+    found = letters_in(site.west, site.letters, 0)
+    assert [letter_headers(each)["offset"] for each in found] == ["1", "4", "7"]
+    for letter, offset in zip(found, (1, 4, 7), strict=True):
+        assert replace(letter, headers=letter.headers[:-9]) == source[offset]
+    copied = site.copied(0)
+    assert [each.key for each in copied] == [b"k%d!" % n for n in range(9) if n % 3 != 1]
+    assert [each.headers for each in copied] == [(("at", b"%d" % n),) for n in range(9) if n % 3 != 1]
+    rows = mirrorlake("verify", "-c", file, "--format", "json").rows()
+    assert [(row["result"], row["dead_lettered"]) for row in rows] == [("equal", 3), ("equal", 1)]
+
+
 def test_a_topic_for_dead_letters_is_not_mirrored_by_its_own_mirror_and_must_not_be_compacted(
     site: SchemaSite,
 ) -> None:

@@ -6,10 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mirrorlake.destinations.filtering import PartitionProjection
 from mirrorlake.destinations.tail import Tail
 from mirrorlake.destinations.tail_check import first_difference
+from mirrorlake.destinations.transform import Transform
+from mirrorlake.filters.projection import Projection, parse_value
 from mirrorlake.kafka.records.codec import HEADERS_TYPE, RecordColumns
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
 def tail(text: str) -> Tail:
@@ -106,3 +109,15 @@ def test_a_record_may_be_missing_where_it_has_a_dead_letter_and_only_there(
     source: str, destination: str, lettered: set[int], difference: int | None
 ) -> None:
     assert first_difference(tail(source), tail(destination), lettered=lettered) == difference
+
+
+def test_a_record_that_select_made_once_and_has_no_value_for_now_is_another_one() -> None:
+    strict = Transform(
+        projects=PartitionProjection(
+            wanted=Projection(key=parse_value("CASE WHEN key = 'x' THEN raise_error('x') ELSE key END")),
+            source=TopicPartition("orders", 0),
+        )
+    )
+    assert first_difference(tail("abc"), tail("abc"), transform=strict) is None
+    assert first_difference(tail("axc"), tail("abc"), transform=strict) == 1
+    assert first_difference(tail("axc"), tail("axc"), transform=strict) == 1

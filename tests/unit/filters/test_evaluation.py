@@ -1,5 +1,9 @@
 """What a filter keeps, by hand; that it is what Spark would keep is asked of Spark in the integration tests."""
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +14,7 @@ from mirrorlake.filters.json_fields import json_field
 from mirrorlake.filters.parsing import parse_filter
 from mirrorlake.filters.spark_texts import to_bigint, to_double
 from mirrorlake.kafka.records.columns import RecordColumns, bytes_column, headers_column
+from support.script_environ import SCRIPT_ENVIRON
 
 RECORDS = RecordColumns.of(
     offsets=np.array([0, 3, 4, 9], np.int64),
@@ -21,6 +26,8 @@ RECORDS = RecordColumns.of(
     ),
     headers=headers_column([[], [(b"t", b"x"), (b"t", b"y")], [(b"t", None)], [(b"T", b"y"), (b"t", b"x")]]),
 )
+
+LONG = 300_000
 
 KEPT = {
     "true": [0, 3, 4, 9],
@@ -87,6 +94,83 @@ def test_no_bytes_make_an_evaluation_fail(text: bytes) -> None:
     json_field(text, ("a", "b"))
     to_bigint(text)
     to_double(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        (b"\xed\xa0\x80", 1),
+        (b"\xed\xbf\xbf", 1),
+        (b"\xed\xa0", 1),
+        (b"\xed\xa0x", 2),
+        (b"\xed\x9f\xbf", 1),  # the last character before the surrogates
+        (b"\xed\x9fx", 2),
+        (b"\xed\xb0\x80\x80", 2),
+        (b"\xf0\x9f\xed\xa0\x80", 2),
+    ],
+)
+def test_an_encoded_surrogate_is_one_flaw_as_java_has_it(text: bytes, characters: int) -> None:
+    document = RecordColumns.of(
+        offsets=np.zeros(1, np.int64),
+        timestamps=np.zeros(1, np.int64),
+        timestamp_types=np.zeros(1, np.int8),
+        keys=bytes_column([text]),
+        values=bytes_column([b'{"a":"%s"}' % text]),
+        headers=headers_column([[]]),
+    )
+    of_key, of_field = (
+        parse_filter(f"{side} LIKE '{'_' * characters}'")
+        for side in ("CAST(key AS STRING)", "get_json_object(CAST(value AS STRING), '$.a')")
+    )
+    assert kept_rows(of_key, document, partition=0).tolist() == [True]
+    assert kept_rows(of_field, document, partition=0).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("CAST({} AS DOUBLE) IS NULL", b"1" * LONG + b"x"),
+        ("CAST({} AS DOUBLE) IS NULL", b"0x" + b"1" * LONG + b"x"),
+        ("CAST({} AS BIGINT) IS NULL", b"1" * LONG + b"x"),
+        ("{} NOT LIKE '%a%a_a%a%b%'", b"a" * LONG),
+        ("{} NOT LIKE '%a%a_a%a%b'", b"a" * LONG),
+        ("get_json_object({}, '$.a') IS NULL", b"{'\"" + b'\\"' * LONG),
+        ("get_json_object({}, '$.a') IS NULL", b"{'\"" + b'\\"' * LONG + b"\\"),
+        ("get_json_object({}, '$.a') IS NULL", b"'\"" * LONG),
+    ],
+)
+def test_no_record_takes_time_that_is_more_than_in_proportion_to_its_length(expression: str, text: bytes) -> None:
+    # In a process of its own: what takes hours holds the interpreter's lock, and nobody could end it.
+    condition = expression.format("CAST(value AS STRING)")
+    script = f"""
+import sys
+from unit.filters.test_evaluation import kept_of
+assert kept_of({condition!r}, sys.stdin.buffer.read()) == [True]
+"""
+    subprocess.run([sys.executable, "-c", script], input=text, env=SCRIPT_ENVIRON, timeout=60, check=True)
+
+
+@given(
+    text=st.text(alphabet="ab\n", max_size=12),
+    pattern=st.text(alphabet="ab%_", max_size=8),
+)
+def test_like_is_what_it_is_with_all_ways_tried(text: str, pattern: str) -> None:
+    parts = ["." if part == "_" else ".*" if part == "%" else re.escape(part) for part in pattern]
+    is_like = re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    assert kept_of(f"CAST(value AS STRING) LIKE '{pattern}'", text.encode()) == [is_like]
+
+
+def kept_of(condition: str, value: bytes) -> list[bool]:
+    records = RecordColumns.of(
+        offsets=np.zeros(1, np.int64),
+        timestamps=np.zeros(1, np.int64),
+        timestamp_types=np.zeros(1, np.int8),
+        keys=bytes_column([None]),
+        values=bytes_column([value]),
+        headers=headers_column([[]]),
+    )
+    kept: list[bool] = kept_rows(parse_filter(condition), records, partition=0).tolist()
+    return kept
 
 
 def test_a_document_that_is_deeper_than_python_goes_is_read_as_deep_as_spark_reads() -> None:

@@ -1,8 +1,13 @@
 """How often a source is asked for its ends, and about which of its partitions."""
 
+import asyncio
 from collections.abc import Callable, Sequence
+from typing import cast
 
-from mirrorlake.errors import BrokerUnreachableError
+import structlog
+
+from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
@@ -13,10 +18,12 @@ from mirrorlake.service.observer import (
     Asked,
     SourceLooks,
     _by_source,
+    _observe_source,
 )
 from mirrorlake.service.partition_state import MOVING_SECONDS, SOURCE_UNSEEN_SECONDS, PartitionState
 from mirrorlake.sources.client import Bounds
 from mirrorlake.sources.kafka.work import KafkaSourceWork
+from mirrorlake.sources.source import SourceWork
 from support.partition_states import EAST
 from unit.service.test_supervisor import Bench, archive_state, kafka_state, row
 
@@ -69,6 +76,43 @@ def test_what_rests_is_asked_about_with_all_others_only() -> None:
 def test_a_source_of_which_all_rests_is_asked_seldom_and_within_a_second_when_something_wakes() -> None:
     found = looked(SourceLooks(0.0), until=11.0, ends=[(0.0, 5)], awake=lambda now: {ONE} if now >= 7.0 else set())
     assert [when for when, _ in found] == [0.0, 5.5, 7.5, 8.5, 9.5, 10.5]
+
+
+class OneIsAway:
+    """A source whose leader of ``OTHER`` does not answer, until it does."""
+
+    name = "east"
+
+    def __init__(self) -> None:
+        self.is_away = True
+
+    def client(self, _: object) -> "OneIsAway":
+        return self
+
+    async def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds | MirrorlakeError]:
+        away = BrokerUnreachableError("the leader does not answer")
+        return {each: away if each == OTHER and self.is_away else Bounds(0, 0) for each in partitions}
+
+
+def test_a_look_that_leaves_out_what_cannot_be_read_does_not_say_that_it_can_be() -> None:
+    bench, source, failing = Bench(kafka_state(0), kafka_state(1)), OneIsAway(), set[TopicPartition]()
+    asked, nobody = Asked(source=cast("SourceWork", source), everything={ONE, OTHER}), cast("WorkerCache", None)
+
+    def look(*partitions: TopicPartition) -> list[str]:
+        with structlog.testing.capture_logs() as logged:
+            asyncio.run(_observe_source(bench.table, nobody, asked, partitions, failing, lambda: None))
+        return [each["event"] for each in logged]
+
+    assert look(ONE, OTHER) == ["source cannot be read"]
+    assert [look(ONE), look(ONE, OTHER), look(ONE)] == [[], [], []]
+    source.is_away = False
+    assert look(ONE) == []
+    assert look(ONE, OTHER) == ["source can be read again"]
+
+    source.is_away = True
+    assert look(ONE, OTHER) == ["source cannot be read"]
+    asked.everything.discard(OTHER)  # parked, say
+    assert look(ONE) == ["source can be read again"]
 
 
 # --- what rests -----------------------------------------------------------------------------------------------

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from mirrorlake.destinations.filtering import PartitionFilter
+from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
 from mirrorlake.destinations.transform import Transform
 from mirrorlake.filters.parsing import parse_filter
+from mirrorlake.filters.projection import Projection, parse_value
 from mirrorlake.kinds.copies import ArchiveSide
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.stores.settings import FilesystemSettings
-from mirrorlake.verify.cleaned import key_hash
-from mirrorlake.verify.worker import Collector, DigestTask, SourceSide
+from mirrorlake.verify.cleaned import Compacted, compare, key_hash, traces_of
+from mirrorlake.verify.worker import Collector, DigestResult, DigestTask, SourceSide
 from support.records import settings_of
 from unit.kafka.records.record_samples import Sample, columns_of
 
@@ -47,3 +48,35 @@ def test_of_the_copy_all_that_it_holds_is_compared() -> None:
 def test_the_later_record_that_made_the_cleaner_take_one_away_may_be_one_that_was_left_out() -> None:
     asked = frozenset({key_hash(b"a")})
     assert collected(SOURCE, latest_of=asked).result().latest == {key_hash(b"a"): 2}
+
+
+STRICT = PartitionProjection(
+    wanted=Projection(
+        key=parse_value("key || X'2D'"),
+        value=parse_value("CASE WHEN value = 'not' THEN raise_error('not that') ELSE value END"),
+    ),
+    source=TopicPartition("orders", 0),
+)
+"""Has no value for the last of the records."""
+
+
+def strictly(side: SourceSide | ArchiveSide, *, latest_of: frozenset[int] = frozenset()) -> DigestResult:
+    transform = Transform(projects=STRICT, keeps=KEEPS.keeps if latest_of else None)
+    task = DigestTask(side=side, offsets=OFFSETS, in_detail=not latest_of, latest_of=latest_of, transform=transform)
+    collector = Collector(task)
+    collector.add(RECORDS)
+    return collector.result()
+
+
+def test_a_record_that_select_has_no_value_for_is_one_that_the_copy_does_not_hold() -> None:
+    found = compare(strictly(SOURCE).traces, (), Compacted(source=True, copy=False))
+    assert found == ((0, "missing"), [])
+    source, copy = strictly(SOURCE).traces, traces_of(STRICT.made(RECORDS.slice(0, 2)))
+    assert compare(source, copy, Compacted(source=False, copy=False)) == ((2, "missing"), [])
+    as_it_is = [*copy, *traces_of(RECORDS.slice(2, 3))]
+    assert compare(source, as_it_is, Compacted(source=False, copy=False)) == ((2, "different"), [])
+
+
+def test_the_later_record_may_be_one_that_is_left_out_and_that_select_has_no_value_for() -> None:
+    asked = frozenset({key_hash(b"a-")})
+    assert strictly(SOURCE, latest_of=asked).latest == {key_hash(b"a-"): 2}

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats import json_kernels as kernels
-from mirrorlake.archive.formats.parquet_schema import TIMESTAMP_TYPES, as_java_shows
+from mirrorlake.archive.formats.parquet_schema import TIMESTAMP_TYPES
 from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.formats.summing_file import SummingFile
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.kafka.records.addresses import column_table, kernel_input
 from mirrorlake.kafka.records.columns import (
     CREATE_TIME,

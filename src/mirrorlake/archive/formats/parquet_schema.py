@@ -6,7 +6,6 @@ and to every reader, they are plain strings.
 
 import base64
 import itertools
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import cast
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.kafka.records.columns import (
     CREATE_TIME,
     HEADER_TYPE,
@@ -66,9 +66,6 @@ TIMESTAMP_TYPES = {
 }
 NO_TIMESTAMP = -1
 
-# Java's decoder makes one replacement character of an encoded surrogate, cut short or not; Python's, up to three.
-_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
 
 @cache
 def timestamp_type_names() -> pa.StringArray:
@@ -78,11 +75,6 @@ def timestamp_type_names() -> pa.StringArray:
     start of a command that only looks at names.
     """
     return pa.array([TIMESTAMP_TYPES[kind] for kind in (CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE)])
-
-
-def as_java_shows(key: bytes) -> str:
-    """Returns header key bytes as Kafka's Java client shows them: UTF-8, what is not becomes U+FFFD."""
-    return _ENCODED_SURROGATE.sub("\ufffd".encode(), key).decode("utf-8", errors="replace")
 
 
 class ColumnBuilder:

@@ -6,6 +6,7 @@ Where offsets are mapped they are written by the commit whose position passes th
 kept, by a transaction before that, which says so (``preserve.letter_book``).
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -183,13 +184,21 @@ class Parted:
     letters: Letters
 
 
-def parted(item: ClassifiedBatch, ids: SchemaIdMap, origin: LetterOrigin) -> Parted | None:
+def parted(
+    item: ClassifiedBatch,
+    ids: SchemaIdMap,
+    origin: LetterOrigin,
+    *,
+    source_items: Sequence[ClassifiedBatch] | None = None,
+) -> Parted | None:
     """Returns a batch without the records that become dead letters; None where none does.
 
     Args:
         item: with records; its checksum was verified.
         ids: the map.
         origin: of the letters; the offset is each record's own.
+        source_items: what the source has, in order and the batch's records among it, where a `select` has made others
+            of them; None where the batch is the source's.
 
     Raises:
         SchemaUnknownError, SchemaUnreadableError: as ``dead_letters_of``.
@@ -200,8 +209,11 @@ def parted(item: ClassifiedBatch, ids: SchemaIdMap, origin: LetterOrigin) -> Par
     if not found:
         return None
     rows = np.array([each.row for each in found], np.int64)
+    taken = records.relocated(rows, records.offsets[rows])
+    if source_items is not None:
+        taken = _at_source(source_items, taken.offsets)
     letters = Letters(
-        records=_letters(records, rows, found, origin),
+        records=_letters(taken, found, origin),
         reasons=tuple(f"{each.side}:{each.reason}" for each in found),
         codec=item.batch.header.codec,
     )
@@ -244,10 +256,22 @@ def _without(
     return ClassifiedBatch(batch=made, path=Path.RECORDS.value, reason=DEAD_LETTERED_REASON), gaps
 
 
-def _letters(
-    records: RecordColumns, rows: npt.NDArray[np.int64], found: Sequence[Unreadable], origin: LetterOrigin
-) -> RecordColumns:
-    taken = records.relocated(rows, records.offsets[rows])
+def _at_source(items: Sequence[ClassifiedBatch], offsets: npt.NDArray[np.int64]) -> RecordColumns:
+    """Returns the records at some offsets, ascending and one at least, of batches in order that hold them."""
+    start = bisect_right(items, int(offsets[0]), key=lambda item: item.batch.header.next_offset)
+    stop = bisect_left(items, int(offsets[-1]), start, key=lambda item: item.batch.header.last_offset) + 1
+    held = []
+    for item in items[start:stop]:
+        if item.path != Path.SKIP:
+            records = decode_batches([item.batch])
+            rows = np.flatnonzero(np.isin(records.offsets, offsets))
+            held.append(records.relocated(rows, records.offsets[rows]))
+    found = RecordColumns.concat(held)
+    assert found.offsets.tolist() == offsets.tolist(), "every record has one that it was made of"
+    return found
+
+
+def _letters(taken: RecordColumns, found: Sequence[Unreadable], origin: LetterOrigin) -> RecordColumns:
     headers = [
         [*own, *origin._replace(offset=offset).headers(each.side, each.reason)]
         for own, offset, each in zip(headers_of(taken), taken.offsets.tolist(), found, strict=True)

@@ -178,6 +178,7 @@ class MapSink(EndlessSink):
         if self._participant is not None:
             self._participant.is_behind = delivery.covered.end_offset < delivery.end_offset
         chosen = self._settings.transform.selected(delivery, position=self._next_offset)
+        source_items = delivery.batches if self._settings.transform.projects is not None else None
         gaps = [*chosen.delivery.gaps]
         delivery = replace(chosen.delivery, gaps=gaps)
         ids = self._route.schema_ids
@@ -187,7 +188,7 @@ class MapSink(EndlessSink):
                 delivery,
                 position=self._next_offset,
                 coalesced_bytes=self._coalesced_bytes(delivery),
-                unreadable=partial(self._without_letters, gaps) if takes_letters else None,
+                unreadable=partial(self._without_letters, gaps, source_items) if takes_letters else None,
             ):
                 if output.leader_epoch >= 0:
                     self._leader_epoch = output.leader_epoch
@@ -201,8 +202,16 @@ class MapSink(EndlessSink):
         if chosen.error is not None and not self._is_over:
             raise chosen.error
 
-    def _without_letters(self, gaps: list[Gap], item: ClassifiedBatch, error: SchemaUnreadableError) -> ClassifiedBatch:
+    def _without_letters(
+        self,
+        gaps: list[Gap],
+        source_items: Sequence[ClassifiedBatch] | None,
+        item: ClassifiedBatch,
+        error: SchemaUnreadableError,
+    ) -> ClassifiedBatch:
         """Takes the dead letters of a batch, and adds where they were to ``gaps``; returns what is left of it.
+
+        Letters are the records of ``source_items``, where those are not the batch's.
 
         Raises:
             SchemaUnreadableError: it has none that becomes a dead letter; or the lease has no time for more, and is
@@ -213,7 +222,8 @@ class MapSink(EndlessSink):
             self._is_over = True
             raise error
         ids, participant = self._route.schema_ids, self._participant
-        found = parted(item, ids, self._settings.letters_origin) if ids is not None else None
+        origin = self._settings.letters_origin
+        found = parted(item, ids, origin, source_items=source_items) if ids is not None else None
         if found is None or participant is None:
             raise error
         # Not those before the position, which are there; nor those of a batch that was met before and reached further.

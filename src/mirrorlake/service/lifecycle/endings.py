@@ -7,7 +7,7 @@ import structlog
 
 from mirrorlake.clock import utc_text
 from mirrorlake.destinations.transactions.owner_states import OwnerState
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.state_table import StateTable
@@ -101,9 +101,9 @@ def _offsets_left(states: Sequence[PartitionState]) -> int | str:
     """Returns how many offsets partitions still need, ``unknown`` where one of them could not be read."""
     left = 0
     for state in states:
-        if state.once_end is None or state.position is None:
+        if state.once_end is None or state.shown_position is None:
             return "unknown"
-        left += state.once_end - state.position
+        left += max(0, state.once_end - state.shown_position)
     return left
 
 
@@ -111,7 +111,10 @@ def _left(state: PartitionState) -> str:
     """Returns a partition and the offsets that are left at its source, both inclusive, in words."""
     source = state.source.topic if state.source.partition == UNKNOWN_PARTITION else str(state.source)
     end = state.source_end if state.once_end is None else state.once_end
-    return f"{state.mirror}: {source} to {state.destination}, {_offsets_said(state.position, end)}"
+    said = _offsets_said(state.position, end)
+    if isinstance(state.error, TopicRecreatedError):
+        said = "all of the source topic that is there now"  # the position is of the one before
+    return f"{state.mirror}: {source} to {state.destination}, {said}"
 
 
 def _offsets_said(position: int | None, end: int | None) -> str:
@@ -120,4 +123,6 @@ def _offsets_said(position: int | None, end: int | None) -> str:
         return "offsets unknown" if end is None else f"offsets up to {end - 1}, position unknown"
     if end is None:
         return f"offsets from {position} on, source's end unknown"
+    if end < position:
+        return f"nothing left, as the source ends at {end} and the position is {position}"
     return "nothing left" if end == position else f"offsets {position} to {end - 1}"

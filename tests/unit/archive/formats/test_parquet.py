@@ -14,7 +14,6 @@ from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, Snapshot
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
-from mirrorlake.archive.formats.parquet_schema import as_java_shows
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.errors import (
@@ -24,6 +23,7 @@ from mirrorlake.errors import (
     TopicRecreatedError,
     UnsupportedError,
 )
+from mirrorlake.kafka.java_text import as_java_shows
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.memory import MemoryStore
