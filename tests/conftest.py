@@ -15,6 +15,7 @@ from hypothesis import settings
 from mirrorlake.embedded import jars
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.records import scratch
 from support.azurite import Azurite, AzuriteUnusableError
 from support.given_gcs import GivenGcs, NoGcsGivenError
 from support.go_programs import GoProgramUnusableError
@@ -77,6 +78,14 @@ def _log_is_left_as_it_was() -> Iterator[None]:
     """Commands that run in this process set up its log: where its lines go would depend on which tests came before."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def _largest_batch_is_left_as_it_was() -> Iterator[None]:
+    """Tasks that run in this process set what one batch of it may come to, for all that follows."""
+    before = scratch.allowed()
+    yield
+    scratch.allow(before)
 
 
 @pytest.fixture(autouse=True, scope="session")
