@@ -1,4 +1,4 @@
-"""Schemas archived for records that name them by GUIDs, and restored with those into registries that give others, or none."""
+"""Schemas archived for records that name them by GUIDs, and restored into registries that give others, or none."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
