@@ -63,6 +63,7 @@ class RegistryClient:
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
         self._seen = SeenSubjects()
         self._gives_guids = False
+        self._has_modes = False
 
     @property
     def calls(self) -> int:
@@ -233,13 +234,21 @@ class RegistryClient:
         raise self._no_registry("it names no compatibility level", about)
 
     async def mode(self, subject: str) -> str | None:
-        """Returns the mode that holds for a subject; None where the registry knows no modes at all."""
+        """Returns the mode that holds for a subject; None where the registry knows no modes at all.
+
+        Raises:
+            NotRegistryError: it does not know them any more, as a proxy before it may say.
+            MirrorlakeError: see `RegistryTransport.ask`.
+        """
         about = f"the mode of subject {subject}"
         for path in (self._path("/mode", subject), "/mode"):
             answer = await self._transport.ask("GET", path, about=about, query=_EFFECTIVE)
             if answer.code == 0:
+                self._has_modes = True
                 return self._read(answer, about, lambda body: text_in(body, "mode")).upper()
             if answer.code not in ABSENT_CODES:
+                if self._has_modes:
+                    raise self._transport.not_understood(answer, about)
                 return None
         return None
 

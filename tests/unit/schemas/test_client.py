@@ -507,3 +507,18 @@ def test_that_a_registry_which_gives_guids_cannot_be_asked_for_them_is_no_absenc
         stub.fault = lambda _method, path: (404, {}) if path.startswith("/schemas/guids/") else None
         with pytest.raises(NotRegistryError, match="GUID"):
             asyncio.run(places(stub.url))
+
+
+def test_that_a_registry_with_modes_does_not_know_them_any_more_is_not_believed() -> None:
+    model = RegistryModel(level="NONE")
+    model.register("a", {"schema": record("x")})
+
+    async def modes(stub: StubRegistry) -> None:
+        async with client_of(stub.url) as client:
+            assert await client.mode("a") == "READWRITE"
+            stub.fault = lambda _method, path: (404, {}) if path.startswith("/mode") else None
+            with pytest.raises(NotRegistryError, match="the mode of subject a"):
+                await client.mode("a")
+
+    with StubRegistry(model) as stub:
+        asyncio.run(modes(stub))
