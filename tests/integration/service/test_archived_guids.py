@@ -99,10 +99,10 @@ def test_records_are_restored_with_the_guids_their_schemas_have_there(site: Arch
     twice, nulled, both, tombstone, of_key = (before[offset] for offset in range(12, 17))
     wanted = [
         replace(twice, headers=((name, b"\1" + one.bytes), (name, changed))),
-        replace(nulled, value=changed + nulled.value[17:]),
+        replace(nulled, value=changed + (nulled.value or b"")[17:]),
         replace(both, headers=((name, changed),)),
         tombstone,
-        replace(of_key, value=changed + of_key.value[17:]),
+        replace(of_key, value=changed + (of_key.value or b"")[17:]),
     ]
     assert found[12:] == [replace(each, timestamp=0) for each in wanted]
     verified = mirrorlake("verify", "-c", site.back(offsets=offsets), "--level", "records", "--format", "json")
