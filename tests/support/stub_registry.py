@@ -17,8 +17,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from support.registry_model import RefusedError, RegistryModel, Stored, guid_of
 
-Fault = Callable[[str, str], str | tuple[int, dict[str, str]] | None]
-"""By method and path: ``drop-before`` or ``drop-after`` doing it, a status with headers, or None for no fault."""
+Fault = Callable[[str, str], str | bytes | tuple[int, dict[str, str]] | None]
+"""By method and path: ``drop-before`` or ``drop-after`` doing it, a status with headers, the body of a success instead
+of the registry's, or None for no fault."""
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -95,6 +96,9 @@ class StubRegistry:
                 if isinstance(fault, tuple):
                     self._answer(fault[0], {"error_code": fault[0], "message": "as the test wants it"}, fault[1])
                     return
+                if isinstance(fault, bytes):
+                    self._send(200, fault)
+                    return
                 if stub._wanted is not None and self.headers.get("Authorization") != stub._wanted:
                     self._answer(401, {"error_code": 401, "message": "Unauthorized"})
                     return
@@ -114,7 +118,9 @@ class StubRegistry:
             do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815  the library's names
 
             def _answer(self, status: int, said: object, headers: dict[str, str] | None = None) -> None:
-                content = json.dumps(said).encode()
+                self._send(status, json.dumps(said).encode(), headers)
+
+            def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", MEDIA_TYPE)
                 self.send_header("Content-Length", str(len(content)))

@@ -2,9 +2,13 @@
 
 import json
 from dataclasses import dataclass
+from typing import Final, TypeGuard
 from uuid import UUID
 
 from mirrorlake.schemas.transport import Json
+
+NUMBER_MAX: Final = 2**31 - 1
+"""Of ids and versions, which registries and records hold in 32 bits, signed."""
 
 
 class UnreadableAnswerError(Exception):
@@ -39,9 +43,9 @@ def fields_of(body: Json) -> dict[str, Json]:
 
 
 def number_in(body: Json, field: str) -> int:
-    """Returns a field that is a number."""
+    """Returns a field that is the number of an id or version."""
     value = fields_of(body).get(field)
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not _is_number(value):
         raise UnreadableAnswerError
     return value
 
@@ -64,8 +68,8 @@ def texts_of(body: Json) -> list[str]:
 
 
 def numbers_of(body: Json) -> list[int]:
-    """Returns an answer that is a list of numbers."""
-    if not isinstance(body, list) or not all(isinstance(item, int) for item in body):
+    """Returns an answer that is a list of such numbers."""
+    if not isinstance(body, list) or not all(_is_number(item) for item in body):
         raise UnreadableAnswerError
     return list(body)
 
@@ -98,6 +102,10 @@ def guid_of(body: Json) -> str | None:
         return str(UUID(given))
     except ValueError:
         return None
+
+
+def _is_number(value: Json) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= NUMBER_MAX
 
 
 def _contract(body: Json, field: str) -> str:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 _DELETED_TOO: Final = {"deleted": "true"}
 _EFFECTIVE: Final = {"defaultToGlobal": "true"}
 _AS_IT_IS: Final = {"normalize": "false"}
+_DOTS: Final = {".": "%2E", "..": "%2E%2E"}
 _READ_TRIES_MAX: Final = 3
 _REFERENCE_DEPTH_MAX: Final = 100
 
@@ -61,6 +62,8 @@ class RegistryClient:
         self._transport = transport or RegistryTransport(settings)
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
         self._seen = SeenSubjects()
+        self._gives_guids = False
+        self._has_modes = False
 
     @property
     def calls(self) -> int:
@@ -182,12 +185,13 @@ class RegistryClient:
     async def places_of_guid(self, guid: UUID) -> list[tuple[str, int]]:
         """Returns subject and version of everything registered under a GUID, as `places_of_id`; none if unknown.
 
-        None, too, where the registry gives no GUIDs, as Confluent's before 8.0 and those of others. The ids are asked
+        None, too, where the registry gives no GUIDs, as Confluent's before 8.0 and those of others; not where it was
+        seen to give one: then a proxy or another node of it does not know how to ask for them. The ids are asked
         for and not the schema, which has no subject; and Confluent's answers with an error of its own about one whose
         versions were all deleted for good.
 
         Raises:
-            NotRegistryError: what answers knows no GUIDs and is no registry either.
+            NotRegistryError: what answers knows no GUIDs, and is no registry either or was seen to give some.
             MirrorlakeError: see `RegistryTransport.ask`.
         """
         about = f"schema GUID {guid}"
@@ -214,7 +218,7 @@ class RegistryClient:
             NotRegistryError: it is none.
         """
         types = await self._transport.ask("GET", "/schemas/types", about="its schema types")
-        if types.code:
+        if types.code or self._gives_guids:
             raise self._transport.not_understood(answer, about)
         self._read(types, "its schema types", texts_of)
 
@@ -230,13 +234,21 @@ class RegistryClient:
         raise self._no_registry("it names no compatibility level", about)
 
     async def mode(self, subject: str) -> str | None:
-        """Returns the mode that holds for a subject; None where the registry knows no modes at all."""
+        """Returns the mode that holds for a subject; None where the registry knows no modes at all.
+
+        Raises:
+            NotRegistryError: it does not know them any more, as a proxy before it may say.
+            MirrorlakeError: see `RegistryTransport.ask`.
+        """
         about = f"the mode of subject {subject}"
         for path in (self._path("/mode", subject), "/mode"):
             answer = await self._transport.ask("GET", path, about=about, query=_EFFECTIVE)
             if answer.code == 0:
+                self._has_modes = True
                 return self._read(answer, about, lambda body: text_in(body, "mode")).upper()
             if answer.code not in ABSENT_CODES:
+                if self._has_modes:
+                    raise self._transport.not_understood(answer, about)
                 return None
         return None
 
@@ -344,7 +356,9 @@ class RegistryClient:
         schema = await self._resolved(self._read(answer, about, raw_schema_of), about, depth)
         if schema is None:
             return None
-        known[number] = SchemaVersion(version=number, id=id_, schema=schema, guid=self._read(answer, about, guid_of))
+        guid = self._read(answer, about, guid_of)
+        self._gives_guids = self._gives_guids or guid is not None
+        known[number] = SchemaVersion(version=number, id=id_, schema=schema, guid=guid)
         return known[number]
 
     async def _resolved(self, raw: RawSchema, about: str, depth: int) -> Schema | None:
@@ -419,7 +433,12 @@ class RegistryClient:
         return subject.removeprefix(self._qualified("")) if self.settings.context else subject
 
     def _path(self, root: str, subject: str, rest: str = "") -> str:
-        return f"{root}/{quote(self._qualified(subject), safe='')}{rest}"
+        try:
+            name = quote(self._qualified(subject), safe="")
+        except UnicodeEncodeError:
+            raise self._no_registry("its name is no text of Unicode", f"subject {subject!a}") from None
+        # As a whole part of a path a dot or two would be taken out of it, as in folders.
+        return f"{root}/{_DOTS.get(name, name)}{rest}"
 
 
 def _body_of(schema: Schema, references: Sequence[Reference]) -> dict[str, Json]:

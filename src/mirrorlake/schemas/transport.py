@@ -6,6 +6,7 @@ Source: Confluent's Schema Registry API reference, "Errors" and "Content types";
 import asyncio
 import json
 import random
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -36,7 +37,12 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0, pool=None)
 _REQUESTS_AT_ONCE: Final = 8
 """And so many connections. Others wait here: the library's own queue is gone through as a whole for each request, and
 thousands of subjects are asked about at once."""
-_TOO_MANY: Final = 429
+_NOT_DONE_YET: Final = frozenset({425, 429})
+"""What a server answers instead of doing it: it would have it sent again later."""
+_NO_TIME: Final = 408
+"""A server, or a proxy before it, has not waited for the whole request, or for the next one on a connection."""
+_TOKEN = re.compile(r"[!-~]([ -~]*[!-~])?")
+"""What can be sent in a header; RFC 6750 allows fewer characters still."""
 _SAID_MAX: Final = 300
 ABSENT_CODES: Final = frozenset({40401, 40402, 40403, 40404, 40406, 40408, 40409})
 """Of subjects, versions and schemas that are not there or soft-deleted, and of levels and modes nobody has set."""
@@ -170,7 +176,15 @@ class RegistryTransport:
         """Returns what proves who we are; read anew for each request, as files may have changed."""
         settings = self.settings
         if settings.token is not None:
-            return {"Authorization": f"Bearer {settings.token.reveal()}"}
+            token = settings.token.reveal()
+            # The library's own errors would show it.
+            if not _TOKEN.fullmatch(token):
+                raise ConfigurationError(
+                    f"the token of registry {settings.name} cannot be sent: it is empty, or has a line break, another "
+                    "control character, a space at an end, or a character beyond ASCII",
+                    hint="let its file or variable hold the token alone",
+                )
+            return {"Authorization": f"Bearer {token}"}
         if settings.username is None or settings.password is None:
             return {}
         request = httpx.Request("GET", settings.urls[0])
@@ -212,12 +226,12 @@ class RegistryTransport:
         code, said = _error_of(status, body)
         facts = self._facts(url, status)
         where = f"registry {self.settings.name} ({url})"
-        if status == _TOO_MANY or status >= 500:
+        if status == _NO_TIME or status in _NOT_DONE_YET or status >= 500:
             raise self._unavailable(
                 url,
                 about,
                 f"status {status}{said}",
-                is_done_unknown=status != _TOO_MANY,
+                is_done_unknown=status not in _NOT_DONE_YET,
                 wait_seconds=_retry_after(response),
             )
         if status == 401:
@@ -303,7 +317,7 @@ def _retry_after(response: httpx.Response) -> float:
 def _body_of(response: httpx.Response) -> Json:
     try:
         body: Json = response.json()
-    except ValueError:  # UnicodeDecodeError is one
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError; the other is of lists in lists
         return None
     return body
 

@@ -204,3 +204,38 @@ def test_later_looks_at_many_subjects_find_what_has_changed_though_nothing_lists
 def test_this_registry_lists_no_schemas(apicurio: Apicurio) -> None:
     answer = httpx.get(f"{apicurio.url}/schemas", params={"deleted": "true", "offset": "0", "limit": "1"})
     assert (answer.status_code, isinstance(answer.json(), list)) == (404, False)
+
+
+def test_this_registry_knows_no_guids(apicurio: Apicurio, subject: str) -> None:
+    """Who asks for one is told that a path is missing, with 0 for the error's code; it is believed, as it has types."""
+    fill(apicurio.url, subject, [Schema(text=record("a"))])
+
+    async def ask() -> None:
+        client = client_at(apicurio.url)
+        try:
+            assert await client.places_of_guid(uuid.uuid4()) == []
+            assert [each.guid for each in (await client.history(subject)).versions] == [None]
+        finally:
+            await client.close()
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("odd", ["a/b", "a:b", "a%2Fb", "a%b", "ü", "日本", "a b", "a+b", "a?b#c", "a;b\\c"])
+def test_subjects_of_odd_names_come_under_these_names(apicurio: Apicurio, subject: str, odd: str) -> None:
+    name = f"{odd}-{subject}"
+    schemas = [Schema(text=record("a")), Schema(text=record("a", "b"))]
+    with StubRegistry(RegistryModel(level="NONE")) as stub:
+        fill(f"{stub.url}/", name, schemas)
+        mirror(f"{stub.url}/", f"{apicurio.url}//", name, SubjectRules())
+    there = history(apicurio.url, name)
+    assert [each.schema.text for each in there.versions] == [each.text for each in schemas]
+
+    async def listed() -> list[str]:
+        client = client_at(apicurio.url)
+        try:
+            return await client.subjects()
+        finally:
+            await client.close()
+
+    assert name in asyncio.run(listed())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.admin import alter_topic
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
 from support.copies import create_topic, wait_until
@@ -177,3 +178,56 @@ def test_heartbeats_of_a_mirror_with_dead_letters_are_copied_as_they_are(
         wait_until(lambda: len(letters_in(site.west, name.replace("{topic}", site.topic), 0)) == 1, "the letter")
         assert "parked" not in running.states()
     assert not any(each.startswith(beats) and each != beats for each in topics_of(site.west)), "no letters of theirs"
+
+
+def test_letter_progress_that_would_be_deleted_by_age_parks_before_a_letter_is_written(site: SchemaSite) -> None:
+    """Who makes the topic, or an operator's policy, may have it delete: what it forgets could be told by nobody."""
+    one = site.register("a")
+    make_topic(site.east, site.topic, [*numbered([one]), Record(time_ms(), b"k", b"{}"), *numbered([one])], [])
+    progress = f"mirrorlake.letter-progress.{site.topic}"
+    create_topic(site.west, progress, 16, **{"cleanup.policy": "delete"})
+    file = site.file("preserve", POLICY)
+    with RunningService(file) as running:
+        wait_until(lambda: "parked" in running.states(), "its partition to park", log=lambda: str(running.rows()))
+        (row,) = [each for each in running.rows() if each["state"] == "parked" and each["partition"] == 0]
+    assert (row["reason"], f"{progress} has cleanup.policy=delete" in row["error"]) == ("unsupported", True)
+    assert not letters_in(site.west, site.letters, 0)
+    alter_topic(site.west, progress, **{"cleanup.policy": "compact"})
+    with RunningService(file) as running:
+        site.await_copied(running)
+    assert [letter_headers(each)["offset"] for each in letters_in(site.west, site.letters, 0)] == ["1"]
+
+
+def test_several_mirrors_write_to_one_topic_for_dead_letters_each_its_own_once(site: SchemaSite) -> None:
+    """Two copies of one topic, one at equal and one at other offsets, and another topic's."""
+    one, other = site.register("a"), f"{site.topic}-other"
+    site.here.model.register(f"{other}-value", {"schema": record("a")})
+    bad = Record(time_ms(), b"k", b"{}")
+    make_topic(site.east, site.topic, [*numbered([one]), bad, *numbered([one])], [bad] * 2)
+    make_topic(site.east, other, [bad, *numbered([one])] * 2, [])
+    text = site.file("preserve", POLICY.replace("{topic}.dead-letters", site.letters)).read_text()
+    start, end = text.index("mirrors: [") + len("mirrors: ["), text.index("]\nservice")
+    first = text[start:end]
+    mapped = first.replace(f'name: "{site.topic}"', f'name: "{site.topic}-mapped"')
+    mapped = mapped.replace("cluster: west, offsets: preserve", 'cluster: west, topic: "mapped-{topic}", offsets: map')
+    third = first.replace(site.topic, other).replace(f"{other}.dead-letters", site.letters)
+    file = write_yaml(site.folder / "three.yaml", f"{text[:start]}{first}, {mapped}, {third}{text[end:]}")
+
+    def found() -> list[tuple[str, str, str]]:
+        letters = [each for partition in (0, 1) for each in letters_in(site.west, site.letters, partition)]
+        told = [letter_headers(each) for each in letters]
+        return sorted((each["mirror"], each["partition"], each["offset"]) for each in told)
+
+    expected = [
+        (name, *at) for name in (site.topic, f"{site.topic}-mapped") for at in (("0", "1"), ("1", "0"), ("1", "1"))
+    ]
+    expected += [(other, "0", "0"), (other, "0", "2")]
+    with RunningService(file) as running:
+        running.await_states("caught-up", partitions=6)
+        wait_until(lambda: len(found()) >= len(expected), "all letters", log=lambda: str(running.rows()))
+        append(site.east, site.topic, 1, [bad])
+        expected += [(site.topic, "1", "2"), (f"{site.topic}-mapped", "1", "2")]
+        wait_until(lambda: len(found()) >= len(expected), "the letters", log=lambda: str(running.rows()))
+    assert found() == sorted(expected)
+    verified = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json").rows()
+    assert [(row["result"], row["dead_lettered_copied"]) for row in verified] == [("equal", 0)] * 6

@@ -7,9 +7,11 @@ from uuid import UUID
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.subjects import known_ids
 from support.command import without_spark as mirrorlake
+from support.copies import wait_until
 from support.guid_site import SIDES, GuidSite
-from support.registry_model import RegistryModel
+from support.registry_model import RegistryModel, guid_of, record
 from support.running_service import RunningService
 from support.schema_site import FIRST_ID_THERE, letter_headers, letters_in
 from support.stub_registry import StubRegistry
@@ -120,3 +122,36 @@ def test_a_guid_that_nobody_knows_parks_also_where_the_source_gives_none(make_si
     checked = mirrorlake("schemas", "check", "-c", site.guid_file("preserve"), "--format", "json")
     assert checked.code == 1
     assert f'"{UUID(int=5)}"' in checked.out
+
+
+def test_a_registry_that_cannot_be_asked_for_guids_is_waited_for_and_nothing_passes(
+    make_site: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy does not know their path, or shows a page of its own, or the registry fails: none of it says absent."""
+    monkeypatch.setattr(known_ids, "ABSENT_SECONDS_MIN", 1.0)
+    site = make_site()
+    site.register_guid("a")
+    there = UUID(guid_of(site.here.model.register("of-another-topic-value", {"schema": record("b")}).body))
+    written = [site.by_guid([None, there], partition) for partition in PARTITIONS]
+    make_topic(site.east, site.topic, *written)
+    answers: list[tuple[int, dict[str, str]] | bytes] = [(404, {}), (500, {}), b"<html>log in</html>", (403, {})]
+    asked: list[int] = []
+
+    def fault(_method: str, path: str) -> tuple[int, dict[str, str]] | bytes | None:
+        if not path.startswith("/schemas/guids/"):
+            return None
+        asked.append(len(asked))
+        return answers[len(asked) % len(answers)]
+
+    site.here.fault = fault
+    with RunningService(site.guid_file("map", ", on-unreadable: pass")) as running:
+        wait_until(lambda: len(asked) > 8, "the registry to be asked again and again", log=lambda: str(running.rows()))
+        assert "parked" not in running.states()
+        assert [site.copied_guids(partition) for partition in PARTITIONS] == [[], []]
+        site.here.fault = lambda _method, _path: None
+        site.await_copied(running)
+    assert site.there.model.live("of-another-topic-value"), "brought before its records"
+    for partition in PARTITIONS:
+        assert [(r.key, r.value) for r in site.copied_guids(partition)] == [
+            (r.key, r.value) for r in written[partition]
+        ]

@@ -210,6 +210,10 @@ def test_the_defaults_of_all_mirrors_are_filled_up() -> None:
         ("{from: e, to: e}", 'registries: {e: {url: "https://h", key: /k}}\n', TO_KAFKA, "without `certificate`"),
         ("{from: e, to: e}", 'registries: {e: {url: "https://h", context: "a:b"}}\n', TO_KAFKA, "context"),
         ("{from: e, to: e}", "registries: {e: {url: []}}\n", TO_KAFKA, "names no address"),
+        ("{from: e, to: e}", 'registries: {e: {url: "http://h/?tenant=a"}}\n', TO_KAFKA, "has a query"),
+        ("{from: e, to: e}", 'registries: {e: {url: "http://h/#a"}}\n', TO_KAFKA, "or a fragment"),
+        ("{from: e, to: e}", 'registries: {e: {url: "http://h:80810"}}\n', TO_KAFKA, "not an http or https address"),
+        ("{from: e, to: e}", 'registries: {e: {url: "http://[::1"}}\n', TO_KAFKA, "not an http or https address"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_place(schemas: str, registries: str, destination: str, said: str) -> None:

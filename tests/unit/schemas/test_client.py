@@ -1,6 +1,7 @@
 """The client against a registry that speaks Confluent's API, with every fault a network has."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -148,7 +149,7 @@ class TestAnswersThatCannotBeHad:
         with StubRegistry(RegistryModel(level="FULL")) as stub:
             assert level("http://localhost:1", stub.url) == "FULL"
 
-    @pytest.mark.parametrize("status", [429, 500, 503])
+    @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
     def test_a_registry_that_asks_for_patience_is_asked_again(self, status: int) -> None:
         with StubRegistry(RegistryModel(level="FULL")) as stub:
             stub.fault = lambda *_: (status, {}) if len(stub.requests) < 3 else None
@@ -212,6 +213,57 @@ class TestAnswersThatCannotBeHad:
         with StubRegistry() as stub, pytest.raises(NotRegistryError, match="404"):
             asyncio.run(read(stub.url))
 
+    def test_a_change_that_came_too_slowly_for_a_proxy_may_have_been_done_and_is_not_sent_again(self) -> None:
+        async def change(url: str) -> None:
+            async with client_of(url) as client:
+                await client.set_level("s", "FULL")
+
+        with StubRegistry() as stub:
+            stub.fault = lambda *_: (408, {})
+            with pytest.raises(RegistryUnavailableError):
+                asyncio.run(change(stub.url))
+            assert len(stub.requests) == 1
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            *(b"<html>log in</html>", b'["a", "b', b"", b"null", b"[\xff]", b"[" * 100_000),
+            *(
+                b'{"subject": "s", "version": 1, "schema": "\\"int\\"", "id": %s}' % each
+                for each in (b"-1", b"4294967296")
+            ),
+        ],
+    )
+    def test_what_is_not_in_the_words_of_the_api_is_no_answer(self, body: bytes) -> None:
+        model = RegistryModel(level="NONE")
+        model.register("s", {"schema": record("a")})
+
+        async def read(url: str) -> None:
+            async with client_of(url) as client:
+                await client.history("s")
+
+        with StubRegistry(model) as stub:
+            stub.fault = lambda _method, path: body if path.endswith("/versions/1") else None
+            with pytest.raises(NotRegistryError):
+                asyncio.run(read(stub.url))
+
+    @pytest.mark.parametrize("subject", [".", "..", "a/../b", "a\ud800"])
+    def test_no_subject_is_asked_about_under_the_name_of_another(self, subject: str) -> None:
+        model = RegistryModel(level="NONE")
+        model.register("versions", {"schema": record("a")})
+        model.register("b", {"schema": record("a")})
+
+        async def read(url: str) -> None:
+            async with client_of(url) as client:
+                assert not (await client.history(subject)).versions
+
+        with StubRegistry(model) as stub:
+            if subject.isascii():
+                asyncio.run(read(stub.url))
+            else:
+                with pytest.raises(NotRegistryError, match="Unicode"):
+                    asyncio.run(read(stub.url))
+
 
 class TestPermanentErrors:
     @pytest.mark.parametrize(
@@ -263,6 +315,16 @@ class TestWhoAsks:
 
         with StubRegistry(token="two") as stub:
             asyncio.run(ask(stub.url))
+
+    @pytest.mark.parametrize("held", ["\n", " \n", "one\ntwo\n", "one\r\r\n", "tökén\n", " one\n", "o\0ne\n"])
+    def test_a_token_that_no_header_can_hold_is_said_and_not_shown(self, tmp_path: Path, held: str) -> None:
+        file = tmp_path / "secret"
+        file.write_bytes(held.encode())
+        with StubRegistry(token="one") as stub, pytest.raises(ConfigurationError, match="registry here") as caught:
+            level(stub.url, token=Secret(file=file))
+        error: MirrorlakeError = caught.value
+        shown = f"{error!r} {error} {dict(error.facts)} {error.__cause__!r} {error.__context__!r}"
+        assert not re.search(r"\bone\b|two|tök|\bo\b", shown)
 
     def test_no_error_shows_a_credential(self) -> None:
         with StubRegistry(user=("somebody", "else")) as stub, pytest.raises(AuthenticationFailedError) as caught:
@@ -427,3 +489,36 @@ def test_a_registry_without_guids_knows_none_and_what_is_no_registry_is_not_beli
         stub.fault = lambda _method, path: (404, {}) if path.startswith("/schemas/") else None
         with pytest.raises(NotRegistryError, match="GUID"):
             asyncio.run(_places(guid, stub.url))
+
+
+def test_that_a_registry_which_gives_guids_cannot_be_asked_for_them_is_no_absence() -> None:
+    """As behind a proxy that lets only paths it knows through, or with a node of before an upgrade."""
+    model = RegistryModel(level="NONE", has_guids=True)
+    model.register("a", {"schema": record("x")})
+    guid = UUID(guid_of({"schema": record("y")}))
+
+    async def places(url: str) -> list[tuple[str, int]]:
+        async with client_of(url) as client:
+            await client.history("a")
+            return await client.places_of_guid(guid)
+
+    with StubRegistry(model) as stub:
+        assert asyncio.run(places(stub.url)) == []
+        stub.fault = lambda _method, path: (404, {}) if path.startswith("/schemas/guids/") else None
+        with pytest.raises(NotRegistryError, match="GUID"):
+            asyncio.run(places(stub.url))
+
+
+def test_that_a_registry_with_modes_does_not_know_them_any_more_is_not_believed() -> None:
+    model = RegistryModel(level="NONE")
+    model.register("a", {"schema": record("x")})
+
+    async def modes(stub: StubRegistry) -> None:
+        async with client_of(stub.url) as client:
+            assert await client.mode("a") == "READWRITE"
+            stub.fault = lambda _method, path: (404, {}) if path.startswith("/mode") else None
+            with pytest.raises(NotRegistryError, match="the mode of subject a"):
+                await client.mode("a")
+
+    with StubRegistry(model) as stub:
+        asyncio.run(modes(stub))

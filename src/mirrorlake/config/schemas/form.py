@@ -94,7 +94,10 @@ def read_urls(value: object) -> tuple[str, ...]:
 def _read_url(value: object) -> str:
     if "@" in read_text(value):  # what stands before it is not repeated
         refuse("an address holds no credentials", "write them as `username` and `password`, or `token`")
-    return read_endpoint(value).rstrip("/")
+    endpoint = read_endpoint(value)
+    if "?" in endpoint or "#" in endpoint:
+        refuse(f"{found(value)} has a query or a fragment", "give the address below which `/subjects` lies")
+    return endpoint.rstrip("/")
 
 
 def read_context(value: object) -> str:

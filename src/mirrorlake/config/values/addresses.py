@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from mirrorlake.config.expansion import ExpandedText
 from mirrorlake.config.process_settings import ListenAddress
@@ -14,12 +15,21 @@ _SCHEME = re.compile(r"[A-Za-z_]+://")
 def read_endpoint(value: object) -> str:
     """Reads an http or https address."""
     endpoint = read_text(value)
-    if not re.fullmatch(r"https?://[^/\s@]+(/[^\s]*)?", endpoint):
+    if not re.fullmatch(r"https?://[^/\s@]+(/[^\s]*)?", endpoint) or not _has_host(endpoint):
         refuse(
             f"{found(value)} is not an http or https address",
             "write http:// or https:// before the host, and no credentials",
         )
     return endpoint
+
+
+def _has_host(endpoint: str) -> bool:
+    """Tells whether an address has a host and, if any, a port that there is."""
+    try:
+        parts = urlsplit(endpoint)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port beyond 65535, and of brackets that are none of an IPv6 address
+        return False
 
 
 def read_servers(default_port: int | None = None) -> Callable[[object], tuple[str, ...]]:

@@ -31,7 +31,7 @@ from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.tail_look import TailLook
 from mirrorlake.destinations.map.transaction_outcome import was_data_committed
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant, PartitionAppender
-from mirrorlake.destinations.transactions.session import TransactionSession
+from mirrorlake.destinations.transactions.session import TransactionSession, was_not_attempted
 from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
@@ -341,7 +341,7 @@ class OwnedShard:
         self._crash_point(Step.ADD_PARTITIONS)
         refused = await self._session.add(partitions)
         # A broker that refuses one partition says of the others that it did not try; that is not why.
-        for at, error in sorted(refused.items(), key=lambda pair: isinstance(pair[1], TransientError)):
+        for at, error in sorted(refused.items(), key=lambda pair: was_not_attempted(pair[1])):
             culprit = next((each for each in self.participants if each.destination == at), None)
             self.fail(error, culprit=culprit)
             raise error

@@ -38,6 +38,7 @@ from mirrorlake.destinations.letters.progress_store import read_letter_progress
 from mirrorlake.destinations.letters.settings import LetterStep
 from mirrorlake.destinations.letters.topics import LetterTopic, find_letter_topic
 from mirrorlake.destinations.tail import TAIL_OFFSETS
+from mirrorlake.destinations.transactions.compacted_topics import check_compacted
 from mirrorlake.destinations.transactions.gap_filler import GapFiller
 from mirrorlake.destinations.transactions.outcome import is_committed
 from mirrorlake.destinations.transactions.own_records import columns_of
@@ -99,6 +100,7 @@ class LetterBook:
 
         Raises:
             TopicMissingError: one of the topics does not exist.
+            UnsupportedError: the progress would be deleted by age or size.
             MirrorlakeError: the identity could not be had, or a topic not be read.
         """
         async with self._filler.turn() as session:
@@ -227,6 +229,8 @@ class LetterBook:
         if standing.open_from is not None:
             await session.close([at], committed=await self._was_committed(session, standing.open_from))
             standing = (await session.look([at]))[at]
+        # A letter that it forgets cannot be told from a lost record.
+        await check_compacted(self._client, [at.topic])
         # The end is the leader's, uncommitted and all: below the last stable offset alone, some may be missing.
         self._known = await read_letter_progress(self._client, at, end_offset=standing.end_offset)
         self._writer = RecordWriter(session, {at: standing.sequence}, crash_point=self._crash_point)

@@ -26,13 +26,30 @@ async def make_compacted_topic(client: ClusterClient, name: str, partitions: int
 
 
 async def check_compacted_topics(client: ClusterClient, names: Sequence[str], *, partitions: int, mirror: str) -> None:
-    """Checks that topics keep what they are given.
+    """Checks that topics keep what they are given, and have a partition for each shard.
 
     Raises:
         UnsupportedError: one has fewer partitions than the mirror has shards, or would delete records.
         MirrorlakeError: one cannot be described.
     """
     there = (await client.metadata(names)).topics
+    await check_compacted(client, names)
+    for name in names:
+        if name in there and len(there[name].partitions) < partitions:
+            raise UnsupportedError(
+                f"topic {name} has {len(there[name].partitions)} partition(s), mirror {mirror} needs {partitions}",
+                hint=f"kafka-topics.sh --alter --topic {name} --partitions {partitions}",
+                topic=name,
+            )
+
+
+async def check_compacted(client: ClusterClient, names: Sequence[str]) -> None:
+    """Checks that topics keep what they are given.
+
+    Raises:
+        UnsupportedError: one would delete records.
+        MirrorlakeError: one cannot be described.
+    """
     configs = await client.topics.configs(names)
     for name in names:
         found = configs[name]
@@ -46,11 +63,5 @@ async def check_compacted_topics(client: ClusterClient, names: Sequence[str], *,
                 f"topic {name} has cleanup.policy={policy}, so the mirror's progress would be deleted",
                 hint=f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
                 "cleanup.policy=compact",
-                topic=name,
-            )
-        if name in there and len(there[name].partitions) < partitions:
-            raise UnsupportedError(
-                f"topic {name} has {len(there[name].partitions)} partition(s), mirror {mirror} needs {partitions}",
-                hint=f"kafka-topics.sh --alter --topic {name} --partitions {partitions}",
                 topic=name,
             )

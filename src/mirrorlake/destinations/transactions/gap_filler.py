@@ -32,7 +32,7 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import ProducerHandOff, Progress
 from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS, PartitionClaim, claim_from
 from mirrorlake.destinations.transactions.filler_batch import build_filler
-from mirrorlake.destinations.transactions.session import TransactionSession
+from mirrorlake.destinations.transactions.session import TransactionSession, was_not_attempted
 from mirrorlake.destinations.transactions.waiting_gap import GapToFill, WaitingGap
 from mirrorlake.errors import (
     BrokerNotReadyError,
@@ -247,7 +247,8 @@ class GapFiller:
                 waits.answer(await self._claim(waits, states[waits.gap.partition], identity))
             return []
         self._crash_point(FillStep.ADD_PARTITIONS)
-        await self._session.add_all([waits.gap.partition for waits in ready])
+        if untried := await self._add(ready):
+            return untried
         await self._send_fillers(ready, states, identity)
         self._crash_point(FillStep.END_TRANSACTION)
         await self._session.end(committed=False)
@@ -256,6 +257,26 @@ class GapFiller:
         left = [rest for waits in ready if (rest := await self._took(waits, ends[waits.gap.partition], identity))]
         self._round_seconds = self._clock.elapsed_seconds() - began
         return left
+
+    async def _add(self, ready: Sequence[WaitingGap]) -> list[WaitingGap]:
+        """Makes partitions part of the transaction; returns none, or those not tried for the sake of others.
+
+        These others have failed then, and nothing was added. A topic that is gone, or may not be written, ends no gap
+        but its own.
+        """
+        refused = await self._session.add([waits.gap.partition for waits in ready])
+        culprits = [
+            waits
+            for waits in ready
+            if (error := refused.get(waits.gap.partition)) is not None and not was_not_attempted(error)
+        ]
+        if len(culprits) in (0, len(refused)):
+            for error in refused.values():
+                raise error
+            return []
+        for waits in culprits:
+            waits.fail(refused[waits.gap.partition])
+        return [waits for waits in ready if waits not in culprits]
 
     async def _at_their_ends(
         self,

@@ -55,7 +55,7 @@ from mirrorlake.kafka.control.coordinators import BeforeSend, at_any_time
 from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
 from mirrorlake.kafka.control.lone_append import append_alone
 from mirrorlake.kafka.records.batches import next_sequence
-from mirrorlake.kafka.wire.error_codes import error_for
+from mirrorlake.kafka.wire.error_codes import OPERATION_NOT_ATTEMPTED, error_for
 from mirrorlake.offsets import TopicPartition
 
 IS_OVER = frozenset({"Empty", "CompleteAbort", "CompleteCommit"})
@@ -84,6 +84,11 @@ class Standing:
     end_offset: int
     leader_epoch: int
     has_written: bool
+
+
+def was_not_attempted(error: MirrorlakeError) -> bool:
+    """Tells whether a partition was refused for the sake of another one of the same request, whose error says why."""
+    return error.facts.get("code") == OPERATION_NOT_ATTEMPTED
 
 
 class TransactionSession:
@@ -181,8 +186,8 @@ class TransactionSession:
         return {at: error for at, error in added.items() if error is not None}
 
     async def add_all(self, partitions: Collection[TopicPartition]) -> None:
-        """Does what ``add`` does, and raises what any of them is refused for."""
-        for error in (await self.add(partitions)).values():
+        """Does what ``add`` does, and raises what one of them is refused for."""
+        for error in sorted((await self.add(partitions)).values(), key=was_not_attempted):
             raise error
 
     async def produce(self, partition: TopicPartition, batch: bytearray, *, what: str) -> int:

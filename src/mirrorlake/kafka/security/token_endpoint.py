@@ -106,7 +106,7 @@ def _expiry_of(token: str) -> float | None:
 def _json(content: bytes) -> dict[str, object] | None:
     try:
         read = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of lists in lists
         return None
     return read if isinstance(read, dict) else None
 

@@ -15,6 +15,7 @@ from mirrorlake.errors import (
     BrokerUnreachableError,
     MirrorlakeError,
     OutcomeUnknownError,
+    PermissionDeniedError,
     PositionMovedError,
     RequestTimeoutError,
 )
@@ -25,6 +26,7 @@ from mirrorlake.kafka.control.descriptions import (
     ProducerState,
     TransactionState,
 )
+from mirrorlake.kafka.wire.error_codes import OPERATION_NOT_ATTEMPTED, error_for
 from mirrorlake.offsets import TopicPartition
 
 WHERE = TopicPartition("copy", 0)
@@ -309,6 +311,15 @@ def test_what_is_refused_of_partitions_is_named() -> None:
     assert list(asyncio.run(session.add([WHERE, OTHER]))) == [OTHER]
     with pytest.raises(BrokerNotReadyError):
         asyncio.run(session.add_all([WHERE, OTHER]))
+
+
+def test_of_partitions_that_are_refused_together_the_one_says_why_that_was_tried() -> None:
+    """As `KafkaApis.handleAddPartitionsToTxnRequest` answers: one may not be written, the others are not attempted."""
+    cluster = ScriptedCluster()
+    cluster.refused[WHERE] = error_for(OPERATION_NOT_ATTEMPTED, what=f"AddPartitionsToTxn of {WHERE}")
+    cluster.refused[OTHER] = error_for(29, what=f"AddPartitionsToTxn of {OTHER}", topic="copy")
+    with pytest.raises(PermissionDeniedError, match="copy-1"):
+        asyncio.run(owned(cluster).add_all([WHERE, OTHER]))
 
 
 # --- markers ------------------------------------------------------------------------------------------------------

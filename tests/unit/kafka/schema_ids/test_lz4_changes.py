@@ -113,6 +113,69 @@ def test_what_is_made_decompresses_to_what_is_wanted(
         assert made == frame
 
 
+def sequence(literals: bytes, offset: int = 0, length: int = 0) -> bytes:
+    """One sequence of a block; without a match where the length is 0."""
+
+    def beyond(count: int) -> bytes:
+        return b"\xff" * ((count - 15) // 255) + bytes([(count - 15) % 255]) if count >= 15 else b""
+
+    more = max(0, length - 4)
+    made = bytes([min(len(literals), 15) << 4 | min(more, 15)]) + beyond(len(literals)) + literals
+    return made + pack("<H", offset) + beyond(more) if length else made
+
+
+def block_by_chance(data: bytes, start: int, end: int, first: int, chance: random.Random) -> bytes:
+    """A block with matches that no compressor would choose: short, far away, or of themselves; from ``first`` on."""
+    made, literals, at = bytearray(), start, start
+    while at < end - 12:  # as the format wants the end of a block to be
+        offset = chance.choice([1, 2, 5, chance.randint(1, max(1, min(at - first, 65_535)))])
+        length = 0
+        while first <= at - offset and at + length < end - 5 and data[at - offset + length] == data[at + length]:
+            length += 1
+        if length >= 4 and chance.random() < 0.8:
+            length = length if chance.random() < 0.5 else chance.randint(4, length)
+            made += sequence(data[literals:at], offset, length)
+            at += length
+            literals = at
+        else:
+            at += 1
+    return bytes(made + sequence(data[literals:end]))
+
+
+def frame_by_chance(data: bytes, chance: random.Random) -> bytes:
+    """A frame of such blocks, of which some are stored, linked or not, with or without checksums and the size."""
+    is_linked, has_checksums, has_size = (chance.random() < 0.5 for _ in range(3))
+    flags = 0x40 | (0 if is_linked else 0x20) | (0x10 if has_checksums else 0) | (0x08 if has_size else 0)
+    descriptor = bytes([flags, 0x40]) + (pack("<Q", len(data)) if has_size else b"")
+    frame = bytearray(b"\x04\x22\x4d\x18" + descriptor + bytes([xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF]))
+    for start in range(0, len(data), 1 << 16):
+        end = min(len(data), start + (1 << 16))
+        block = block_by_chance(data, start, end, 0 if is_linked else start, chance)
+        is_stored = len(block) >= end - start or chance.random() < 0.1
+        block = data[start:end] if is_stored else block
+        frame += pack("<I", len(block) | (1 << 31 if is_stored else 0)) + block
+        frame += pack("<I", xxhash.xxh32_intdigest(block)) if has_checksums else b""
+    return bytes(frame + bytes(4))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_frames_of_any_compressor_are_changed(seed: int) -> None:
+    chance = random.Random(seed)
+    parts = [b"\0\0\0\0\1", b"abcabcabc", bytes(30), b"xy" * 40, chance.randbytes(20), framed(2, b"body")]
+    data = b"".join(chance.choices(parts, k=chance.choice([3, 40, 4000])))
+    wanted = bytearray(data)
+    for _ in range(chance.choice([1, 5, 300])):
+        at = chance.randrange(len(data) - 4)
+        wanted[at : at + 4] = pack(">i", chance.choice([1, 2, 500, 100_001]))
+    frame = frame_by_chance(data, chance)
+    assert bytes(cramjam.lz4.decompress(frame)) == data
+
+    made = changed(frame, data, bytes(wanted))
+
+    assert made is None or bytes(cramjam.lz4.decompress(made)) == wanted
+    assert changed(frame, data, data) == frame
+
+
 def test_blocks_that_are_stored_and_blocks_behind_the_first_are_changed() -> None:
     source = random.Random(2)
     data = source.randbytes(1 << 20) + b" ".join(source.choices([b"text", b"and", b"more", b"of it"], k=200_000))
