@@ -320,7 +320,6 @@ def test_a_progress_topic_that_is_deleted_between_two_looks_of_discovery_is_miss
 
 
 def test_a_progress_topic_that_is_deleted_before_shards_are_settled_is_missed(mirrored: Mirrored) -> None:
-    """It is made anew by who settles them, and nothing is copied for what it holds."""
     mirrored.run()
 
     async def begin() -> list[Target]:
@@ -334,6 +333,7 @@ def test_a_progress_topic_that_is_deleted_before_shards_are_settled_is_missed(mi
 
     (target,) = asyncio.run(begin())
     assert isinstance(target.error, LostProgressError)
+    assert not mirrored.has(mirrored.topics.progress), "it was made anew"
     mirrored.assert_refused()
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import WorkerCache
-from mirrorlake.destinations.map.progress_store import ProgressTopics, check_same, make_pages_topic
+from mirrorlake.destinations.map.progress_store import ProgressTopics, check_same_topics, make_pages_topic
 from mirrorlake.destinations.map.shard_count import settle_shards
 from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -38,7 +38,7 @@ async def with_settled_shards(
             wanted[place] = target
     answers = await asyncio.gather(
         *(
-            _settle(clients.client(each.destination_cluster), each.progress_topics, lanes=lanes, clock=clock)
+            _settle(clients.client(each.destination_cluster), each, lanes=lanes, clock=clock)
             for each in wanted.values()
         ),
         return_exceptions=True,
@@ -53,24 +53,25 @@ def _place(target: Target) -> Place | None:
     return target.kafka.cluster.name, target.mirror.name
 
 
-async def _settle(client: ClusterClient, found: ProgressTopics, *, lanes: int, clock: Clock) -> ProgressTopics:
+async def _settle(client: ClusterClient, target: Target, *, lanes: int, clock: Clock) -> ProgressTopics:
     """Returns the mirror's topics as they are from now on, both of them made.
 
     Raises:
-        LostProgressError: one that discovery found was gone since, and is another one now.
+        LostProgressError: one that discovery found is gone, and is not made again, or is another one.
         MirrorlakeError: they could be neither read nor made.
     """
-    mirror = found.mirror
-    shards = await settle_shards(client, mirror, wanted=lanes, clock=clock)
+    mirror, found = target.mirror.name, target.progress_topics
+    shards = await settle_shards(
+        client, mirror, wanted=lanes, clock=clock, known_id=found.progress_id if target.has_progress_topic else None
+    )
     topics = ProgressTopics(mirror=mirror, shards=shards)
     names = (topics.progress, topics.pages)
-    there = (await client.metadata(names, refresh=True)).topics
+    there = await check_same_topics(client, found)
     if topics.pages not in there:
         await make_pages_topic(client, topics)
         there = (await client.metadata(names, refresh=True)).topics
     if not all(name in there for name in names):
         raise BrokerNotReadyError(f"the topics of mirror {mirror} were made just now, and are not seen yet")
-    check_same(found, there)
     return replace(topics, progress_id=there[topics.progress].topic_id, pages_id=there[topics.pages].topic_id)
 
 

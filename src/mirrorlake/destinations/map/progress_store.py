@@ -107,20 +107,11 @@ async def check_same_topics(client: ClusterClient, topics: ProgressTopics) -> Ma
         MirrorlakeError: the cluster could not be asked.
     """
     there = (await client.metadata((topics.progress, topics.pages), refresh=True)).topics
-    check_same(topics, there)
-    return there
-
-
-def check_same(topics: ProgressTopics, there: Mapping[str, TopicMetadata]) -> None:
-    """Checks that the topics of which the ids are known are those that are there. Pure.
-
-    Raises:
-        LostProgressError: one is missing, or another one.
-    """
     for name, known in ((topics.progress, topics.progress_id), (topics.pages, topics.pages_id)):
         found = there[name].topic_id if name in there else None
         if known and (error := another_topic(name, known, found, mirror=topics.mirror)) is not None:
             raise error
+    return there
 
 
 def another_topic(name: str, known: str, found: str | None, *, mirror: str) -> LostProgressError | None:
