@@ -45,6 +45,7 @@ PRELOADED = (
     "fault.archive_writer",
     "fault.snapshot_writer",
     "support.loaded_kernels",  # 1.5 CPU-seconds
+    "support.frozen_heap",
 )
 
 SECONDS_MAX = 300.0
