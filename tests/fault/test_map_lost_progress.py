@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics
 from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.map.shard_count import SHARDS_UNWRITTEN, find_shards, settle_shards
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -27,9 +29,11 @@ from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
 from mirrorlake.service.states import state_of
-from mirrorlake.service.status import read_rows
+from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.stores.crash_points import no_crash
+from mirrorlake.topics import map_topics
 from mirrorlake.topics.discovery import find_targets
+from mirrorlake.topics.targets import Target, shard_of
 from mirrorlake.verify.unnamed import UnnamedTask, find_unnamed
 from mirrorlake.verify.verdict import Result, Verdict
 from mirrorlake.verify.verification import RecordVerification
@@ -252,6 +256,85 @@ async def _append_as(transactional_id: str, mirrored: Mirrored) -> None:
         for record in simple_records(COUNT):
             await producer.send_and_wait(mirrored.topic, record.value, record.key, 0)
     await producer.stop()
+
+
+def rows_after(mirrored: Mirrored, happens: Callable[[], object]) -> list[StatusRow]:
+    """What ``plan`` and ``status`` see of a mirror where something happens once its targets are found."""
+
+    async def rows() -> list[StatusRow]:
+        clients = WorkerCache()
+        try:
+            targets = await find_targets(mirrored.config, clients)
+            await asyncio.to_thread(happens)
+            return await read_rows(targets, clients)
+        finally:
+            await clients.close()
+
+    return asyncio.run(rows())
+
+
+@pytest.mark.parametrize("shards", [1, 12])
+def test_a_mirror_that_begins_while_it_is_looked_at_has_not_begun_for_who_looks(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, shards: int
+) -> None:
+    """Who looks knows of no shards, and would ask for one of sixteen: which is not there, or is another one."""
+    names = (f"{topic_name}-{number}" for number in count())
+    name = next(each for each in names if _shard(each, SHARDS_UNWRITTEN) not in (0, _shard(each, shards)))
+    mirrored = Mirrored(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, name)
+
+    def begins() -> None:
+        mirrored.client(lambda client: settle_shards(client, name, wanted=shards, clock=SystemClock()))
+        assert mirrored.run().records == COUNT
+
+    (row,) = rows_after(mirrored, begins)
+    assert row.error is None
+    assert row.mapped is not None
+    assert (row.position, row.source_end, row.mapped.progress) == (0, COUNT, None)
+    assert mirrored.plan().action is Action.NOTHING
+
+
+def _shard(topic: str, shards: int) -> int:
+    return shard_of(TopicPartition(topic, 0), shards)
+
+
+def test_a_progress_topic_that_is_deleted_while_it_is_looked_at_is_missed(mirrored: Mirrored) -> None:
+    mirrored.run()
+    (row,) = rows_after(mirrored, lambda: mirrored.delete(mirrored.topics.progress))
+    assert isinstance(row.error, LostProgressError)
+    assert row.position is None
+
+
+def test_a_progress_topic_that_is_deleted_between_two_looks_of_discovery_is_missed(
+    mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored.run()
+
+    async def deleted_before(client: ClusterClient, mirror: str) -> int | None:
+        await asyncio.to_thread(mirrored.delete, mirrored.topics.progress)
+        return await find_shards(client, mirror)
+
+    monkeypatch.setattr(map_topics, "find_shards", deleted_before)
+    (error,) = mirrored.begin().errors
+    assert isinstance(error, LostProgressError)
+    assert not mirrored.has(mirrored.topics.progress), "it was made anew"
+
+
+def test_a_progress_topic_that_is_deleted_before_shards_are_settled_is_missed(mirrored: Mirrored) -> None:
+    mirrored.run()
+
+    async def begin() -> list[Target]:
+        clients = WorkerCache()
+        try:
+            targets = await find_targets(mirrored.config, clients)
+            await asyncio.to_thread(mirrored.delete, mirrored.topics.progress)
+            return await with_settled_shards(targets, clients, lanes=1, clock=SystemClock())
+        finally:
+            await clients.close()
+
+    (target,) = asyncio.run(begin())
+    assert isinstance(target.error, LostProgressError)
+    assert not mirrored.has(mirrored.topics.progress), "it was made anew"
+    mirrored.assert_refused()
 
 
 def test_what_was_copied_of_a_source_topic_before_it_was_recreated_is_named_still(mirrored: Mirrored) -> None:

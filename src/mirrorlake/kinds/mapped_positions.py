@@ -10,7 +10,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
-from mirrorlake.destinations.map.progress_store import read_progress
+from mirrorlake.destinations.map.progress_store import check_same_topics, read_progress
 from mirrorlake.destinations.map.start import find_start
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.descriptions import LogEnd
@@ -46,11 +46,21 @@ async def _of_mirror(group: Numbered, clients: WorkerCache) -> Found:
 
 
 async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, MapProgress]:
+    """Returns the progress of a mirror that had begun when its targets were found; none of any other.
+
+    What another process has begun since is not looked for: how many shards it chose is not known here, and progress
+    read from the wrong one would be missing.
+
+    Raises:
+        LostProgressError: a topic that was there then is not there any more, or another one.
+        MirrorlakeError: the progress could not be read.
+    """
     target = group[0][1]
+    if not target.has_progress_topic:
+        return {}
     client = clients.client(target.destination_cluster)
     topics = target.progress_topics
-    if topics.progress not in (await client.metadata([topics.progress], refresh=True)).topics:
-        return {}
+    await check_same_topics(client, topics)
     shards = sorted({each.map_shard for _, each in group})
     parts = await asyncio.gather(*(read_progress(client, topics.progress_of(shard)) for shard in shards))
     return {key: progress for part in parts for key, progress in part.items()}

@@ -20,12 +20,13 @@ from mirrorlake.topics.targets import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapped:
-    """Shards, and ids of the mirror's own topics (empty where there are none).
+    """Shards, and ids of the mirror's own topics (empty where there are none, or brokers give none).
 
-    ``error`` says why nothing may be copied.
+    ``shards`` is None where the mirror has not begun: there is no progress topic that says it. ``error`` says why
+    nothing may be copied.
     """
 
-    shards: int = SHARDS_UNWRITTEN
+    shards: int | None = None
     progress_topic_id: str = ""
     pages_topic_id: str = ""
     error: MirrorlakeError | None = None
@@ -36,7 +37,8 @@ class Mapped:
             return target
         return replace(
             target,
-            map_shards=self.shards,
+            map_shards=self.shards or SHARDS_UNWRITTEN,
+            has_progress_topic=self.shards is not None,
             progress_topic_id=self.progress_topic_id,
             pages_topic_id=self.pages_topic_id,
             error=target.error or self.error,
@@ -72,9 +74,13 @@ async def find_mapped(
     if own is not None and error is not None and await _holds_something(client, {*own.mapped_topics, *destinations}):
         return replace(known, error=error)
     try:
-        return replace(known, shards=await find_shards(client, mirror) or SHARDS_UNWRITTEN)
+        shards = await find_shards(client, mirror)
     except LostProgressError as lost:
         return replace(known, error=lost)
+    if shards is None and (before := ids[topics.progress]) is not None:
+        # It was there a moment ago, so this is no mirror that has not begun.
+        return replace(known, error=another_topic(topics.progress, before, None, mirror=mirror))
+    return replace(known, shards=shards)
 
 
 def _lost(topics: ProgressTopics, ids: dict[str, str | None], own: OwnerState) -> LostProgressError | None:

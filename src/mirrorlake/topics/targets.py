@@ -82,7 +82,9 @@ class Target:
 
     ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
     empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
-    ``map_shards`` is how many shards the mirror has at a destination with mapped offsets.
+    ``map_shards`` is how many shards the mirror has at a destination with mapped offsets, where ``has_progress_topic``
+    says that it has begun there: that its progress topic was there when it was looked for. Of one that has not, nobody
+    knows yet how many it will get.
 
     ``destination_cluster_id`` is empty for an archive. ``owner`` is the mirror's state record at the destination, None
     where there is none, as at an archive. ``origins`` say of what the source topic is a copy; where that could not
@@ -118,6 +120,7 @@ class Target:
     replaces: str = ""
     growth: TopicGrowth | None = None
     map_shards: int = SHARDS_UNWRITTEN
+    has_progress_topic: bool = False
     batch_bytes_max: int = 0
     source_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)
     destination_configs: Mapping[str, str | None] = field(default_factory=dict, hash=False, repr=False)

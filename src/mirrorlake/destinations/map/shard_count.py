@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.map.progress import SHARDS_KEY, decode_shards, encode_shards
-from mirrorlake.destinations.map.progress_store import ProgressTopics, check_nothing_deleted, make_progress_topic
+from mirrorlake.destinations.map.progress_store import (
+    ProgressTopics,
+    another_topic,
+    check_nothing_deleted,
+    make_progress_topic,
+)
 from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
@@ -46,7 +51,9 @@ async def find_shards(client: ClusterClient, mirror: str) -> int | None:
     return None if (begun := await _look(client, mirror)) is None else begun.shards
 
 
-async def settle_shards(client: ClusterClient, mirror: str, *, wanted: int, clock: Clock) -> int:
+async def settle_shards(
+    client: ClusterClient, mirror: str, *, wanted: int, clock: Clock, known_id: str | None = None
+) -> int:
     """Returns how many shards a mirror has; decides it, and makes the progress topic, where it has not begun.
 
     Idempotent: what was decided before counts, by whomever.
@@ -56,11 +63,17 @@ async def settle_shards(client: ClusterClient, mirror: str, *, wanted: int, cloc
         mirror: its name.
         wanted: for a mirror that begins now.
         clock: dates the record.
+        known_id: of the progress topic where it was there before, empty where brokers give none; None where it was not.
 
     Raises:
+        LostProgressError: it was there before and is not there any more; it is not made again.
         MirrorlakeError: the topic could be neither read nor made.
     """
-    if (begun := await _look(client, mirror)) is None:
+    begun = await _look(client, mirror)
+    topic = ProgressTopics(mirror=mirror, shards=SHARDS_MAX).progress
+    if begun is None and known_id is not None and (lost := another_topic(topic, known_id, None, mirror=mirror)):
+        raise lost
+    if begun is None:
         await make_progress_topic(client, ProgressTopics(mirror=mirror, shards=min(wanted, SHARDS_MAX)))
         begun = await _look(client, mirror)
     if begun is None:
