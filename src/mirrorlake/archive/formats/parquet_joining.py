@@ -221,7 +221,7 @@ class JoiningParquetWriter:
 
 
 class _Run:
-    """A run of decoded records in the making: a Parquet file of its own, of which only the pages go into the segment."""
+    """A run of decoded records in the making: a Parquet file of its own, whose pages alone go into the segment."""
 
     def __init__(self, writer: JoiningParquetWriter) -> None:
         self.records = 0
