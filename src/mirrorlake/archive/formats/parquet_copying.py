@@ -65,6 +65,7 @@ def copyable(
         where: names it in messages.
 
     Raises:
+        ChainBrokenError: its layout is not known, and its bytes are not those it was sealed with.
         MirrorlakeError: the store could not be read.
     """
     footer = reader.footer
@@ -76,17 +77,28 @@ def copyable(
         end = read_end(reader.file)
         check_familiar(end)
         moved_groups(end, 0)
-        if not (_says(end, footer, where) and _is_compressed(end, footer, compression)):
-            return None
-        if end.uncompressed_bytes < bytes_min * len(end.groups):
+        _check_said(end, footer, where)
+        is_large = end.uncompressed_bytes >= bytes_min * len(end.groups)
+        if not (is_large and _is_compressed(end, footer, compression)):
             return None
     except UnfamiliarLayoutError:
+        # Of another version, or damaged in a place that no reader of records looks at.
+        reader.check_seal()
         return None
     return CopyableSegment(reader=reader, footer=footer, seal=footer.seal, end=end, where=where)
 
 
+def _check_said(end: FileEnd, footer: SegmentFooter, where: str) -> None:
+    """Checks that these bytes say what the segment's reader, another one, has read in them.
+
+    Raises:
+        UnfamiliarLayoutError: they say more, or something else.
+    """
+    if not _says(end, footer, where):
+        raise UnfamiliarLayoutError("it says more, or something else, than its reader has found in it")
+
+
 def _says(end: FileEnd, footer: SegmentFooter, where: str) -> bool:
-    """Tells whether these bytes say what the segment's reader, another one, has read in them."""
     key_values = end.key_values
     if set(key_values) != {*ARROW_METADATA, METADATA_KEY} or end.records != footer.records:
         return False
