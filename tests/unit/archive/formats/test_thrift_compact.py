@@ -50,7 +50,7 @@ def structs_of(inner: st.SearchStrategy[Struct]) -> st.SearchStrategy[Struct]:
     return st.dictionaries(st.integers(1, 300), fields, max_size=6)
 
 
-STRUCTS = st.recursive(st.just({}), structs_of, max_leaves=10)
+STRUCTS: st.SearchStrategy[Struct] = st.recursive(st.just({}), structs_of, max_leaves=10)
 
 
 @given(STRUCTS, st.binary(max_size=5))

@@ -18,7 +18,8 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats import parquet_copying
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
-from mirrorlake.archive.formats.parquet_layout import MovedGroup, moved_groups
+from mirrorlake.archive.formats.parquet_layout import FileEnd, MovedGroup, moved_groups
+from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import PARQUET, open_segment
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merging import GroupMerge, Merged, prove_by_reading
@@ -26,12 +27,12 @@ from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import ChainBrokenError
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.filesystem import FilesystemStore
-from mirrorlake.stores.memory import MemoryStore
-from mirrorlake.stores.object_store import ObjectStore, StagedObject
+from mirrorlake.stores.memory import MemoryStagedObject, MemoryStore
+from mirrorlake.stores.object_store import ObjectStore
 from unit.archive.sample_records import Record, columns_of, envelope, records_in
 
 LARGE = 2000
@@ -279,9 +280,8 @@ def test_segments_without_a_seal_are_decoded(monkeypatch: pytest.MonkeyPatch) ->
     """What no seal is about has nothing that proves its bytes."""
     archived = archive_in(MemoryStore())
     records = put(archived, [BIG, BIG])
-    real = parquet_copying.ParquetSegmentReader
 
-    class Unsealed(real):  # type: ignore[valid-type, misc]
+    class Unsealed(ParquetSegmentReader):
         def _read_footer(self) -> SegmentFooter | None:
             footer = super()._read_footer()
             return replace(footer, seal=None) if footer is not None else None
@@ -325,7 +325,7 @@ def test_any_changed_byte_of_what_would_be_copied_stops_the_merge_or_does_not_co
         store = MemoryStore({**good, key: changed})
         try:
             merge(archive_in(store), bytes_min=1)
-        except ChainBrokenError:
+        except MirrorlakeError:
             assert {name for name in store.objects if name.endswith(PARQUET)} == {*good}, f"byte {at}"
             refused += 1
             continue
@@ -341,7 +341,7 @@ class DamagingStore(MemoryStore):
 
     change: Callable[[bytes], bytes] = staticmethod(lambda data: data)
 
-    def stage(self, prefix: str, name: str) -> StagedObject:
+    def stage(self, prefix: str, name: str) -> MemoryStagedObject:
         staged = super().stage(prefix, name)
         real, change = staged.reread, self.change
 
@@ -396,7 +396,7 @@ def test_row_groups_described_in_the_wrong_place_are_found_by_arrow(
 ) -> None:
     """A mistake of ours in the footer, whose bytes are sealed all the same."""
 
-    def shifted(end: parquet_copying.FileEnd, shift: int) -> list[MovedGroup]:
+    def shifted(end: FileEnd, shift: int) -> list[MovedGroup]:
         return moved_groups(end, shift + (wrong if shift else 0))
 
     archived = archive_in(MemoryStore())
@@ -408,7 +408,7 @@ def test_row_groups_described_in_the_wrong_place_are_found_by_arrow(
 
 
 def test_row_groups_in_the_wrong_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swapped(end: parquet_copying.FileEnd, shift: int) -> list[MovedGroup]:
+    def swapped(end: FileEnd, shift: int) -> list[MovedGroup]:
         return list(reversed(moved_groups(end, shift)))
 
     archived = archive_in(MemoryStore())
