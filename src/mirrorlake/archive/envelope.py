@@ -5,8 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from mirrorlake.archive.checksum import ALGORITHM
-from mirrorlake.archive.record_parts import CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
+from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.archive.seal import SEAL_ALGORITHM
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 import xxhash
 
+from mirrorlake.archive.checksum import RecordPart
 from mirrorlake.archive.envelope import SegmentFooter, SnapshotState, decode_footer, encode_footer
-from mirrorlake.archive.record_parts import RecordPart
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from unit.archive.sample_records import envelope

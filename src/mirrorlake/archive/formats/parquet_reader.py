@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of
 from mirrorlake.archive.formats.record_order import check_offsets, check_order, within_range
-from mirrorlake.archive.record_parts import checksum_by
 from mirrorlake.archive.seal import flaw_of_file
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns

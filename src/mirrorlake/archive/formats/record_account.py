@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from mirrorlake.archive.checksum import ALGORITHM, ContentChecksum
+from mirrorlake.archive.checksum import ALGORITHM, PARTS_ALGORITHM, ContentChecksum, RecordPart, checksum_of_parts
 from mirrorlake.archive.envelope import FileSum, SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.gaps import GapReport
-from mirrorlake.archive.record_parts import PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.kafka.records.columns import NO_TIMESTAMP, RecordColumns
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import xxhash
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.checksum import RecordChecksum, RecordPart, checksum_by
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.formats.interface import SegmentReader
@@ -26,7 +27,6 @@ from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.range_sweep import RangeSweep
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.record_parts import RecordChecksum, RecordPart, checksum_by
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
