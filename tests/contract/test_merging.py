@@ -1,6 +1,7 @@
 """What merging owes in every format on every store: the same records and gaps in one segment, and nothing is lost."""
 
 import io
+import sys
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 from contract.test_archive_formats import segment_of
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
+from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment
 from mirrorlake.archive.maintenance.cleaning import delete_covered
 from mirrorlake.archive.maintenance.holds import Holds, lift_hold, place_hold, read_holds, read_note
@@ -39,9 +41,18 @@ TRUNCATED = Gap(offsets=OffsetRange(start_offset=3, end_offset=5), kind=GapKind.
 ALL = OffsetRange(start_offset=0, end_offset=21)
 
 
-@pytest.fixture(params=[PARQUET, NDJSON, LOG])
-def archived(request: pytest.FixtureRequest, store: ObjectStore) -> ArchivedPartition:
-    made = ArchivedPartition(store, destination_name="orders", partition=3, extension=request.param)
+COPIED = "parquet, copied"
+"""Parquet whose row groups are copied, however small; the others are decoded."""
+
+_copied_bytes_min = COPIED_GROUP_BYTES_MIN
+
+
+@pytest.fixture(params=[PARQUET, COPIED, NDJSON, LOG])
+def archived(request: pytest.FixtureRequest, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ArchivedPartition:
+    extension = PARQUET if request.param == COPIED else request.param
+    if request.param == COPIED:
+        monkeypatch.setattr(sys.modules[__name__], "_copied_bytes_min", 1)
+    made = ArchivedPartition(store, destination_name="orders", partition=3, extension=extension)
     start = 0
     for records, end in zip(HELD, ENDS, strict=True):
         gaps = (TRUNCATED,) if start == 3 else ()
@@ -59,6 +70,7 @@ def merge(archived: ArchivedPartition, *, deletes: bool = True, crash_point: Cra
         writer="merger",
         token="token",
         clock=ManualClock(),
+        copied_bytes_min=_copied_bytes_min,
         crash_point=crash_point,
     ).run(deletes_inputs=deletes)
 
@@ -116,6 +128,7 @@ def test_merged_segments_hold_what_their_inputs_held_and_those_go(archived: Arch
     assert records_of(archived) == WANTED
     assert check_archived_content(archived) == 2
     footer = footer_of(archived, look_at(archived).chain[0])
+    assert len(footer.parts) == (3 if _copied_bytes_min == 1 else 0), "who copied row groups did not decode them"
     assert footer.gap_offsets == {GapKind.TRUNCATED: 2, GapKind.ABSENT: 8}
     assert [gap for gap in footer.gaps if gap.kind is GapKind.TRUNCATED] == [TRUNCATED]
     assert (footer.first_offset, footer.last_offset, footer.leader_epoch) == (0, 14, before.leader_epoch)

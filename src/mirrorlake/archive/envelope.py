@@ -1,10 +1,11 @@
 """What a segment says about itself: whose records they are, which range, how many, and their checksum."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from mirrorlake.archive.checksum import ALGORITHM
+from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.archive.seal import SEAL_ALGORITHM
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -88,7 +89,9 @@ class SegmentFooter:
         snapshot: for a snapshot, None for any other segment. Of a snapshot ``records``, ``raw_bytes``, timestamps and
             ``checksum`` are the view's, first and last offset the lowest and highest in it; the gaps are those of the
             range, as in any segment.
-        algorithm: what ``checksum`` is: of the records, or, where they were never decoded, of the file.
+        algorithm: what ``checksum`` is: of the records, of ``parts``, or, where they were never decoded, of the file.
+        parts: runs of records with a checksum each, up to ``end_offset``, where ``checksum`` is of those; else none.
+        compression: of a Parquet segment's pages, as it was asked for; empty where it does not say.
         file: the file's own length and checksum, where this stands beside it; None where it is part of the file.
         seal: of the bytes that hold this: see `mirrorlake.archive.seal`. None where they were written without one.
     """
@@ -108,8 +111,10 @@ class SegmentFooter:
     leader_epoch: int | None = None
     snapshot: SnapshotState | None = None
     algorithm: str = ALGORITHM
+    parts: tuple[RecordPart, ...] = ()
     file: FileSum | None = None
     # Of the bytes, not of what they say: two that say the same are equal.
+    compression: str = field(default="", compare=False)
     seal: str | None = field(default=None, compare=False)
 
     @property
@@ -139,12 +144,14 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "gaps": [[gap.offsets.start_offset, gap.offsets.end_offset, gap.kind.value] for gap in footer.gaps],
         "gaps_complete": footer.gaps_complete,
         "checksum": {"algorithm": footer.algorithm, "value": footer.checksum},
+        **({"parts": [[part.end_offset, part.checksum] for part in footer.parts]} if footer.parts else {}),
         **({} if footer.leader_epoch is None else {"leader_epoch": footer.leader_epoch}),
         **({} if footer.snapshot is None else {"snapshot": _snapshot_fields(footer.snapshot)}),
         "writer": envelope.writer,
         "created_at": envelope.created_at,
         **({"follows_mirror_v3": True} if envelope.follows_mirror_v3 else {}),
         **({"select": envelope.select} if envelope.select else {}),
+        **({"compression": footer.compression} if footer.compression else {}),
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
         **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
@@ -190,7 +197,7 @@ def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
 
 def _footer(fields: dict[str, object]) -> SegmentFooter:
     algorithm, checksum = _checksum(fields["checksum"])
-    if fields["format_version"] != FORMAT_VERSION or algorithm not in (ALGORITHM, FILE_ALGORITHM):
+    if fields["format_version"] != FORMAT_VERSION or algorithm not in (ALGORITHM, PARTS_ALGORITHM, FILE_ALGORITHM):
         raise ValueError(f"version {fields['format_version']} with checksum {algorithm}")
     footer = SegmentFooter(
         envelope=SegmentEnvelope(
@@ -218,11 +225,35 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         leader_epoch=_number_or_none(fields.get("leader_epoch")),
         snapshot=None if fields.get("snapshot") is None else _snapshot(fields["snapshot"]),
         algorithm=algorithm,
+        parts=tuple(_part(part) for part in _items(fields.get("parts", []))),
+        compression=_text(fields.get("compression", "")),
         file=_file(fields["file"]) if "file" in fields else None,
         seal=_seal(fields) if "seal" in fields or "sealed_by" in fields else None,
     )
     _ = footer.offsets  # a range, or ValueError
+    _check_parts(footer)
     return footer
+
+
+def _check_parts(footer: SegmentFooter) -> None:
+    if (footer.algorithm == PARTS_ALGORITHM) != bool(footer.parts):
+        raise ValueError(f"{len(footer.parts)} parts with checksum {footer.algorithm}")
+    if not footer.parts:
+        return
+    ends = [footer.envelope.start_offset, *(part.end_offset for part in footer.parts)]
+    if footer.snapshot is not None or any(end <= start for start, end in itertools.pairwise(ends)):
+        raise ValueError(f"parts that end at {ends[1:]}")
+    if ends[-1] != footer.end_offset or checksum_of_parts(footer.parts) != footer.checksum:
+        raise ValueError("parts that are not those of its checksum")
+
+
+def _part(value: object) -> RecordPart:
+    end, checksum = _items(value)
+    text = _text(checksum)
+    if len(text) != CHECKSUM_DIGITS:
+        raise ValueError(f"a checksum of {len(text)} digits")
+    bytes.fromhex(text)
+    return RecordPart(end_offset=_number(end), checksum=text)
 
 
 def _snapshot(value: object) -> SnapshotState:

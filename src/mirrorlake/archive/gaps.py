@@ -173,6 +173,25 @@ class GapFinder:
         self._missing_offsets += int(ends[-1]) - self._position - int(counts.sum())
         self._position = int(ends[-1])
 
+    def follow_all_but(self, gaps: Sequence[Gap], offsets: OffsetRange) -> None:
+        """Takes all offsets of a range as followed, but for its gaps.
+
+        Args:
+            gaps: all gaps of the range, of every kind, in offset order.
+            offsets: the range, which lies at or above everything before.
+
+        Raises:
+            ValueError: it does not, or the gaps overlap.
+        """
+        bounds = [offsets.start_offset]
+        for gap in gaps:
+            bounds += [gap.offsets.start_offset, gap.offsets.end_offset]
+        pairs = np.array([*bounds, offsets.end_offset], np.int64).reshape(-1, 2)
+        if (pairs[:, 0] > pairs[:, 1]).any():
+            raise ValueError(f"gaps that overlap, or lie outside of {offsets}")
+        runs = pairs[pairs[:, 0] < pairs[:, 1]]
+        self.follow_batches(runs[:, 0], runs[:, 1], runs[:, 1] - runs[:, 0])
+
     def finish(self, end_offset: int, known: Sequence[Gap], filtered: FilteredGaps = NOTHING_FILTERED) -> GapReport:
         """Returns all gaps up to ``end_offset``; those not ``known`` and not ``filtered`` are absent.
 

@@ -94,6 +94,17 @@ def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int) -> str | None:
     return _flaw(found, file.read(), seal)
 
 
+def flaw_behind(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
+    """Returns what is wrong with sealed bytes, in words; None where they are intact.
+
+    Args:
+        before: has taken all of them but the last ones.
+        end: the last ones, which hold the seal.
+        seal: what they are sealed with.
+    """
+    return _flaw(before.copy(), end, seal)
+
+
 def _flaw(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
     if end.count(seal.encode()) != 1:
         return f"does not hold its seal {seal} exactly once"

@@ -2,7 +2,9 @@ import json
 from dataclasses import replace
 
 import pytest
+import xxhash
 
+from mirrorlake.archive.checksum import RecordPart
 from mirrorlake.archive.envelope import SegmentFooter, SnapshotState, decode_footer, encode_footer
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -60,6 +62,46 @@ def test_a_footer_says_by_which_select_its_records_were_made_where_one_did() -> 
     selected = replace(FOOTER, envelope=replace(FOOTER.envelope, select="0a"))
     assert json.loads(encode_footer(selected))["select"] == "0a"
     assert decode_footer(encode_footer(selected), where="x") == selected
+
+
+PARTS = (RecordPart(end_offset=15, checksum="0a" * 16), RecordPart(end_offset=21, checksum="0b" * 16))
+PARTED = replace(
+    FOOTER,
+    parts=PARTS,
+    algorithm="xxh3-128-parts",
+    checksum=xxhash.xxh3_128_hexdigest(b"\x0a" * 16 + b"\x0b" * 16),
+    compression="zstd-3",
+)
+
+
+def test_a_footer_says_of_which_parts_its_checksum_is_and_how_pages_are_compressed() -> None:
+    fields = json.loads(encode_footer(PARTED))
+    assert fields["parts"] == [[15, "0a" * 16], [21, "0b" * 16]]
+    assert (fields["checksum"]["algorithm"], fields["compression"]) == ("xxh3-128-parts", "zstd-3")
+    back = decode_footer(encode_footer(PARTED), where="x")
+    assert (back, back.compression) == (PARTED, "zstd-3")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"parts": []},
+        {"parts": [[21, "0b" * 16]]},
+        {"parts": [[15, "0b" * 16], [21, "0a" * 16]]},
+        {"parts": [[15, "0a" * 16], [20, "0b" * 16]]},
+        {"parts": [[10, "0a" * 16], [21, "0b" * 16]]},
+        {"parts": [[21, "0a" * 16], [15, "0b" * 16]]},
+        {"parts": [[15, "0a" * 15], [21, "0b" * 16]]},
+        {"parts": [[15, "xy" * 16], [21, "0b" * 16]]},
+        {"parts": [15, 21]},
+        {"checksum": {"algorithm": "xxh3-128-columns", "value": PARTED.checksum}},
+        {"snapshot": {"complete_since_ms": 0}},
+    ],
+)
+def test_parts_that_are_not_those_of_the_checksum_are_refused(fields: dict[str, object]) -> None:
+    data = json.dumps({**json.loads(encode_footer(PARTED)), **fields}).encode()
+    with pytest.raises(ChainBrokenError, match="its footer is not one of mirrorlake's"):
+        decode_footer(data, where="x")
 
 
 def test_a_field_this_version_does_not_know_is_passed_over() -> None:

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 
-from mirrorlake.archive.checksum import ContentChecksum
+from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
@@ -171,6 +172,58 @@ class ParquetSegmentReader:
                 yield batch if within is None else batch.slice(*_rows_within(offsets, within))
 
     @property
+    def file(self) -> BinaryIO:
+        """The file's own bytes, wherever they were read last; for the reader to close."""
+        return self._source
+
+    @property
+    def group_count(self) -> int:
+        """How many row groups the file has."""
+        return int(self._file.num_row_groups)
+
+    @property
+    def footer_bytes(self) -> int:
+        """How many of the file's last bytes are its footer, with its length and the mark of the format."""
+        return int(self._file.metadata.serialized_size) + 8
+
+    def records_of(self, groups: range, within: OffsetRange) -> Iterator[RecordColumns]:
+        """Yields the records of some row groups, which lie in a range.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the range.
+        """
+        position = within.start_offset
+        for group in groups:
+            for columns in self._read_group(group):
+                position = check_order(columns, position, within.end_offset, where=self._where)
+                yield columns
+
+    def offsets_of(self, groups: range, within: OffsetRange) -> Iterator[npt.NDArray[np.int64]]:
+        """Yields the offsets of the records of some row groups, which lie in a range; nothing else of them is read.
+
+        Raises:
+            ChainBrokenError: damaged, or offsets that do not grow or lie outside the range.
+        """
+        position = within.start_offset
+        for group in groups:
+            for batch in self._batches(group, ["offset"]):
+                if batch.num_rows:
+                    offsets = batch.column("offset").cast(pa.int64()).to_numpy()
+                    position = check_offsets(offsets, position, within.end_offset, where=self._where)
+                    yield offsets
+
+    def description_of(self, groups: range, base: int) -> str:
+        """Returns a checksum of what the footer says of some row groups, with all places counted from ``base``."""
+        found = xxhash.xxh3_128()
+        for number in groups:
+            group = self._file.metadata.row_group(number).to_dict()
+            for column in group["columns"]:
+                for name in ("file_offset", "data_page_offset", "dictionary_page_offset"):
+                    column[name] = column[name] - base if column[name] else column[name]
+            found.update(repr(group).encode())
+        return str(found.hexdigest())
+
+    @property
     def row_count(self) -> int:
         """How many records the file holds, by its own account."""
         return int(self._file.metadata.num_rows)
@@ -201,8 +254,8 @@ class ParquetSegmentReader:
         Raises:
             ChainBrokenError: damaged, or count, range, checksum, topic or partition differ from the footer's.
         """
-        self._check_source_columns()
-        checksum, records = ContentChecksum(), 0
+        self.check_source_columns()
+        checksum, records = checksum_by(self.footer.parts if self.footer else ()), 0
         for columns in self.stored() if self.footer and self.footer.snapshot else self.records():
             checksum.update(columns)
             records += len(columns)
@@ -219,19 +272,27 @@ class ParquetSegmentReader:
         """Compares the file with its seal; what earlier versions wrote has none."""
         if self.footer is None or self.footer.seal is None:
             return
-        # The footer ends with its length and the mark of the format.
-        end_bytes = self._file.metadata.serialized_size + 8
-        if flaw := flaw_of_file(self._source, self.footer.seal, end_bytes=end_bytes):
+        if flaw := flaw_of_file(self._source, self.footer.seal, end_bytes=self.footer_bytes):
             raise self._broken(flaw)
 
-    def _check_source_columns(self) -> None:
-        """Compares the columns that are no part of the records, and so of no checksum: they say whose those are."""
+    def check_source_columns(self, groups: range | None = None) -> None:
+        """Compares the columns that are no part of the records, and so of no checksum: they say whose those are.
+
+        Args:
+            groups: the row groups to be looked at; all where it is None.
+
+        Raises:
+            ChainBrokenError: damaged, or they differ from the footer.
+        """
         if self.footer is None:
             return
         written = (("topic", self.footer.envelope.topic), ("partition", self.footer.envelope.partition))
         try:
             for batch in self._file.iter_batches(
-                batch_size=ROWS_MAX, columns=[name for name, _ in written], use_threads=False
+                batch_size=ROWS_MAX,
+                row_groups=None if groups is None else list(groups),
+                columns=[name for name, _ in written],
+                use_threads=False,
             ):
                 for name, wanted in written:
                     found = pc.unique(batch.column(name)).to_pylist()

@@ -1,7 +1,8 @@
 """A Parquet file of records in the making: row group by row group, within a bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from io import RawIOBase
 from typing import BinaryIO
 
 import numpy as np
@@ -36,28 +37,25 @@ _CODECS: dict[Compression, tuple[str, int | None]] = {
 }
 
 
-class ParquetRows:
-    """Writes records into one file, in the order they come.
+class RowGroupWriter:
+    """Cuts records into row groups and writes them, in the order they come.
 
-    Use: ``write``, ``close`` once. The file is not closed, and is nothing before ``close`` is done. Holds at most one
-    row group of records, and its columns compressed.
+    Holds at most one row group of records, and its columns compressed.
 
     Args:
-        file: takes the bytes in order; need not seek.
+        file: takes the bytes of a Parquet file in order; need not seek.
         topic: the source topic.
         partition: the source partition.
         compression: of the pages.
     """
 
-    def __init__(self, file: BinaryIO, topic: str, partition: int, *, compression: Compression) -> None:
-        self._account = RecordAccount()
+    def __init__(self, file: RawIOBase, topic: str, partition: int, *, compression: Compression) -> None:
         self._builder = ColumnBuilder(topic, partition)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         codec, level = _CODECS[compression]
-        self._file = SealingFile(file)
         self._writer = pq.ParquetWriter(
-            self._file,
+            file,
             WRITTEN_SCHEMA,
             version="2.6",
             compression=codec,
@@ -77,52 +75,28 @@ class ParquetRows:
             write_batch_size=1024,
         )
 
-    @property
-    def records(self) -> int:
-        """Records taken so far."""
-        return self._account.records
-
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of keys, values and headers taken so far."""
-        return self._account.raw_bytes
-
     def write(self, records: RecordColumns) -> None:
         """Takes the next records; whole row groups go to the file.
 
         Raises:
             StoreUnavailableError, StoreUnusableError: the file's; it is lost.
         """
-        if not len(records):
-            return
-        self._account.take(records)
         for piece, piece_bytes in self._pieces(records):
             if self._pending and self._pending_bytes + piece_bytes > ROW_GROUP_BYTES_MAX:
                 self._write_row_group()
             self._pending.append(self._builder.columns(piece))
             self._pending_bytes += piece_bytes
 
-    def close(
-        self,
-        envelope: SegmentEnvelope,
-        *,
-        end_offset: int,
-        gaps: GapReport,
-        leader_epoch: int | None,
-        snapshot: SnapshotState | None = None,
-    ) -> SegmentFooter:
-        """Writes what is left and the footer, and returns it; see `SegmentFooter`."""
+    def flush(self) -> None:
+        """Writes the records that are held, as a row group; behind it there is only the end of the file."""
         if self._pending:
             self._write_row_group()
-        footer = self._account.footer(
-            envelope, end_offset=end_offset, gaps=gaps, leader_epoch=leader_epoch, snapshot=snapshot
-        )
-        text = encode_footer(replace(footer, seal=OPEN_SEAL))
-        self._writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: text})
-        # The page indexes and the footer: some hundred bytes for each row group.
-        self._file.hold_back()
+
+    def close(self, key_values: Mapping[bytes, bytes]) -> None:
+        """Writes the end of the file, with this key-value metadata."""
+        self.flush()
+        self._writer.add_key_value_metadata({**key_values})
         self._writer.close()
-        return replace(footer, seal=self._file.seal())
 
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""
@@ -147,3 +121,67 @@ class ParquetRows:
         table = pa.Table.from_batches(self._pending, WRITTEN_SCHEMA)
         self._pending, self._pending_bytes = [], 0
         self._writer.write_table(table, row_group_size=len(table))
+
+
+class ParquetRows:
+    """Writes records into one file, in the order they come.
+
+    Use: ``write``, ``close`` once. The file is not closed, and is nothing before ``close`` is done. Holds at most one
+    row group of records, and its columns compressed.
+
+    Args:
+        file: takes the bytes in order; need not seek.
+        topic: the source topic.
+        partition: the source partition.
+        compression: of the pages.
+    """
+
+    def __init__(self, file: BinaryIO, topic: str, partition: int, *, compression: Compression) -> None:
+        self._account = RecordAccount()
+        self._compression = compression
+        self._file = SealingFile(file)
+        self._groups = RowGroupWriter(self._file, topic, partition, compression=compression)
+
+    @property
+    def records(self) -> int:
+        """Records taken so far."""
+        return self._account.records
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of keys, values and headers taken so far."""
+        return self._account.raw_bytes
+
+    def write(self, records: RecordColumns) -> None:
+        """Takes the next records; whole row groups go to the file.
+
+        Raises:
+            StoreUnavailableError, StoreUnusableError: the file's; it is lost.
+        """
+        if len(records):
+            self._account.take(records)
+            self._groups.write(records)
+
+    def close(
+        self,
+        envelope: SegmentEnvelope,
+        *,
+        end_offset: int,
+        gaps: GapReport,
+        leader_epoch: int | None,
+        snapshot: SnapshotState | None = None,
+    ) -> SegmentFooter:
+        """Writes what is left and the footer, and returns it; see `SegmentFooter`."""
+        self._groups.flush()
+        said = self._account.footer(
+            envelope, end_offset=end_offset, gaps=gaps, leader_epoch=leader_epoch, snapshot=snapshot
+        )
+        footer = replace(said, compression=self._compression.value)
+        # The page indexes and the footer: some hundred bytes for each row group.
+        self._file.hold_back()
+        self._groups.close({**ARROW_METADATA, METADATA_KEY: encode_footer(replace(footer, seal=OPEN_SEAL))})
+        return replace(footer, seal=self._file.seal())
+
+    def abandon(self) -> None:
+        """Writes nothing more; what was written is nothing. Without effect after ``close``."""
+        self._groups.abandon()

@@ -46,6 +46,11 @@ class WithoutKeys:
         self._erased: list[npt.NDArray[np.int64]] = []
 
     @property
+    def keeps_all(self) -> bool:
+        """False: each record's key is looked at."""
+        return False
+
+    @property
     def runs(self) -> OffsetRuns:
         """The offsets of what was left out so far, in whatever order it came: a view's is that of keys."""
         return OffsetRuns.of_offsets(np.sort(np.concatenate([np.empty(0, np.int64), *self._erased])))

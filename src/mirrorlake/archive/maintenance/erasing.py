@@ -19,7 +19,7 @@ from mirrorlake.archive.maintenance.cleaning import delete_covered, delete_orpha
 from mirrorlake.archive.maintenance.erase_audit import Erasure, record_erasure
 from mirrorlake.archive.maintenance.erased_keys import Key, KeySet, WithoutKeys
 from mirrorlake.archive.maintenance.look import look_at
-from mirrorlake.archive.maintenance.making import Input, SegmentMaking, prove_written, reread_segment
+from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written, prove_written, reread_segment
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, no_holds
 from mirrorlake.archive.maintenance.proof import Content, content_without, prove_same_file
@@ -102,8 +102,9 @@ class GroupErase:
         left_out = WithoutKeys(self._keys)
         staged = self._publication.stage()
         try:
-            footer = self._making.write(staged.file, inputs, keep=left_out)
-            written = self._prove(staged, footer, inputs, left_out.runs)
+            made = self._making.write(staged.file, inputs, keep=left_out)
+            footer = made.footer
+            written = self._prove(staged, made, inputs, left_out.runs)
             self._publication.announce()
             self._check_holds()
             self._record(footer, left_out)
@@ -125,15 +126,13 @@ class GroupErase:
             deleted=self._delete_inputs(),
         )
 
-    def _prove(
-        self, staged: StagedObject, footer: SegmentFooter, inputs: Sequence[Input], erased: OffsetRuns
-    ) -> FileSum:
+    def _prove(self, staged: StagedObject, made: Written, inputs: Sequence[Input], erased: OffsetRuns) -> FileSum:
         """Compares the hidden output with its inputs, and looks for the keys in it; returns the sum of its bytes."""
         where = f"{self._publication.key} before it was published"
         parts = [self._part(each, erased) for each in inputs]
-        written = prove_written(staged, footer, parts, extension=self._archived.extension, where=where)
+        written = prove_written(staged, made, parts, extension=self._archived.extension, where=where)
         keys = KeySet(self._keys)
-        with reread_segment(staged, self._archived.extension, footer, where=where) as reader:
+        with reread_segment(staged, self._archived.extension, made.footer, where=where) as reader:
             for columns in reader.records():
                 if keys.rows(columns.keys).any():
                     raise ChainBrokenError(f"{where} still holds records that were to be erased")

@@ -16,10 +16,13 @@ from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, log_batch
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.named_segment import read_named_footer
+from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN, copyable
+from mirrorlake.archive.formats.parquet_joining import CopiedGroups, EncodedGroups, JoiningParquetWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment, record_writer
 from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredAccount
+from mirrorlake.archive.maintenance.joined_proof import prove_joined
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merge_plan import MERGED_BYTES_MAX
 from mirrorlake.archive.maintenance.proof import Content, content_of, prove_holds, said_by
@@ -31,6 +34,7 @@ from mirrorlake.errors import ChainBrokenError, CorruptBatchError, PermanentErro
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import FOLLOWING_KINDS, Gap, GapKind, OffsetRange
+from mirrorlake.page_compression import Compression
 from mirrorlake.stores.object_store import StagedObject
 
 _PUT_BYTES_MAX = 5_000_000_000
@@ -43,6 +47,11 @@ KNOWN_GAPS_MAX = 200_000
 
 class RecordFilter(Protocol):
     """What of the inputs goes into the segment; sees every record once, in offset order."""
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether nothing is ever left out, so that nobody need show it the records."""
+        ...
 
     @property
     def gaps(self) -> Sequence[Gap]:
@@ -60,6 +69,11 @@ class RecordFilter(Protocol):
 
 class EveryRecord:
     """A merger's filter: everything stays, and a log's batches are not looked into."""
+
+    @property
+    def keeps_all(self) -> bool:
+        """True."""
+        return True
 
     @property
     def gaps(self) -> Sequence[Gap]:
@@ -95,6 +109,14 @@ class Input:
     content: Content
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A segment that was written: what it says of itself, and, of one that was joined, what lies in it in order."""
+
+    footer: SegmentFooter
+    sections: tuple[CopiedGroups | EncodedGroups, ...] = ()
+
+
 class SegmentMaking:
     """Makes one segment of some neighbours of one partition.
 
@@ -104,10 +126,18 @@ class SegmentMaking:
         compression: of Parquet's pages.
         writer: who does it, for the output.
         clock: tells when.
+        copied_bytes_min: from which size on row groups are copied; see `COPIED_GROUP_BYTES_MIN`.
     """
 
     def __init__(
-        self, archived: ArchivedPartition, inputs: Sequence[Segment], *, compression: str, writer: str, clock: Clock
+        self,
+        archived: ArchivedPartition,
+        inputs: Sequence[Segment],
+        *,
+        compression: str,
+        writer: str,
+        clock: Clock,
+        copied_bytes_min: int = COPIED_GROUP_BYTES_MIN,
     ) -> None:
         assert len(inputs) >= 2, "one segment alone keeps its name, and a name means one content for ever"
         self._archived = archived
@@ -115,6 +145,7 @@ class SegmentMaking:
         self._compression = compression
         self._writer = writer
         self._clock = clock
+        self._copied_bytes_min = copied_bytes_min
         self._filtered = NOTHING_FILTERED
         self.offsets = OffsetRange(start_offset=inputs[0].name.from_offset, end_offset=inputs[-1].name.end_offset)
 
@@ -181,8 +212,10 @@ class SegmentMaking:
         end = self.offsets.end_offset
         return next((each for each in look_at(self._archived).chain if each.name.from_offset == end), None)
 
-    def write(self, file: BinaryIO, inputs: Sequence[Input], *, keep: RecordFilter) -> SegmentFooter:
-        """Writes what the inputs hold, but for what the filter leaves out, and returns what the segment says of itself.
+    def write(self, file: BinaryIO, inputs: Sequence[Input], *, keep: RecordFilter) -> Written:
+        """Writes what the inputs hold, but for what the filter leaves out, and returns what was written.
+
+        Where nothing is left out, row groups of Parquet are copied as they are, if that is as good as encoding them.
 
         Raises:
             ChainBrokenError: the inputs do not fit together, or one is damaged; the file is nothing then.
@@ -193,9 +226,14 @@ class SegmentMaking:
         epochs = [each.footer.leader_epoch for each in inputs if each.footer is not None]
         known = [gap for each in inputs if each.footer is not None for gap in each.footer.gaps]
         writer: SegmentWriter
+        sections: Sequence[CopiedGroups | EncodedGroups] = ()
         if self._archived.extension == LOG:
             writer = log = LogSegmentWriter(file, envelope)
             pieces = self._log_pieces(log, keep)
+        elif self._archived.extension == PARQUET and keep.keeps_all:
+            compression = Compression(self._compression)
+            writer = joining = JoiningParquetWriter(file, envelope, compression=compression)
+            pieces, sections = self._joined_pieces(joining, envelope, compression), joining.sections
         else:
             assert self._archived.extension in (PARQUET, NDJSON)
             writer = records = record_writer(self._archived.extension, file, envelope, compression=self._compression)
@@ -205,12 +243,13 @@ class SegmentMaking:
                 self._check_size(file.tell())
             gaps = _joined(sorted([*known, *keep.gaps]))
             self._check_gaps(len(gaps))
-            return writer.close(
+            footer = writer.close(
                 end_offset=self.offsets.end_offset,
                 gaps=gaps,
                 leader_epoch=next((epoch for epoch in reversed(epochs) if epoch is not None), None),
                 filtered=self._filtered,
             )
+            return Written(footer=footer, sections=tuple(sections))
         except (CorruptBatchError, ValueError) as error:
             writer.abandon()
             raise ChainBrokenError(
@@ -273,6 +312,21 @@ class SegmentMaking:
                     writer.write(kept)
                 yield
 
+    def _joined_pieces(
+        self, writer: JoiningParquetWriter, envelope: SegmentEnvelope, compression: Compression
+    ) -> Iterator[None]:
+        for segment, reader in zip(self._segments, self._readers(), strict=True):
+            whole = None
+            if isinstance(reader, ParquetSegmentReader):
+                where, bytes_min = self._key(segment), self._copied_bytes_min
+                whole = copyable(reader, envelope, compression=compression, bytes_min=bytes_min, where=where)
+            if whole is not None:
+                yield from writer.copy(whole)
+                continue
+            for columns in reader.records():
+                writer.write(columns)
+                yield
+
     def _log_pieces(self, writer: LogSegmentWriter, keep: RecordFilter) -> Iterator[None]:
         for reader in self._readers():
             assert isinstance(reader, LogSegmentReader)
@@ -307,13 +361,13 @@ class SegmentMaking:
 
 
 def prove_written(
-    staged: StagedObject, footer: SegmentFooter, parts: Sequence[Content], *, extension: str, where: str
+    staged: StagedObject, written: Written, parts: Sequence[Content], *, extension: str, where: str
 ) -> FileSum:
     """Reads a hidden segment back, compares it with what its inputs hold, and returns the sum of its bytes.
 
     Args:
         staged: holds it.
-        footer: as it was returned when it was written.
+        written: as it was returned when it was written.
         parts: what it has to hold.
         extension: of its format.
         where: names it in messages.
@@ -322,6 +376,9 @@ def prove_written(
         ChainBrokenError: it is damaged, or does not hold a part.
         MirrorlakeError: it could not be read.
     """
+    footer = written.footer
+    if any(isinstance(section, CopiedGroups) for section in written.sections):
+        return prove_joined(staged, footer, written.sections, parts, where=where)
     with contextlib.ExitStack() as opened:
         reader = opened.enter_context(reread_segment(staged, extension, footer, where=where))
         prove_holds(reader, where=where, parts=parts)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.maintenance.cleaning import delete_covered, delete_orphaned_descriptions
 from mirrorlake.archive.maintenance.look import look_at
@@ -51,6 +52,7 @@ class GroupMerge:
         writer: who does it, for the output.
         token: of this attempt alone; see `MergeName`.
         clock: tells when.
+        copied_bytes_min: from which size on row groups of Parquet are copied; see `COPIED_GROUP_BYTES_MIN`.
         crash_point: called before every step that touches the store; for tests.
     """
 
@@ -63,12 +65,15 @@ class GroupMerge:
         writer: str,
         token: str,
         clock: Clock,
+        copied_bytes_min: int = COPIED_GROUP_BYTES_MIN,
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self._archived = archived
         self._segments = tuple(inputs)
         self._clock = clock
-        self._making = SegmentMaking(archived, inputs, compression=compression, writer=writer, clock=clock)
+        self._making = SegmentMaking(
+            archived, inputs, compression=compression, writer=writer, clock=clock, copied_bytes_min=copied_bytes_min
+        )
         self._publication = MergePublication(
             archived, inputs, token=token, now_seconds=clock.now_seconds, crash_point=crash_point
         )
@@ -88,10 +93,11 @@ class GroupMerge:
         inputs = self._making.read_inputs()
         staged = self._publication.stage()
         try:
-            footer = self._making.write(staged.file, inputs, keep=EveryRecord())
+            made = self._making.write(staged.file, inputs, keep=EveryRecord())
+            footer = made.footer
             where = f"{self._publication.key} before it was published"
             parts = [each.content for each in inputs]
-            written = prove_written(staged, footer, parts, extension=self._archived.extension, where=where)
+            written = prove_written(staged, made, parts, extension=self._archived.extension, where=where)
             self._publication.announce()
             if footer.file is not None:
                 create_sidecar(self._archived.store, self._publication.key, footer)

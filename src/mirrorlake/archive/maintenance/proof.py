@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.checksum import ContentChecksum
+from mirrorlake.archive.checksum import RecordChecksum, RecordPart, checksum_by
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
 from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.formats.interface import SegmentReader
@@ -38,26 +38,38 @@ from mirrorlake.stores.object_store import ObjectMissingError
 class Content:
     """What a segment holds: how many records, and a checksum of them, or of a log's bytes.
 
-    With ``without`` it is of the records, in every format, but for those of these offsets; None where it is of all.
+    With ``parts`` the checksum is that of runs of records. With ``without`` it is of the records, in every format, but
+    for those of these offsets; None where it is of all.
     """
 
     offsets: OffsetRange
     records: int
     checksum: str
+    parts: tuple[RecordPart, ...] = ()
     without: OffsetRuns | None = None
 
 
 @dataclass(slots=True)
-class _Sum:
+class HeldSum:
     """What a larger segment holds of one range, as it is read."""
 
     offsets: OffsetRange
     without: OffsetRuns | None = None
+    parts: tuple[RecordPart, ...] = ()
     records: int = 0
-    columns: ContentChecksum = field(default_factory=ContentChecksum)
+    columns: RecordChecksum = field(init=False)
     bytes: "xxhash.xxh3_128" = field(default_factory=xxhash.xxh3_128)
 
+    def __post_init__(self) -> None:
+        self.columns = checksum_by(self.parts)
+
+    @classmethod
+    def of(cls, part: Content) -> "HeldSum":
+        """Returns what is to be compared with a part."""
+        return cls(offsets=part.offsets, without=part.without, parts=part.parts)
+
     def take(self, columns: RecordColumns) -> None:
+        """Takes those of the records that lie in the range."""
         kept = within_range(columns, self.offsets)
         if self.without is not None and (erased := self.without.hold(kept.offsets)).any():
             rows = np.flatnonzero(~erased)
@@ -117,12 +129,12 @@ def said_by(footer: SegmentFooter, segment: Segment, *, key: str) -> Content:
             hint="the file was renamed or swapped: put the right one back",
             key=key,
         )
-    return Content(offsets=footer.offsets, records=footer.records, checksum=footer.checksum)
+    return Content(offsets=footer.offsets, records=footer.records, checksum=footer.checksum, parts=footer.parts)
 
 
 def _read(reader: SegmentReader, segment: Segment, *, without: OffsetRuns | None = None) -> Content:
     offsets = segment.name.offsets
-    found = _Sum(offsets=offsets, without=without)
+    found = HeldSum(offsets=offsets, without=without)
     if isinstance(reader, LogSegmentReader) and without is None:
         _sum_up_log(reader, [found])
         return Content(offsets=offsets, records=found.records, checksum=found.bytes.hexdigest())
@@ -167,8 +179,8 @@ def prove_holds(cover: SegmentReader, *, where: str, parts: Sequence[Content]) -
     """
     footer = cover.footer
     if footer is None:
-        raise _unproven(where, "says nothing of itself")
-    sums = [_Sum(offsets=part.offsets, without=part.without) for part in parts]
+        raise unproven(where, "says nothing of itself")
+    sums = [HeldSum.of(part) for part in parts]
     sweep = RangeSweep(sums)
 
     def take(columns: RecordColumns) -> None:
@@ -181,13 +193,22 @@ def prove_holds(cover: SegmentReader, *, where: str, parts: Sequence[Content]) -
         found = [(each.bytes if each.without is None else each.columns).hexdigest() for each in sums]
     else:
         found = [each.columns.hexdigest() for each in sums]
-    for part, each, checksum in zip(parts, sums, found, strict=True):
+    check_held(parts, sums, found, where=where)
+
+
+def check_held(parts: Sequence[Content], sums: Sequence[HeldSum], checksums: Sequence[str], *, where: str) -> None:
+    """Compares what was read of each part with what it held.
+
+    Raises:
+        ChainBrokenError: they differ.
+    """
+    for part, each, checksum in zip(parts, sums, checksums, strict=True):
         if (part.records, part.checksum) != (each.records, checksum):
             held = f"{each.records} records of {part.offsets} with checksum {checksum}"
-            raise _unproven(where, f"holds {held}, and the segment inside of it {part.records} with {part.checksum}")
+            raise unproven(where, f"holds {held}, and the segment inside of it {part.records} with {part.checksum}")
 
 
-def _sum_up_log(cover: LogSegmentReader, sums: Sequence[_Sum]) -> None:
+def _sum_up_log(cover: LogSegmentReader, sums: Sequence[HeldSum]) -> None:
     """Reads a log once: its batches count for those of whole batches, and only what others touch is decoded."""
     by_bytes = RangeSweep([each for each in sums if each.without is None])
     decoded = [each for each in sums if each.without is not None]
@@ -217,10 +238,11 @@ def prove_same_file(archived: PartitionFolder, key: str, expected: FileSum) -> N
     with archived.store.open(key) as file:
         actual = sum_of(file)
     if actual != expected:
-        raise _unproven(key, f"has {actual}, and {expected} was written")
+        raise unproven(key, f"has {actual}, and {expected} was written")
 
 
-def _unproven(where: str, what: str) -> ChainBrokenError:
+def unproven(where: str, what: str) -> ChainBrokenError:
+    """Returns the error of a larger segment that does not hold what lies inside of it."""
     return ChainBrokenError(
         f"{where} {what}",
         hint="nothing inside of it was deleted. `mirrorlake archive check --level checksums` says which file is "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.checksum import ContentChecksum
+from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
@@ -235,7 +235,7 @@ class OpenSegment:
     def _summed(self, records: Iterator[RecordColumns]) -> Iterator[RecordColumns]:
         """Yields the same, the last ones once all of them were compared with the checksum."""
         assert self.footer is not None, "nothing to compare with"
-        checksum, count, held = ContentChecksum(), 0, None
+        checksum, count, held = checksum_by(self.footer.parts), 0, None
         for columns in records:
             checksum.update(columns)
             count += len(columns)
