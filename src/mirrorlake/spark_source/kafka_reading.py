@@ -9,11 +9,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mirrorlake.errors import TopicMissingError, TopicRecreatedError, TransientError
+from mirrorlake.freed_memory import keep_freed_memory
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.mirror.freed_memory import keep_freed_memory
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.spark_source.rows import rows_of
 from mirrorlake.spark_source.tasks import Piece

@@ -59,7 +59,7 @@ def test_the_batches_hold_every_field_of_every_record_at_its_own_offset(
     assert decode_batches(batches).equals(columns)
     for batch in batches:
         verify_crc(batch)
-        assert batch.header.codec is codec
+        assert batch.header.codec in (codec, Codec.NONE)  # as it is where compression gains nothing
         assert not batch.view.readonly
 
 
@@ -132,7 +132,7 @@ def test_records_that_compress_behind_others_that_do_not_are_compressed(codec: C
 
     found = [batch.header.codec for batch in batches]
     assert found[0] == Codec.NONE
-    within = [batch for batch in batches if 200 <= batch.header.base_offset and batch.header.last_offset < 600]
+    within = [batch for batch in batches if batch.header.base_offset >= 200 and batch.header.last_offset < 600]
     assert len(within) > 3
     assert {batch.header.codec for batch in within} == {codec}
     assert found[-1] == Codec.NONE
