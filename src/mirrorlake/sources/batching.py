@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN
 from mirrorlake.kafka.records.batch_header import (
+    HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     PREFIX_BYTES,
     Batch,
@@ -20,6 +21,7 @@ from mirrorlake.kafka.records.batch_header import (
     write_header,
 )
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, RecordColumns
+from mirrorlake.kafka.records.compression import compress
 from mirrorlake.kafka.records.encode import encode_batch
 
 RECORD_BYTES = 16
@@ -27,6 +29,12 @@ RECORD_BYTES = 16
 
 ZSTD_LEVEL = 1
 """That of Parquet pages by default. Compressing is most of the work; level 3 takes 1.6 times as long."""
+
+WORTH_IT = 15 / 16
+"""What compressed bytes may come to, as a part of the others, to be sent in their place."""
+
+_SAMPLES = 4
+_SAMPLE_BYTES = 4 << 10
 
 _SPAN_MAX = 2**31 - 1
 """How far behind a batch's first offset a record of it may lie."""
@@ -37,23 +45,66 @@ def batches_of(columns: RecordColumns, *, codec: Codec, bytes_max: int) -> Itera
 
     A record without any time (of message format v0) is one of CreateTime −1, as format v2 has nothing else.
 
+    Records that do not compress, as those that are compressed or encrypted already, go without compression: the first
+    batch tells, as it is made both ways, and of each behind one that gained nothing a sample is looked at.
+
     Args:
         columns: in offset order.
-        codec: of the batches.
-        bytes_max: record bytes of one, before compression; a record that alone has more is one of its own.
+        codec: of the batches that become smaller by it; the others have none.
+        bytes_max: record bytes of one, before compression; a record that alone has more is one of its own. What is
+            alone in its batch is always compressed: a topic may take it so alone.
 
     Raises:
         RecordTooLargeError: a record is above 2^31 - 1 bytes.
     """
+    encoder = _Encoder(codec)
     for start, stop in _cuts(columns, bytes_max):
         part = columns.slice(start, stop)
-        made = encode_batch(part, codec=codec, base_offset=int(part.offsets[0]), zstd_level=ZSTD_LEVEL)
+        made = _encoded(part, codec) if stop - start == 1 else encoder.encoded(part)
         view = memoryview(made)
         header = read_header(view, 0, len(made) - PREFIX_BYTES)
         if part.timestamp_types[0] == LOG_APPEND_TIME:
             write_header(made, header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT))
             header = read_header(view, 0, len(made) - PREFIX_BYTES)
         yield Batch(header, view)
+
+
+class _Encoder:
+    """Makes batches of one run of records, compressed where that is worth it.
+
+    Args:
+        codec: that it is tried with.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._is_worth_it: bool | None = None  # of the batch before; None before the first
+
+    def encoded(self, part: RecordColumns) -> bytearray:
+        """Returns the records as one batch."""
+        if self._codec == Codec.NONE or self._is_worth_it:
+            return _encoded(part, self._codec)
+        plain = _encoded(part, Codec.NONE)
+        if self._is_worth_it is False and not _shrinks(plain, self._codec):
+            return plain
+        compressed = _encoded(part, self._codec)
+        self._is_worth_it = len(compressed) <= WORTH_IT * len(plain)
+        return compressed if self._is_worth_it else plain
+
+
+def _encoded(part: RecordColumns, codec: Codec) -> bytearray:
+    return encode_batch(part, codec=codec, base_offset=int(part.offsets[0]), zstd_level=ZSTD_LEVEL)
+
+
+def _shrinks(plain: bytearray, codec: Codec) -> bool:
+    """Tells whether a sample of a batch's records, or all of a small one's, become smaller by a codec."""
+    records = memoryview(plain)[HEADER_BYTES:]
+    if len(records) > _SAMPLES * _SAMPLE_BYTES:
+        apart = (len(records) - _SAMPLE_BYTES) // (_SAMPLES - 1)
+        sample = b"".join(records[at * apart : at * apart + _SAMPLE_BYTES] for at in range(_SAMPLES))
+    else:
+        sample = bytes(records)
+    return len(compress(codec, sample, zstd_level=ZSTD_LEVEL)) <= WORTH_IT * len(sample)
 
 
 def _cuts(columns: RecordColumns, bytes_max: int) -> Iterator[tuple[int, int]]:

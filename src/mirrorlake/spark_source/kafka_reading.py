@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mirrorlake.errors import TopicMissingError, TopicRecreatedError, TransientError
+from mirrorlake.freed_memory import keep_freed_memory
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.range_reader import read_range
 from mirrorlake.kafka.records.columns import RecordColumns
@@ -44,6 +45,7 @@ def read_live(settings: ClusterSettings, pieces: Sequence[Piece], names: Sequenc
         TopicRecreatedError: the topic was deleted, and made anew, since.
         MirrorlakeError: it could not be read.
     """
+    keep_freed_memory()  # answers and columns of the same size follow one another
     pump = _Pump(settings, pieces)
     try:
         while (part := pump.take()) is not None:

@@ -10,7 +10,7 @@ from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.session_start import build_session
 
 PRELOAD = (
-    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.freed_memory:keep_freed_memory",
     "mirrorlake.verify.worker",
     "mirrorlake.verify.view_worker",
     "mirrorlake.kafka.records.codec:warm",

@@ -59,7 +59,7 @@ def test_the_batches_hold_every_field_of_every_record_at_its_own_offset(
     assert decode_batches(batches).equals(columns)
     for batch in batches:
         verify_crc(batch)
-        assert batch.header.codec is codec
+        assert batch.header.codec in (codec, Codec.NONE)  # as it is where compression gains nothing
         assert not batch.view.readonly
 
 
@@ -104,3 +104,42 @@ def test_offsets_that_lie_far_apart_share_no_batch() -> None:
     batches = list(batches_of(columns_of(rows), codec=Codec.NONE, bytes_max=1 << 20))
 
     assert [each.header.base_offset for each in batches] == [0, 2**31]
+
+
+def random_rows(count: int, size: int, *, start: int = 0) -> list[Row]:
+    made = np.random.default_rng(start + 1)
+    return [(start + n, 1000 + n, 0, None, made.bytes(size), []) for n in range(count)]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_records_that_do_not_compress_go_without_compression(codec: Codec) -> None:
+    columns = columns_of(random_rows(400, 1024))
+
+    batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10))
+
+    assert {batch.header.codec for batch in batches} == {Codec.NONE}
+    assert len(batches) > 3
+    for batch in batches:
+        verify_crc(batch)
+    assert decode_batches(batches).equals(columns)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_records_that_compress_behind_others_that_do_not_are_compressed(codec: Codec) -> None:
+    columns = columns_of([*random_rows(200, 1024), *dense(400, 1024, start=200)])
+
+    batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10))
+
+    found = [batch.header.codec for batch in batches]
+    assert found[0] == Codec.NONE
+    within = [batch for batch in batches if batch.header.base_offset >= 200 and batch.header.last_offset < 600]
+    assert len(within) > 3
+    assert {batch.header.codec for batch in within} == {codec}
+    assert decode_batches(batches).equals(columns)
+
+
+def test_a_record_that_is_larger_than_a_batch_is_always_compressed() -> None:
+    # Its topic may take it compressed alone, by however little.
+    batches = list(batches_of(columns_of(random_rows(3, 4096)), codec=Codec.ZSTD, bytes_max=1024))
+
+    assert [batch.header.codec for batch in batches] == [Codec.ZSTD] * 3

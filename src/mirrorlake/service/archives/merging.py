@@ -38,7 +38,7 @@ from mirrorlake.service.states import writer_name
 WORK = "mirrorlake.archive.maintenance.work:work"
 
 PRELOAD = (
-    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.freed_memory:keep_freed_memory",
     "mirrorlake.archive.maintenance.work",
     "mirrorlake.kafka.records.codec:warm",
 )

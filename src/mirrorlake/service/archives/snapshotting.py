@@ -37,7 +37,7 @@ from mirrorlake.stores.settings import FilesystemSettings
 READ = "mirrorlake.sources.archive.snapshot_work:read_part"
 MERGE = "mirrorlake.sources.archive.snapshot_work:make_snapshots"
 PRELOAD = (
-    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.freed_memory:keep_freed_memory",
     "mirrorlake.sources.archive.snapshot_work",
     "mirrorlake.kafka.records.codec:warm",
 )

@@ -43,7 +43,7 @@ PAUSES_VARIABLE = "MIRRORLAKE_PAUSES"
 """What was paused when this process started itself again, because its engine had died."""
 
 PRELOAD = (
-    "mirrorlake.mirror.freed_memory:keep_freed_memory",
+    "mirrorlake.freed_memory:keep_freed_memory",
     "mirrorlake.mirror.lease_worker",
     "mirrorlake.kafka.records.checksum_kernels",
     "mirrorlake.kafka.records.codec:warm",

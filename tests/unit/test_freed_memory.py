@@ -9,7 +9,7 @@ import pytest
 # Three blocks at a time are more than glibc by itself would keep.
 SCRIPT = """
 import resource, sys
-from mirrorlake.mirror.freed_memory import keep_freed_memory
+from mirrorlake.freed_memory import keep_freed_memory
 
 assert not int(sys.argv[1]) or keep_freed_memory()
 
