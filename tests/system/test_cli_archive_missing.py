@@ -191,3 +191,10 @@ def test_a_marker_that_cannot_be_read_is_a_problem_of_its_own(lake: Path) -> Non
     found = broken(checked("--root", lake))
     assert [(name, partition) for name, partition, _ in found] == [("", None)]
     assert "cannot be read" in found[0][2]
+
+
+def test_a_folder_above_an_archives_root_is_told_from_an_archive_without_a_marker(lake: Path) -> None:
+    ended = mirrorlake("archive", "check", "--root", lake.parent)
+
+    assert f"the root of an archive is below it: {lake}" in ended.err
+    assert "the next run adds it" not in ended.err

@@ -334,6 +334,12 @@ def test_where_nothing_is_found_that_was_asked_for_it_fails(verb: str, what: str
     failed = kept(verb, config, *(["--topic", "ordres"] if what.startswith("a topic") else []))
     assert failed.code == 1
     assert "holds no partition that was asked for" in failed.err
+    remedy = (
+        "correct the name of the folder, or put it back; there is `orders`"
+        if what.startswith("a topic")
+        else "mounted?"
+    )
+    assert remedy in failed.err
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,21 @@ def test_a_query_ends_with_its_rows_on_stdout_and_nothing_else_there(config: Pat
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"partition": 0, "n": 45, "last": 49}]
 
 
+def test_a_column_that_is_not_there_is_one_line_without_a_stack(config: Path) -> None:
+    try:
+        find_java()
+    except JavaUnusableError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-m", "mirrorlake", "sql", "-c", str(config), "select ofset from lake.orders"]
+
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "`ofset`" in line
+
+
 def test_with_schemas_of_the_archive_a_query_sees_what_its_values_say(config: Path) -> None:
     try:
         find_java()

@@ -21,7 +21,8 @@ V3_COLUMNS = ("mirror", "source_high", "dest_next", "lag", "state")
 OWNER_COLUMNS = ("owner", "owner_since")
 """Shown where somebody owns a mirror at a Kafka destination."""
 
-STALE_NAMED_MAX = 3
+NAMED_MAX = 3
+"""Partitions that one line below the table names."""
 
 UNKNOWN_NOTE = "what only a running service knows is unknown, such as partitions it parked"
 """Shown below the table, with the reason: rows that are parked by what can be read say so all the same."""
@@ -47,6 +48,8 @@ def status(path: Path, *, as_json: bool) -> int:
             print_warning(idle.message)
         for message in stale_copies(rows):
             print_warning(message)
+        for message in failing_copies(rows):
+            print_warning(message)
         for failed in found.service.failed_keeping:
             print_warning(failed.message)
         for message in (said for doubted in found.service.doubted_keeping for said in doubted.messages):
@@ -62,13 +65,22 @@ def status(path: Path, *, as_json: bool) -> int:
 
 def stale_copies(rows: Sequence[Row]) -> list[str]:
     """Returns a line for each destination of a mirror that has stale copies: how many, and some of them."""
+    return _told_by_place(rows, "stale", "stale copies of")
+
+
+def failing_copies(rows: Sequence[Row]) -> list[str]:
+    """Returns such a line of partitions at which a running service fails and tries again, with what it fails at."""
+    return _told_by_place(rows, "failing", "tries again after a failure:")
+
+
+def _told_by_place(rows: Sequence[Row], key: str, what: str) -> list[str]:
     by_place: dict[tuple[object, object], list[str]] = defaultdict(list)
     for row in rows:
-        if "stale" in row:
-            by_place[row["name"], row["destination"]].append(f"{row['topic']}-{row['partition']} ({row['stale']})")
+        if key in row:
+            by_place[row["name"], row["destination"]].append(f"{row['topic']}-{row['partition']} ({row[key]})")
     return [
-        f"{name} → {destination}: stale copies of {len(copies)} partition(s): {', '.join(copies[:STALE_NAMED_MAX])}"
-        + (", …" if len(copies) > STALE_NAMED_MAX else "")
+        f"{name} → {destination}: {what} {len(copies)} partition(s): {', '.join(copies[:NAMED_MAX])}"
+        + (", …" if len(copies) > NAMED_MAX else "")
         for (name, destination), copies in by_place.items()
     ]
 

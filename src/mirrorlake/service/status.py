@@ -101,7 +101,8 @@ class StatusRow(Standing):
 
         ``error`` is present exactly when the row failed, ``reason`` when it is parked: one of ``PARK_NAMES``. Where a
         running service has parked the partition, both are the service's own: its lease saw more than a look from
-        outside does. Where it waits, ``waiting`` says for what, and ``reason`` is one of ``WAIT_NAMES``.
+        outside does. Where it waits, ``waiting`` says for what, and ``reason`` is one of ``WAIT_NAMES``; where it fails
+        and is tried again, ``failing`` says at what.
         ``owner`` and ``owner_since`` are where a process has taken the mirror at a Kafka destination, and not let go.
         ``service`` is what a running service calls the partition's state, ``unknown`` where none answers. ``keeping``
         is there where the last run of a schedule of its archive failed, which is no failure of the row, ``doubt`` where
@@ -128,6 +129,8 @@ class StatusRow(Standing):
             row["error"] = str(self.error)
         elif self.live is not None and self.live.reason:
             row["reason"], row["waiting"] = self.live.reason, self.live.error
+        elif self.live is not None and self.live.error:
+            row["failing"] = self.live.error
         if self.live is not None and self.live.stale:
             row["stale"] = self.live.stale
         if self.failed_keeping:

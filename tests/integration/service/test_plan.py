@@ -110,6 +110,27 @@ def test_the_settings_of_a_topic_yet_to_be_made_are_known_and_none_is_made(pair:
     assert row.status.target.destination_configs["retention.ms"] == "-1"
     assert row.status.target.destination_configs["max.message.bytes"] == "1048588", "the cluster's default"
     assert pair.topic not in topics_of(pair.west)
+    assert row.as_row()["note"] == row.as_json()["note"] == row.note
+
+
+def test_many_settings_of_a_topic_yet_to_be_made_are_counted_in_the_table_and_all_named_in_json(pair: Pair) -> None:
+    make_topic(
+        pair.east,
+        pair.topic,
+        simple_records(5, timestamp=int(time.time() * 1000)),
+        retention_ms="-1",
+        retention_bytes="2000000",
+        segment_bytes="20000000",
+        segment_ms="3600000",
+        index_interval_bytes="8192",
+        max_message_bytes="2000000",
+        flush_messages="1000",
+    )
+    row = pair.plan()
+    assert row.as_row()["note"] == "topic with 1 partition(s), 7 settings (`--format json` has them)"
+    note = str(row.as_json()["note"])
+    assert "retention.ms=-1, " in note
+    assert note.count("=") == 7
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What ``status`` says below its table."""
 
 from mirrorlake.cli.output import Row
-from mirrorlake.cli.status import stale_copies
+from mirrorlake.cli.status import failing_copies, stale_copies
 
 
 def row(name: str, partition: int, **more: str) -> Row:
@@ -18,3 +18,13 @@ def test_stale_copies_are_counted_by_mirror_and_destination_and_some_are_named()
         "orders-0 (may be behind: its source has not told its end for 70 s)",
     ]
     assert stale_copies([row("trade", 0)]) == []
+
+
+def test_partitions_that_are_tried_again_are_counted_with_what_they_fail_at() -> None:
+    full = [row("trade", n, failing="no space") for n in range(1, 6)]
+    assert failing_copies([row("trade", 0), *full, row("pay", 0, failing="no server answered")]) == [
+        "trade → west: tries again after a failure: 5 partition(s): orders-1 (no space), orders-2 (no space), "
+        "orders-3 (no space), …",
+        "pay → west: tries again after a failure: 1 partition(s): orders-0 (no server answered)",
+    ]
+    assert failing_copies([row("trade", 0)]) == []

@@ -29,10 +29,11 @@ def check_writers(settings: PreserveSettings, claim: PartitionClaim, own_produce
     """
     unknown = [each for each in claim.other_producer_ids if each not in own_producer_ids]
     if unknown:
+        ours = f"ours is {claim.producer_id}" if claim.producer_id >= 0 else "and this mirror has never written there"
         raise DestinationForeignError(
-            f"destination {settings.destination} has another writer: producer id {unknown[0]}, "
-            f"ours is {claim.producer_id}",
-            hint="stop that producer and re-create the topic, or mirror to a topic of its own",
+            f"destination {settings.destination} has another writer: producer id {unknown[0]}, {ours}",
+            hint="if it is the copy of another mirror, write to another topic (`topic` of the destination, `--rename` "
+            "of `restore`); else stop that producer and re-create the topic",
             position=claim.end_offset,
         )
     if claim.open_producer_ids:

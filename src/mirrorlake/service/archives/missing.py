@@ -1,6 +1,7 @@
 """What is not in an archive and should be, as its markers say: topics, partitions, and their ends."""
 
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import PurePosixPath
 
 import structlog
 
@@ -17,6 +18,7 @@ from mirrorlake.archive.topic_record import (
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.service.archives.places import Finding, Survey
 from mirrorlake.service.archives.reports import PartitionReport
+from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 
@@ -78,9 +80,13 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         yield Finding(store=store, error=error)
         return
     if marker is None and here:
+        try:
+            hint = _why_no_marker(store, opened, {report.place.name for report in here})
+        except MirrorlakeError as error:
+            yield Finding(store=store, error=error)
+            return
         _log.warning(
-            f"{store.where(ROOT_MARKER)} is not there: partitions and topics that are missing cannot be told",
-            hint="mirror-v3 or an earlier version wrote this archive; the next run adds it",
+            f"{store.where(ROOT_MARKER)} is not there: partitions and topics that are missing cannot be told", hint=hint
         )
     for name in sorted(name for name in names if survey.is_asked_for(store, name)):
         in_topic = {report.place.partition: report for report in here if report.place.name == name}
@@ -103,6 +109,28 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
                 f"{store.where(name)} has no _topic.json: partitions that are missing cannot be told",
                 hint="the next run adds it",
             )
+
+
+def _why_no_marker(store: StoreSettings, opened: ObjectStore, names: Collection[str]) -> str:
+    """Returns the remedy where a root has no marker: a marker in a folder below is that of the root that is meant.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    above = {str(parent) for name in names for parent in PurePosixPath(name).parents} - {"."}
+    inner = [folder for folder in sorted(above) if _holds(opened, f"{folder}/{ROOT_MARKER}")]
+    if inner:
+        roots = ", ".join(store.where(folder) for folder in inner[:NAMED_MAX])
+        return f"the root of an archive is below it: {roots}; name that one"
+    return "mirror-v3 or an earlier version wrote this archive; the next run adds it"
+
+
+def _holds(opened: ObjectStore, key: str) -> bool:
+    try:
+        opened.read(key)
+    except ObjectMissingError:
+        return False
+    return True
 
 
 def _damaged_groups(where: str, *, is_unknown: bool) -> ChainBrokenError:
@@ -155,7 +183,10 @@ def _nothing_checked(store: StoreSettings, survey: Survey) -> Finding:
 def _nothing_found(store: StoreSettings, survey: Survey, *, but: str = "") -> ChainBrokenError:
     filters = survey.filters
     is_narrow = bool(filters.names or filters.partitions or filters.mirrors or survey.owners[store])
+    is_misnamed = bool(survey.names and filters.names) and not filters.names & survey.names
     return ChainBrokenError(
         f"{but}{store.where('')} holds no partition" + (" that was asked for" if is_narrow else ""),
-        hint="is this the root of an archive, and is its file system mounted?",
+        hint=f"correct the name of the folder, or put it back; there {_named(survey.names)}"
+        if is_misnamed
+        else "is this the root of an archive, and is its file system mounted?",
     )

@@ -30,6 +30,9 @@ from mirrorlake.topics.windows import count_left_out
 AS_USUAL = (TIMESTAMP_TYPE, CREATE_TIME)
 """Set on every topic that is made, and expected by everybody: not worth a word."""
 
+SETTINGS_SHOWN_MAX = 6
+"""Settings of a topic that the table names; an archive has all of a topic's, thirty and more."""
+
 
 class Action(StrEnum):
     """What would happen to a partition."""
@@ -48,7 +51,8 @@ class PlanRow:
     """One source partition at one destination: the range ``[start, end)`` that would be copied, or why not.
 
     Where a cluster or store did not answer, what would be done is not known: ``unreachable``. ``warnings`` say what the
-    destination would delete or refuse, and what gaps take; each names its topic.
+    destination would delete or refuse, and what gaps take; each names its topic. ``brief`` is what the table has in
+    place of ``note``, where that names more settings than one wants to read; else it is empty.
     """
 
     status: StatusRow
@@ -56,12 +60,14 @@ class PlanRow:
     start: int | None = None
     end: int | None = None
     note: str = ""
+    brief: str = ""
     warnings: tuple[str, ...] = ()
     error: MirrorlakeError | None = None
 
     def as_json(self) -> dict[str, str | int | list[str] | None]:
-        """Returns the row of ``plan --format json``: with its ``warnings``, where there are some."""
-        return {**self.as_row(), **({"warnings": list(self.warnings)} if self.warnings else {})}
+        """Returns the row of ``plan --format json``: with the whole note, and ``warnings`` where there are some."""
+        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        return {**self.as_row(), "note": self.note or None, **warnings}
 
     def as_row(self) -> dict[str, str | int | None]:
         """Returns the row of the table; ``error`` is present exactly when it has one, ``reason`` when it is refused."""
@@ -73,7 +79,7 @@ class PlanRow:
             "start": self.start,
             "end": self.end,
             "offsets": None if self.start is None or self.end is None else self.end - self.start,
-            "note": self.note or None,
+            "note": self.brief or self.note or None,
         }
         if self.error is not None:
             if self.action is Action.REFUSE:
@@ -171,9 +177,12 @@ def plan_row(row: StatusRow, found: Look) -> PlanRow:
     start, end = row.position, row.source_end
     if start is None or end is None or start >= end:
         return PlanRow(status=row, action=Action.NOTHING, start=start, end=end, note=", ".join(_end_notes(row)))
-    notes = [*_topic_notes(row.target), *kind_of(row.target.destination).notes(row, is_new=found.is_new)]
-    notes += _end_notes(row)
-    return PlanRow(status=row, action=_action(row.target), start=start, end=end, note=", ".join(notes))
+    others = [*kind_of(row.target.destination).notes(row, is_new=found.is_new), *_end_notes(row)]
+    note, brief = (
+        ", ".join([*_topic_notes(row.target, settings_max=most), *others]) for most in (None, SETTINGS_SHOWN_MAX)
+    )
+    action = _action(row.target)
+    return PlanRow(status=row, action=action, start=start, end=end, note=note, brief=brief if brief != note else "")
 
 
 def _action(target: Target) -> Action:
@@ -184,8 +193,8 @@ def _action(target: Target) -> Action:
     return Action.GROW_AND_COPY if target.is_to_be_made else Action.COPY
 
 
-def _topic_notes(target: Target) -> list[str]:
-    notes = []
+def _topic_notes(target: Target, *, settings_max: int | None) -> list[str]:
+    notes: list[str] = []
     if target.replaces:
         notes.append("the source topic was recreated")
     elif target.destination_topic != target.base_topic:
@@ -194,7 +203,9 @@ def _topic_notes(target: Target) -> list[str]:
         notes.append(f"topic with {target.creation.partitions} partition(s)")
         if target.creation.replication_factor > 0:
             notes.append(f"replication factor {target.creation.replication_factor}")
-        notes += [f"{key}={value}" for key, value in target.creation.configs.items() if (key, value) != AS_USUAL]
+        settings = [f"{key}={value}" for key, value in target.creation.configs.items() if (key, value) != AS_USUAL]
+        is_many = settings_max is not None and len(settings) > settings_max
+        notes += [f"{len(settings)} settings (`--format json` has them)"] if is_many else settings
     if target.growth is not None and target.is_to_be_made:
         notes.append(f"from {target.growth.partitions_before} to {target.growth.partitions} partitions")
     return notes

@@ -9,6 +9,9 @@ from typing import Any
 
 import structlog
 
+_SAID_BY_THE_ERROR = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark's that repeat an exception while it is made."""
+
 
 def configure_logs(*, level: str, as_json: bool) -> None:
     """Sends every log line of this process to stderr.
@@ -39,6 +42,9 @@ def configure_logs(*, level: str, as_json: bool) -> None:
     handler.addFilter(_is_not_of_py4j)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # A query that Spark refuses is an error of ours, of one line; PySpark says it too, with Java's stack behind it.
+    for name in _SAID_BY_THE_ERROR:
+        logging.getLogger(name).disabled = True
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, RemoteTierError, TopicMissingError
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    MirrorlakeError,
+    RemoteTierError,
+    StoreUnavailableError,
+    TopicMissingError,
+)
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archives.scheduled import KeepingOutcome
 from mirrorlake.service.partition_state import PartitionState, StateName
@@ -51,6 +57,18 @@ def test_a_passing_failure_has_no_reason_and_a_parked_partition_has_its_own() ->
     parked.failed(TopicMissingError("gone", topic="orders"), 0.0)
     assert (told(failing).state, told(failing).reason) == (StateName.RUNNING, "")
     assert (told(parked).state, told(parked).reason) == (StateName.PARKED, "missing")
+
+
+def test_what_a_service_fails_at_and_tries_again_is_shown_and_fails_no_row() -> None:
+    failing = kafka_state(0)
+    failing.failed(StoreUnavailableError("No space left on device (ENOSPC)", hint="free some space"), 0.0)
+    row = shown(told(failing))
+    assert (row["state"], row["failing"]) == ("running", "No space left on device (ENOSPC) (free some space)")
+    assert "error" not in row
+    assert "waiting" not in row
+    assert "failing" not in shown(LivePartition(state=StateName.RUNNING))
+    waits = LivePartition(state=StateName.RUNNING, reason="remote-tier", error="waiting for …")
+    assert "failing" not in shown(waits)
 
 
 def shown(
