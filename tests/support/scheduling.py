@@ -16,6 +16,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/integration/topics/test_acl_acts.py",
         "tests/integration/mirror/test_secured_lease.py",
         "tests/integration/service/test_access_rules.py",
+        "tests/integration/service/test_letter_rights.py",
         "tests/integration/service/test_group_archive.py",
         "tests/integration/service/test_heartbeat_rights.py",
         "tests/system/test_cli_acls.py",
