@@ -40,27 +40,29 @@ _SPAN_MAX = 2**31 - 1
 """How far behind a batch's first offset a record of it may lie."""
 
 
-def batches_of(columns: RecordColumns, *, codec: Codec, bytes_max: int) -> Iterator[Batch]:
+def batches_of(
+    columns: RecordColumns, *, codec: Codec, bytes_max: int, leaves_incompressible: bool = False
+) -> Iterator[Batch]:
     """Yields batches of v2 that hold these records, each in memory of its own that may be written to.
 
     A record without any time (of message format v0) is one of CreateTime −1, as format v2 has nothing else.
 
-    Records that do not compress, as those that are compressed or encrypted already, go without compression: the first
-    batch tells, as it is made both ways, and of each behind one that gained nothing a sample is looked at.
-
     Args:
         columns: in offset order.
-        codec: of the batches that become smaller by it; the others have none.
+        codec: of the batches.
         bytes_max: record bytes of one, before compression; a record that alone has more is one of its own. What is
             alone in its batch is always compressed: a topic may take it so alone.
+        leaves_incompressible: True where records that do not compress, as those that are compressed or encrypted
+            already, go without compression: the first batch tells, as it is made both ways, and of each behind one that
+            gained nothing a sample is looked at.
 
     Raises:
         RecordTooLargeError: a record is above 2^31 - 1 bytes.
     """
-    encoder = _Encoder(codec)
+    encoder = _Encoder(codec) if leaves_incompressible else None
     for start, stop in _cuts(columns, bytes_max):
         part = columns.slice(start, stop)
-        made = _encoded(part, codec) if stop - start == 1 else encoder.encoded(part)
+        made = encoder.encoded(part) if encoder is not None and stop - start > 1 else _encoded(part, codec)
         view = memoryview(made)
         header = read_header(view, 0, len(made) - PREFIX_BYTES)
         if part.timestamp_types[0] == LOG_APPEND_TIME:

@@ -122,7 +122,7 @@ class RecordContent:
         part = next(self._parts, None)
         batches: Iterator[Batch] = iter(())
         if part is not None:
-            batches = batches_of(part, codec=self._codec, bytes_max=self._batch_bytes_max)
+            batches = batches_of(part, codec=self._codec, bytes_max=self._batch_bytes_max, leaves_incompressible=True)
         start = self._position
         items = [_classified(batch, start) for batch in batches]
         self._position = items[-1].batch.header.next_offset if items else self._end
