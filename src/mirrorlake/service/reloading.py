@@ -1,7 +1,7 @@
 """What a changed configuration changes in a running service: some settings at once, all others with a restart."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from mirrorlake.config.resolved import Configuration, Heartbeats, Mirror
@@ -15,6 +15,9 @@ LIVE = frozenset({"engine.discovery", "engine.tail-check", "engine.stop-timeout"
 
 MIRROR_SETTINGS = {"limit": "read_bytes_per_second", "heartbeats": "heartbeats"}
 """What a running service takes of a mirror, by its name in a configuration: the field."""
+
+CLUSTER_SETTINGS = {"limit": "read_bytes_per_second"}
+"""The same of a cluster."""
 
 OPTION_NAMES = {
     "lease_seconds": "lease",
@@ -33,7 +36,7 @@ class Difference:
     """One setting, or one named part, that two configurations have otherwise.
 
     ``is_part_live`` is True for a setting of a mirror or a cluster that a running service takes: one of
-    `MIRROR_SETTINGS`, or a cluster's limit, and nothing else of it.
+    `MIRROR_SETTINGS` or `CLUSTER_SETTINGS`, and nothing else of it.
     """
 
     name: str
@@ -55,22 +58,12 @@ def find_differences(before: Configuration, after: Configuration) -> list[Differ
     found += _of_fields("engine", before.engine, after.engine)
     found += _of_fields("service", before.service, after.service)
     found += [] if before.on_park is after.on_park else ["on-park"]
-    later_clusters = {cluster.name: cluster for cluster in after.clusters}
-    limits = [
-        f"clusters.{cluster.name}.limit"
-        for cluster in before.clusters
-        if cluster.name in later_clusters
-        and cluster.read_bytes_per_second != later_clusters[cluster.name].read_bytes_per_second
+    live = _of_settings("clusters", CLUSTER_SETTINGS, _by_name(before.clusters), _by_name(after.clusters))
+    live += _of_settings("mirrors", MIRROR_SETTINGS, _by_name(before.mirrors), _by_name(after.mirrors))
+    return [
+        *(Difference(name=name) for name in found),
+        *(Difference(name=name, is_part_live=True) for name in live),
     ]
-    later = {mirror.name: mirror for mirror in after.mirrors}
-    changed = [
-        f"mirrors.{mirror.name}.{name}"
-        for mirror in before.mirrors
-        for name, field in MIRROR_SETTINGS.items()
-        if mirror.name in later and getattr(mirror, field) != getattr(later[mirror.name], field)
-    ]
-    live = [Difference(name=name, is_part_live=True) for name in (*limits, *changed)]
-    return [*(Difference(name=name) for name in found), *live]
 
 
 def _without_live(mirrors: Sequence[Mirror]) -> list[Mirror]:
@@ -94,6 +87,17 @@ def _of_parts(kind: str, before: dict[str, object], after: dict[str, object]) ->
     named = [f"{kind}.{name}" for name in before if name in after and before[name] != after[name]]
     gone = [f"{kind}.{name} (removed)" for name in before if name not in after]
     return [*named, *gone, *(f"{kind}.{name} (added)" for name in after if name not in before)]
+
+
+def _of_settings(
+    kind: str, settings: Mapping[str, str], before: dict[str, object], after: dict[str, object]
+) -> list[str]:
+    return [
+        f"{kind}.{name}.{setting}"
+        for name, part in before.items()
+        for setting, field in settings.items()
+        if name in after and getattr(part, field) != getattr(after[name], field)
+    ]
 
 
 def _of_fields(section: str, before: object, after: object) -> list[str]:

@@ -8,8 +8,13 @@ from mirrorlake.archive.gaps import GapReport
 from mirrorlake.kafka.records.columns import NO_TIMESTAMP, RecordColumns
 
 
-class RecordTotals:
-    """How many records a file has, how large, and between which offsets and times; in whatever order they lie in it."""
+class _RecordTotals:
+    """How many records a file has, how large, and between which offsets and times; in whatever order they lie in it.
+
+    Attributes:
+        records: how many so far.
+        raw_bytes: bytes of their keys, values and headers.
+    """
 
     def __init__(self) -> None:
         self.records = 0
@@ -42,7 +47,7 @@ class RecordTotals:
         if footer.timestamp_ms_min is not None and footer.timestamp_ms_max is not None:
             self._note_times(footer.timestamp_ms_min, footer.timestamp_ms_max)
 
-    def footer(
+    def _said(
         self,
         envelope: SegmentEnvelope,
         *,
@@ -84,26 +89,16 @@ class RecordTotals:
         self._timestamp_ms_max = high if self._timestamp_ms_max is None else max(high, self._timestamp_ms_max)
 
 
-class RecordAccount:
+class RecordAccount(_RecordTotals):
     """Follows the records of one file, in whatever order they lie in it."""
 
     def __init__(self) -> None:
-        self._totals = RecordTotals()
+        super().__init__()
         self._checksum = ContentChecksum()
-
-    @property
-    def records(self) -> int:
-        """How many so far."""
-        return self._totals.records
-
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of keys, values and headers so far."""
-        return self._totals.raw_bytes
 
     def take(self, records: RecordColumns) -> None:
         """Notes the next records, at least one."""
-        self._totals.take(records)
+        super().take(records)
         self._checksum.update(records)
 
     def footer(
@@ -117,7 +112,7 @@ class RecordAccount:
         file: FileSum | None = None,
     ) -> SegmentFooter:
         """Returns what the file says; see `SegmentFooter`."""
-        return self._totals.footer(
+        return self._said(
             envelope,
             end_offset=end_offset,
             gaps=gaps,
@@ -128,27 +123,17 @@ class RecordAccount:
         )
 
 
-class JoinedAccount:
+class JoinedAccount(_RecordTotals):
     """Follows the records of a file that is put together from runs of records and from whole files, in offset order."""
 
     def __init__(self) -> None:
-        self._totals = RecordTotals()
+        super().__init__()
         self._parts: list[RecordPart] = []
         self._run: ContentChecksum | None = None
 
-    @property
-    def records(self) -> int:
-        """How many so far."""
-        return self._totals.records
-
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of keys, values and headers so far."""
-        return self._totals.raw_bytes
-
     def take(self, records: RecordColumns) -> None:
         """Notes the next records of a run, at least one."""
-        self._totals.take(records)
+        super().take(records)
         self._run = self._run or ContentChecksum()
         self._run.update(records)
 
@@ -167,7 +152,7 @@ class JoinedAccount:
 
     def add(self, footer: SegmentFooter) -> None:
         """Notes all records of a file, which is not empty, by what it says of them."""
-        self._totals.add(footer)
+        super().add(footer)
         self._parts += footer.parts or (RecordPart(end_offset=footer.end_offset, checksum=footer.checksum),)
 
     def footer(
@@ -176,7 +161,7 @@ class JoinedAccount:
         """Returns what the file says; see `SegmentFooter`. The last run has ended."""
         single = self._parts[0].checksum if self._parts else ContentChecksum().hexdigest()
         parts = self._parts if len(self._parts) > 1 else ()
-        return self._totals.footer(
+        return self._said(
             envelope,
             end_offset=end_offset,
             gaps=gaps,
