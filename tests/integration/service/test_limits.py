@@ -54,14 +54,20 @@ def configuration(
     )
 
 
+def made(east: str, west: str, topic: str, folder: Path, *records: int) -> tuple[Path, Path]:
+    """Makes the topic with so many records in each partition and what the forms need; returns lake and file."""
+    lake = folder / "lake"
+    lake.mkdir()
+    make_topic(east, topic, *(simple_records(count, size=RECORD_BYTES) for count in records))
+    create_topic(west, f"mapped.{topic}", len(records))
+    return lake, folder / "mirror.yaml"
+
+
 def test_a_mirror_of_any_form_stands_until_its_limit_is_taken_away_and_a_stop_flushes_its_archives(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
-    lake.mkdir()
-    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES))
-    create_topic(west, f"mapped.{topic_name}", 1)
+    lake, file = made(east, west, topic_name, tmp_path, FIRST)
     configuration(file, east, west, lake, topic_name, f", limit: {{bytes-per-second: {LIMIT}}}")
     with RunningService(file) as running:
 
@@ -105,10 +111,7 @@ def test_mirrors_stand_together_at_the_limit_of_their_cluster_until_it_is_taken_
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
-    lake.mkdir()
-    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES))
-    create_topic(west, f"mapped.{topic_name}", 1)
+    lake, file = made(east, west, topic_name, tmp_path, FIRST)
     together = f", limit: {{bytes-per-second: {LIMIT * len(FORMS)}}}"
     configuration(file, east, west, lake, topic_name, of_cluster=together)
     with RunningService(file) as running:
@@ -130,10 +133,7 @@ def test_a_bounded_run_with_a_limit_takes_its_time_and_copies_all(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
-    lake, file = tmp_path / "lake", tmp_path / "mirror.yaml"
-    lake.mkdir()
-    make_topic(east, topic_name, simple_records(FIRST, size=RECORD_BYTES), simple_records(5, size=RECORD_BYTES))
-    create_topic(west, f"mapped.{topic_name}", 2)
+    lake, file = made(east, west, topic_name, tmp_path, FIRST, 5)
     configuration(file, east, west, lake, topic_name, ", limit: {bytes-per-second: 100kB}")
 
     ended = mirrorlake("run", "-c", file, "--once")
