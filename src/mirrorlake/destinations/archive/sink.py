@@ -390,7 +390,8 @@ class ArchiveSink(CuttingSink):
         name = parse_segment_name(published.key)
         assert name is not None, "a published segment has a name"
         self._behind = Segment(name=name, size_bytes=published.file_bytes) if published.is_ours else None
-        # The oldest record waited longest for its segment to be cut: no record of it was later than this.
+        # The oldest record waited longest for its segment to be cut: no record of it was later than this. Of format
+        # `log` the footer knows first records of batches alone, and none where a cleaner put its horizon there.
         if published.is_ours and footer is not None and footer.timestamp_ms_min is not None:
             self.progress.saw_latency(footer.timestamp_ms_min, self._clock.now_seconds())
 

@@ -406,3 +406,27 @@ def test_a_segments_latency_is_the_age_of_its_oldest_record_when_it_was_publishe
     assert [name for name, _, _ in bench.held()] == ["0-19", "20-29"]
     assert sum(bench.sink.progress.latencies.values()) == 2
     assert bench.sink.progress.latency_seconds_sum == pytest.approx(90 + (90 - 0.020))
+
+
+def test_a_log_segments_latency_is_the_age_of_the_first_record_of_a_batch_whatever_is_older_in_it(
+    tmp_path: Path, executor: ThreadPoolExecutor
+) -> None:
+    for extension, age in (("log", 60), ("parquet", 90)):
+        folder = tmp_path / extension
+        folder.mkdir()
+        bench = Bench(folder, executor, extension, skips=False, records_max=2)
+        start_ms = round(bench.clock.now_seconds() * 1000)
+        records = [
+            replace(each, timestamp=start_ms + at) for each, at in zip(simple_records(2), (30_000, 0), strict=True)
+        ]
+        (batch,) = walk(memoryview(build_batch(records)))
+        given = replace(delivery(0, 2), batches=[ClassifiedBatch(batch=batch, path=BatchPath.RAW, reason="dense")])
+
+        async def story(bench: Bench, given: Delivery) -> None:
+            await bench.sink.open()
+            bench.clock.advance(90)
+            await bench.sink.deliver(given)
+            await bench.sink.finish()
+
+        asyncio.run(story(bench, given))
+        assert bench.sink.progress.latency_seconds_sum == pytest.approx(age), extension
