@@ -65,7 +65,6 @@ def copyable(
         where: names it in messages.
 
     Raises:
-        ChainBrokenError: its layout is not known, and its bytes are not those it was sealed with.
         MirrorlakeError: the store could not be read.
     """
     footer = reader.footer
@@ -82,9 +81,7 @@ def copyable(
         if not (is_large and _is_compressed(end, footer, compression)):
             return None
     except UnfamiliarLayoutError:
-        # Of another version, or damaged in a place that no reader of records looks at.
-        reader.check_seal()
-        return None
+        return None  # of another version, or damaged: its seal says which
     return CopyableSegment(reader=reader, footer=footer, seal=footer.seal, end=end, where=where)
 
 

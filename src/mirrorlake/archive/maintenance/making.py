@@ -307,6 +307,7 @@ class SegmentMaking:
 
     def _record_pieces(self, writer: RecordWriter, keep: RecordFilter) -> Iterator[None]:
         for reader in self._readers():
+            _check_seal(reader)
             for columns in reader.records():
                 if len(kept := keep.columns(columns)):
                     writer.write(kept)
@@ -323,6 +324,7 @@ class SegmentMaking:
             if whole is not None:
                 yield from writer.copy(whole)
                 continue
+            _check_seal(reader)
             for columns in reader.records():
                 writer.write(columns)
                 yield
@@ -418,6 +420,19 @@ def _joined(gaps: Sequence[Gap]) -> list[Gap]:
         else:
             joined.append(gap)
     return joined
+
+
+def _check_seal(reader: SegmentReader) -> None:
+    """Compares what will be decoded with its seal: gaps and leader epochs go along, and are in no checksum of records.
+
+    Descriptions of the other formats are compared with theirs wherever they are read.
+
+    Raises:
+        ChainBrokenError: it is damaged.
+        MirrorlakeError: the store could not be read.
+    """
+    if isinstance(reader, ParquetSegmentReader):
+        reader.check_seal()
 
 
 def _gone(key: str) -> ChainBrokenError:

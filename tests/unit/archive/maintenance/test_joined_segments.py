@@ -336,6 +336,21 @@ def test_any_changed_byte_of_what_would_be_copied_stops_the_merge_or_does_not_co
     assert refused > 0.9 * len(good[key])
 
 
+def test_a_changed_digit_of_what_a_decoded_segment_says_stops_the_merge() -> None:
+    """A gap that was truncated would be absent in a segment with a seal of its own, and nobody could tell any more."""
+    archived = archive_in(MemoryStore())
+    records = put(archived, [SMALL, replace(SMALL, truncated=1)])
+    assert isinstance(archived.store, MemoryStore)
+    good, key = dict(archived.store.objects), key_of(archived, 10, 20)
+    assert good[key].count(b"[[10, 11, ") == 1
+    store = MemoryStore({**good, key: good[key].replace(b"[[10, 11, ", b"[[10, 10, ")})
+    with pytest.raises(ChainBrokenError, match="sealed with"):
+        merge(archive_in(store), bytes_min=NEVER)
+    assert {name for name in store.objects if name.endswith(PARQUET)} == {*good}
+    merge(archived, bytes_min=NEVER)
+    assert records_of(archived) == records
+
+
 class DamagingStore(MemoryStore):
     """Changes what is read back before it is published."""
 
