@@ -200,7 +200,7 @@ class Service:
         try:
             with ControlLoop() as control:
                 found = control.start(self._look())
-                session = options.engine(session_settings_of(config, is_stopping=self.signals.requested.is_set))
+                session = self._start_engine()
                 try:
                     # While the clusters are asked: the first lease of a session is a slow one. Should it fail, the
                     # lanes find out for themselves, and know what to do.
@@ -216,6 +216,14 @@ class Service:
         finally:
             if listener is not None:
                 listener.close()
+
+    def _start_engine(self) -> Engine:
+        parts, began = self._parts, self._parts.clock.elapsed_seconds()
+        # It takes seconds, on a busy machine many, in which nothing else is said.
+        _log.info("starting Spark")
+        session = parts.options.engine(session_settings_of(parts.config, is_stopping=self.signals.requested.is_set))
+        _log.info("Spark has started", seconds=round(parts.clock.elapsed_seconds() - began, 1))
+        return session
 
     async def _look(self) -> tuple[list[Target], Mapping[str, Sequence[OwnerState]]]:
         """Returns the targets, and who else serves their mirrors, by cluster, where that must not be taken over."""
