@@ -10,6 +10,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -17,9 +18,18 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from support.registry_model import RefusedError, RegistryModel, Stored, guid_of
 
-Fault = Callable[[str, str], str | bytes | tuple[int, dict[str, str]] | None]
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a proxy says in the registry's place."""
+
+    status: int
+    content: bytes
+
+
+Fault = Callable[[str, str], str | bytes | Page | tuple[int, dict[str, str]] | None]
 """By method and path: ``drop-before`` or ``drop-after`` doing it, a status with headers, the body of a success instead
-of the registry's, or None for no fault."""
+of the registry's, another server's page, or None for no fault."""
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -95,6 +105,9 @@ class StubRegistry:
                     return
                 if isinstance(fault, tuple):
                     self._answer(fault[0], {"error_code": fault[0], "message": "as the test wants it"}, fault[1])
+                    return
+                if isinstance(fault, Page):
+                    self._send(fault.status, fault.content)
                     return
                 if isinstance(fault, bytes):
                     self._send(200, fault)

@@ -29,7 +29,7 @@ from mirrorlake.secret import Secret
 from support.certificates import Authority
 from support.copies import wait_until
 from support.registry_model import RegistryModel, guid_of, record
-from support.stub_registry import StubRegistry
+from support.stub_registry import Page, StubRegistry
 
 PASSWORD = "none-of-your-business"
 
@@ -48,6 +48,27 @@ async def client_of(
         yield client
     finally:
         await client.close()
+
+
+_INT = Schema(text='"int"')
+
+CALLS: dict[str, Callable[[RegistryClient], Awaitable[object]]] = {
+    "subjects": lambda client: client.subjects(),
+    "histories": lambda client: client.histories(["s"]),
+    "history": lambda client: client.history("s"),
+    "version": lambda client: client.version("s", 1),
+    "schema of an id": lambda client: client.schema_of_id(1),
+    "places of an id": lambda client: client.places_of_id(1),
+    "places of a GUID": lambda client: client.places_of_guid(UUID(int=7)),
+    "level": lambda client: client.level("s"),
+    "mode": lambda client: client.mode("s"),
+    "set level": lambda client: client.set_level("s", "FULL"),
+    "set mode": lambda client: client.set_mode("s", "READONLY"),
+    "register": lambda client: client.register("s", _INT, []),
+    "look up": lambda client: client.look_up("s", _INT, []),
+    "delete a version": lambda client: client.delete_version("s", 1),
+}
+"""Everything that is asked of a registry."""
 
 
 async def _level(*urls: str, **settings: Any) -> str:
@@ -212,6 +233,30 @@ class TestAnswersThatCannotBeHad:
 
         with StubRegistry() as stub, pytest.raises(NotRegistryError, match="404"):
             asyncio.run(read(stub.url))
+
+    @pytest.mark.parametrize("call", CALLS)
+    @pytest.mark.parametrize(
+        ("status", "error"), [(404, NotRegistryError), (502, RegistryUnavailableError), (200, NotRegistryError)]
+    )
+    def test_a_page_of_a_proxy_is_no_answer_to_any_call(
+        self, status: int, error: type[MirrorlakeError], call: str
+    ) -> None:
+        model = RegistryModel(level="NONE")
+        model.register("s", {"schema": record("a")})
+        done_before = list(model.changes)
+
+        async def ask(stub: StubRegistry) -> None:
+            async with client_of(stub.url) as client:
+                if call == "mode":
+                    await client.mode("s")  # or it would be taken for a registry without modes
+                stub.fault = lambda *_: Page(status, b"<html><body>404 Not Found</body></html>")
+                await CALLS[call](client)
+
+        with StubRegistry(model) as stub:
+            with pytest.raises(error) as raised:
+                asyncio.run(ask(stub))
+            assert stub.url in str(raised.value)
+            assert model.changes == done_before
 
     def test_a_change_that_came_too_slowly_for_a_proxy_may_have_been_done_and_is_not_sent_again(self) -> None:
         async def change(url: str) -> None:
