@@ -61,7 +61,7 @@ mirrors:
     destinations: [{type: kafka, cluster: west, topic: "dr.{topic}"}]
   - name: filtered
     source: {cluster: east, topics: [f]}
-    filter: "key IS NOT NULL"
+    filter: {where: "key IS NOT NULL"}
     destinations: [{type: kafka, cluster: west, offsets: map}]
   - name: archived
     source: {cluster: east, topics: [a]}
