@@ -436,7 +436,7 @@ mirrors:
         back_ended = mirrorlake("run", "-c", back, "--once")
         assert back_ended.code == 0, back_ended.err
 
-    came_back = [record.value for record in consume(east, topic_name, 0)]
+    came_back = [record.value for record in consume(east, topic_name, 0).values()]
     assert came_back == [each.value for each in (*simple_records(30), *simple_records(7, start=900))]
 
     exported = mirrorlake("offsets", "export", "-c", there)
@@ -448,6 +448,6 @@ mirrors:
     append(east, topic_name, 0, simple_records(3, start=950))
     forth = mirrorlake("run", "-c", there, "--once")
     assert forth.code == 0, forth.err
-    assert [record.value for record in consume(west, topic_name, 0)][4:] == [
+    assert [record.value for record in consume(west, topic_name, 0).values()][4:] == [
         each.value for each in (*simple_records(30), *simple_records(7, start=900), *simple_records(3, start=950))
     ]
