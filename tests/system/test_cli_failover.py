@@ -395,3 +395,59 @@ def test_a_mirror_that_cannot_be_turned_round_by_itself_says_what_to_write(
     assert (ended.code, ended.out) == (1, "")
     assert reason in ended.err
     assert "write a mirror in the other direction" in ended.err
+
+
+def test_a_mapped_copy_goes_back_by_a_mirror_that_begins_at_its_end_and_nothing_is_missed_or_doubled(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west, name = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, f"m-{topic_name}"
+    make_topic(east, topic_name, simple_records(30))
+    make_topic(west, topic_name, simple_records(4, start=100))  # offsets differ from the first record on
+    clusters = f"""clusters:
+  east: {{bootstrap-servers: "{east}"}}
+  west: {{bootstrap-servers: "{west}"}}
+mirrors:
+"""
+    there = write_yaml(
+        tmp_path / "there.yaml",
+        f"""{clusters}  - name: {name}
+    source: {{cluster: east, topics: [{topic_name}]}}
+    destinations: [{{type: kafka, cluster: west, offsets: map}}]
+""",
+    )
+    done, report = asked(there, "failover", "run", "--yes", "--no-groups")
+    assert done.code == 0, done.err
+    (row,) = report["copies"]
+    to_end = row["to_end"]
+    assert isinstance(to_end, int)
+    assert to_end >= 34, "it is an offset of the copy, not of the source"
+    append(west, topic_name, 0, simple_records(7, start=900))
+    (row,) = asked(there, "failover", "plan", "--no-groups")[1]["copies"]
+    assert (row["to_end"], row["to_partition"]) == (to_end, 0), "whoever writes behind it"
+
+    back = write_yaml(
+        tmp_path / "back.yaml",
+        f"""{clusters}  - name: {name}-back
+    source: {{cluster: west, topics: [{topic_name}], start: {{offsets: {{{topic_name}: {{0: {to_end}}}}}}}}}
+    destinations: [{{type: kafka, cluster: east, offsets: map}}]
+""",
+    )
+    for _ in range(2):
+        back_ended = mirrorlake("run", "-c", back, "--once")
+        assert back_ended.code == 0, back_ended.err
+
+    came_back = [record.value for record in consume(east, topic_name, 0).values()]
+    assert came_back == [each.value for each in (*simple_records(30), *simple_records(7, start=900))]
+
+    exported = mirrorlake("offsets", "export", "-c", there)
+    (line,) = exported.out.splitlines()
+    moved = tmp_path / "moved.csv"
+    moved.write_text(f"{line.rpartition(',')[0]},{source_end(east, topic_name)}\n")
+    imported = mirrorlake("offsets", "import", "-c", there, "--file", str(moved), "--yes")
+    assert imported.code == 0, imported.err
+    append(east, topic_name, 0, simple_records(3, start=950))
+    forth = mirrorlake("run", "-c", there, "--once")
+    assert forth.code == 0, forth.err
+    assert [record.value for record in consume(west, topic_name, 0).values()][4:] == [
+        each.value for each in (*simple_records(30), *simple_records(7, start=900), *simple_records(3, start=950))
+    ]

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from mirrorlake.verify.verdict import Verdict
 
 EXIT_DONE, EXIT_FAILED, EXIT_INCOMPLETE = 0, 1, 3
-COLUMNS = ("name", "topic", "partition", "destination", "to", "source_end", "copied", "missing", "newest", "state")
+COLUMNS = (
+    "name",
+    "topic",
+    "partition",
+    "destination",
+    "to",
+    "source_end",
+    "copied",
+    "to_end",
+    "missing",
+    "newest",
+    "state",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,24 @@ class CopyRow:
         return self.row.lag if self.state in (CopyState.COMPLETE, CopyState.BEHIND) else None
 
     @property
+    def to_end(self) -> int | None:
+        """The offset behind the last record of the copy, at the destination; None where that is not known.
+
+        With mapped offsets that is where a mirror in the other direction begins: it stays where it is, whoever writes
+        behind it. 0 where nothing was copied.
+        """
+        mapped = self.row.mapped
+        if mapped is None:
+            return None if self.row.target.is_mapped else self.row.position
+        return 0 if mapped.progress is None else mapped.progress.destination_end
+
+    @property
+    def to_partition(self) -> int:
+        """The partition of the destination topic that the copy lies in."""
+        mapped = self.row.mapped
+        return self.row.target.destination_partition.partition if mapped is None else mapped.destination_partition
+
+    @property
     def owner(self) -> str:
         """Who has taken the mirror and has not let go of it; empty where nobody has."""
         state = self.row.target.owner
@@ -62,8 +80,10 @@ class CopyRow:
         found: dict[str, str | int | None] = {
             **target.as_json(),
             "to": target.destination_topic or None,
+            "to_partition": self.to_partition if self.to_end is not None else None,
             "source_end": self.row.source_end,
             "copied": self.row.position,
+            "to_end": self.to_end,
             "missing": self.missing,
             "newest": None if self.newest_ms is None else utc_text(self.newest_ms),
             "state": self.state.value,

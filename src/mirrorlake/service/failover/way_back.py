@@ -118,8 +118,7 @@ def check_turnable(mirror: Mirror, names: Collection[str]) -> None:
         raise ConfigurationError(
             f"mirror {mirror.name} parts records among topics by a route, and gives them other offsets, so its copies "
             "do not say which records came from where",
-            hint="write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
-            "`start: {offsets: …}`, with the ends that `mirrorlake failover run` has shown",
+            hint=_hint_of_mapped(mirror),
         )
     if len(mirror.destinations) > 1:
         labels = ", ".join(each.label for each in mirror.destinations)
@@ -132,8 +131,7 @@ def check_turnable(mirror: Mirror, names: Collection[str]) -> None:
     if destination.offsets is OffsetMode.MAP:
         raise ConfigurationError(
             f"mirror {mirror.name} gives records other offsets, so its copy does not say which records came from where",
-            hint="write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
-            "`start: {offsets: …}`, with the ends that `mirrorlake failover run` has shown",
+            hint=_hint_of_mapped(mirror),
         )
     if mirror.schemas is not None:
         raise ConfigurationError(
@@ -146,6 +144,20 @@ def check_turnable(mirror: Mirror, names: Collection[str]) -> None:
             "to undo that",
             hint="write a mirror in the other direction for each topic, with `topic` as the name it had",
         )
+
+
+def _hint_of_mapped(mirror: Mirror) -> str:
+    """Returns how a copy with other offsets goes back: from an offset of its own, of which the source's say nothing.
+
+    Where they began behind something else, records that came from the old source would go back to it once more.
+    """
+    schemas = ", and `schemas` with `from` and `to` exchanged" if mirror.schemas is not None else ""
+    return (
+        "write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
+        "`start: {offsets: …}`, for each partition of the copy the highest `to_end` that "
+        f"`mirrorlake failover plan` shows for it{schemas}; before mirror {mirror.name} is started again, move it past "
+        "what came back (`mirrorlake offsets import`)"
+    )
 
 
 def turned(mirror: Mirror, topics: Sequence[str]) -> Mirror:

@@ -59,6 +59,10 @@ mirrors:
   - name: renamed
     source: {cluster: east, topics: [r]}
     destinations: [{type: kafka, cluster: west, topic: "dr.{topic}"}]
+  - name: filtered
+    source: {cluster: east, topics: [f]}
+    filter: {where: "key IS NOT NULL"}
+    destinations: [{type: kafka, cluster: west, offsets: map}]
   - name: archived
     source: {cluster: east, topics: [a]}
     destinations: [{type: archive, store: lake}]
@@ -127,7 +131,7 @@ def test_a_source_is_gone_where_it_could_not_be_asked_for_its_partitions(
 
 def test_mirrors_between_clusters_are_taken_without_their_archives() -> None:
     chosen = between_clusters(configuration(), ()).mirrors
-    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "routed", "renamed"]
+    assert [mirror.name for mirror in chosen] == ["orders", "two", "mapped", "routed", "renamed", "filtered"]
     assert [each.label for each in chosen[0].destinations] == ["west"]
     with pytest.raises(ConfigurationError, match=r"copies from one cluster to another.*mirrorlake restore"):
         between_clusters(configuration(), ["archived", "restored"])
@@ -158,6 +162,7 @@ def test_the_way_back_keeps_the_selection_of_partitions_and_how_gaps_are_filled(
         ("mapped", (), "gives records other offsets"),
         ("routed", (), "parts records among topics by a route"),
         ("renamed", (), "renames topics"),
+        ("filtered", (), "gives records other offsets"),
         ("orders", ("orders-back",), "would have the name of another mirror, orders-back"),
     ],
 )
@@ -165,6 +170,15 @@ def test_a_mirror_that_does_not_say_how_it_goes_back_is_refused(name: str, names
     (mirror,) = between_clusters(configuration(), [name]).mirrors
     with pytest.raises(ConfigurationError, match=reason):
         check_turnable(mirror, [name, *names])
+
+
+@pytest.mark.parametrize("name", ["mapped", "routed", "filtered"])
+def test_a_copy_with_other_offsets_is_said_to_go_back_from_its_own_end(name: str) -> None:
+    (mirror,) = between_clusters(configuration(), [name]).mirrors
+    with pytest.raises(ConfigurationError) as refused:
+        check_turnable(mirror, [name])
+    assert "highest `to_end`" in str(refused.value.hint)
+    assert "offsets import" in str(refused.value.hint)
 
 
 def test_one_of_several_destinations_is_chosen_by_its_name() -> None:
