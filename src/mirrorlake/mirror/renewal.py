@@ -21,7 +21,8 @@ from mirrorlake.moments import Moment
 def write_renewal(file: str, until: Moment) -> None:
     """Allows the lease that looks at ``file`` to be live until a moment.
 
-    Whoever reads meanwhile has what was allowed before or this. A file that cannot be written costs the lease's going on, and nothing else.
+    Whoever reads meanwhile has what was allowed before or this. A file that cannot be
+    written costs the lease's going on, and nothing else.
     """
     hidden = Path(f"{file}.new")
     with contextlib.suppress(OSError):

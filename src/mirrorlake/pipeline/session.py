@@ -96,8 +96,8 @@ class EngineSession:
         """Runs ``work(plan)`` in a Python worker and returns its rows (see ``lease_job.run_lease``).
 
         Of a cluster only on executors that were looked at: until then one that joins does nothing that it is given. One
-        with ``seconds_max`` is given up where it has not ended `GRACE_SECONDS` after these and the ``seconds_more`` it was
-        prolonged by: what it did is unknown, and it may still run.
+        with ``seconds_max`` is given up where it has not ended `GRACE_SECONDS` after these and the ``seconds_more`` it
+        was prolonged by: what it did is unknown, and it may still run.
         """
         if seconds_max is None:
             return self._run_lease(work, plan, description, None, "")
