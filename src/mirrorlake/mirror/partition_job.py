@@ -308,6 +308,10 @@ class PartitionJob:
                     done.position,
                     done.records,
                     done.raw_bytes,
+                    dict(done.batches),
+                    dict(done.gap_offsets),
+                    dict(done.latencies),
+                    done.latency_seconds_sum,
                 )
 
     def rows(self) -> Iterable[LeaseRow]:
