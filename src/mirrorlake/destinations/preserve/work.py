@@ -33,7 +33,7 @@ class PreserveWork(KafkaWork):
     @property
     def may_go_on(self) -> bool:
         """True where no dead letters are written: what has one is read when a lease begins."""
-        return self.settings.letters is None
+        return self.settings.letters is None or not self.settings.letters.topic
 
     def make_sink(self, context: SinkContext) -> PreserveSink:
         """Returns the sink; partitions of a cluster share what reads claims, those of a shard what fills gaps."""
