@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.clock import ManualClock
+from mirrorlake.destinations.letters.settings import LetterSettings
+from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.errors import NotOwnerError, OutcomeUnknownError, SupersededError
 from mirrorlake.mirror.renewal import read_renewal
 from mirrorlake.mirror.work import LeasePlan
-from mirrorlake.moments import Moment
+from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.service.balance import BEHIND_MIN
@@ -186,14 +188,20 @@ def test_the_first_lease_of_a_partition_and_one_that_could_not_be_told_never_go_
     assert found(unreached, 0)[1].renewal_file == ""
 
 
+@pytest.mark.parametrize(("template", "may"), [("", True), ("{topic}.dead", False)])
+def test_a_copy_with_a_topic_for_dead_letters_reads_them_with_each_lease(template: str, may: bool) -> None:
+    work = kafka_state(0).work
+    assert isinstance(work, PreserveWork)
+    source = TopicPartition("orders", 0)
+    letters = LetterSettings(
+        mirror="m", template=template, shard=0, shards=1, source=source, destination_topic="orders"
+    )
+    assert replace(work, settings=replace(work.settings, letters=letters)).may_go_on is may
+
+
 def test_a_lease_leaves_no_file_behind(bench: HeldBench, tmp_path: Path) -> None:
     lease, plan = bench.long_lease()
     assert bench.allowed(plan) == LIVE_SECONDS
     assert [file.name for file in tmp_path.iterdir()] == [Path(plan.renewal_file).name]
     bench.end(0, lease, row(bench.states[0], 100))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_is_read_where_nothing_was_allowed(tmp_path: Path) -> None:
-    assert read_renewal(str(tmp_path / "renewal-1")) is None
-    assert isinstance(Moment.of(ManualClock()), Moment)
