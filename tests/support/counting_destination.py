@@ -78,6 +78,10 @@ class CountingSink:
         self.progress.position = log_start
         return True
 
+    async def stands(self) -> bool:
+        """Never asked."""
+        return False
+
     def drop_unsent(self) -> None:
         """Nothing waits."""
 

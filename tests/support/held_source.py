@@ -92,6 +92,10 @@ class HeldReads:
     def __init__(self) -> None:
         self.readers: list[HeldReader] = []
 
+    show_changes = False
+
+    def prolong(self, seconds: float) -> None: ...
+
     def end_live(self) -> None:
         for reader in self.readers:
             if reader.is_live:

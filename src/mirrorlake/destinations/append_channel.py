@@ -138,6 +138,10 @@ class AppendChannel:
             batch_bytes_max=batch_bytes_max,
         )
 
+    def prolong(self, seconds: float) -> None:
+        """Lets it send so many seconds longer."""
+        self._send_until += seconds
+
     def notify(self, appender: Appender) -> None:
         """Says that ``appender`` may have something to send; the sending happens in the next loop turn."""
         if id(appender) not in self._is_ready:

@@ -17,6 +17,15 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
 
+@runtime_checkable
+class Prolongable(Protocol):
+    """What ends by itself some time before its lease does."""
+
+    def prolong(self, seconds: float) -> None:
+        """Lets it end so many seconds later."""
+        ...
+
+
 class Cancellable(Protocol):
     """What has tasks of its own."""
 
@@ -222,6 +231,17 @@ class LeaseConnections:
         connection = await Connection.open(host, port, settings=settings, buffers=self._buffers)
         self._connections.append(connection)
         return connection
+
+    def prolong(self, seconds: float) -> None:
+        """Lets everything of the lease end so many seconds later, as its driver has allowed it."""
+        self.live_until_seconds += seconds
+        self.send_until_seconds += seconds
+        for opening in self._channels.values():
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                opening.result().prolong(seconds)
+        for shared in self._shared.values():
+            if isinstance(shared, Prolongable):
+                shared.prolong(seconds)
 
     async def end_lease(self) -> None:
         """Closes the lease's own connections: an answer that comes later belongs to no claim."""

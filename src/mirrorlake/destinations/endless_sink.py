@@ -31,3 +31,7 @@ class EndlessSink:
 
     async def end_encoding(self) -> None:
         """Nothing is encoded."""
+
+    async def stands(self) -> bool:
+        """Returns False: it is not asked."""
+        return False

@@ -248,6 +248,14 @@ class PartitionSink(Protocol):
         """
         ...
 
+    async def stands(self) -> bool:
+        """Returns whether the destination is as the sink has left it, so that a lease may go on without opening it.
+
+        What is on its way, or moves meanwhile, is told by its own answers. False where anything is different, could not
+        be read, or is never asked.
+        """
+        ...
+
     def drop_unsent(self) -> None:
         """Forgets what was taken and not sent yet, where a sink can: the lease is over, the next one reads it again."""
         ...

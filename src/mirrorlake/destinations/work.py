@@ -70,6 +70,11 @@ class DestinationWork(ABC):
         """Whether it may go on at the source's log start where that has moved past the position."""
 
     @property
+    def may_go_on(self) -> bool:
+        """True where a lease of it may go on once its sinks stand (`PartitionSink.stands`), and begins no new one."""
+        return False
+
+    @property
     def batch_bytes_max(self) -> int | None:
         """The largest record batch the destination takes; None where it takes any."""
         return None

@@ -18,9 +18,11 @@ from mirrorlake.mirror.live_ends import LiveEnds
 from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_job import OPEN_TOGETHER_SECONDS, PartitionJob, gone
+from mirrorlake.mirror.renewal import Renewals
 from mirrorlake.mirror.told_progress import ProgressTeller, ToldProgress
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.sources.source import SourceContext
+from mirrorlake.watchdog import prolong_watchdog
 
 LIVE_END_SECONDS = 0.5
 """After the live time: answers that are outstanding then are unknown, whatever archives the lease goes on with."""
@@ -30,6 +32,9 @@ SEND_ON_SECONDS = 0.2
 
 STALL_SECONDS = 3.0
 """An archive that got nothing from its source for so long, after the live time, does not hold the lease any more."""
+
+ASKED_TOGETHER = 128
+"""Partitions of which it is asked at a time whether they are as they were left: others are copied meanwhile."""
 
 RECALL_LOOK_SECONDS = 0.25
 """How often a lease looks whether it should end before its time."""
@@ -58,6 +63,9 @@ class LeaseWork:
         self._sources = SourceContext(connections=connections, clock=clock, time=self.time)
         openings = Openings(turn_seconds_max=OPEN_TOGETHER_SECONDS)
         self._live_ends = LiveEnds(self.time)
+        self._renewals = Renewals(
+            plan.renewal_file, time=self.time, clock=clock, stands=self._stands, prolong=self._prolong
+        )
         self._jobs = [
             PartitionJob(
                 work,
@@ -76,6 +84,7 @@ class LeaseWork:
         tasks = {asyncio.create_task(job.run()): job for job in self._jobs}
         if tasks:
             late = await self._until_live_end(tasks)
+            await self._renewals.close()
             await self._await_archives({task: job for task, job in tasks.items() if task in late})
         await self._sources.stop()
         await gone(tasks)
@@ -104,6 +113,7 @@ class LeaseWork:
         try:
             while pending:
                 self._teller.turn()
+                self._renewals.turn(is_whole=len(pending) == all_of_them)
                 now = self._clock.elapsed_seconds()
                 if self.time.is_recalled(now, is_whole=len(pending) == all_of_them):
                     self._end_live(now)
@@ -118,6 +128,22 @@ class LeaseWork:
             for task in pending:
                 task.remove_done_callback(ended)
         return pending
+
+    async def _stands(self) -> bool:
+        """Returns whether the lease would begin with what it has, if it began now."""
+        if not self._sources.show_changes:
+            return False
+        for first in range(0, len(self._jobs), ASKED_TOGETHER):
+            asked = self._jobs[first : first + ASKED_TOGETHER]
+            if not all(await asyncio.gather(*(job.stands() for job in asked))):
+                return False
+        return True
+
+    def _prolong(self, seconds: float) -> None:
+        prolong_watchdog(seconds)
+        self._connections.prolong(seconds)
+        self._sources.prolong(seconds)
+        self.time.prolong(seconds)
 
     def _progress(self) -> Iterable[ToldProgress]:
         for job in self._jobs:

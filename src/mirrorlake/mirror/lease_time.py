@@ -29,16 +29,17 @@ class LeaseTime:
         self._clock = clock
         self._started = clock.elapsed_seconds() if began_seconds is None else began_seconds
         self._live_until = self._started + plan.live_seconds
+        self._hard_until = self._started + plan.hard_seconds
 
     @property
     def live_until(self) -> float:
-        """Reading of the clock at which live reading ends; it comes nearer when the lease is recalled."""
+        """The clock's reading at which live reading ends: sooner once the lease is recalled, later where it goes on."""
         return self._live_until
 
     @property
     def hard_until(self) -> float:
         """Reading of the clock at which everything is dropped."""
-        return self._started + self._plan.hard_seconds
+        return self._hard_until
 
     @property
     def live_is_over(self) -> bool:
@@ -71,6 +72,11 @@ class LeaseTime:
         file = self._plan.recall_file
         # Four times a second, and a `Path` takes longer to make than to be looked for.
         return bool(file) and now >= self._started + RECALLED_SECONDS_MIN and os.path.exists(file)  # noqa: PTH110
+
+    def prolong(self, seconds: float) -> None:
+        """Lets all that has not ended yet end so many seconds later."""
+        self._live_until += seconds
+        self._hard_until += seconds
 
     def end_live(self, now: float) -> None:
         """Ends the live time at ``now``; once at most."""

@@ -90,6 +90,17 @@ class PartitionJob:
         for copy in self._copies:
             copy.drop_unsent()
 
+    async def stands(self) -> bool:
+        """Returns whether every destination is served, and is as this lease has left it; see `PartitionSink.stands`."""
+        if self._errors or not self._slots or len(self._copy_of) != len(self._slots):
+            return False
+        if any(copy.errors for copy in self._copies):
+            return False
+        for _, sink in self._slots:
+            if not await sink.stands():
+                return False
+        return True
+
     def sink_changed(self) -> None:
         """Passes on that a sink has room again, or failed."""
         for copy in self._copies:
@@ -297,6 +308,10 @@ class PartitionJob:
                     done.position,
                     done.records,
                     done.raw_bytes,
+                    dict(done.batches),
+                    dict(done.gap_offsets),
+                    dict(done.latencies),
+                    done.latency_seconds_sum,
                 )
 
     def rows(self) -> Iterable[LeaseRow]:

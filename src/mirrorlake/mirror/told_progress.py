@@ -2,8 +2,8 @@
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirrorlake.clock import Clock
@@ -23,6 +23,10 @@ class ToldProgress:
     position: int
     records: int
     raw_bytes: int
+    batches: Mapping[str, int] = field(default_factory=dict)
+    gap_offsets: Mapping[str, int] = field(default_factory=dict)
+    latencies: Mapping[float, int] = field(default_factory=dict)
+    latency_seconds_sum: float = 0.0
 
 
 class ProgressTeller:

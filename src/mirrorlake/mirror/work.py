@@ -49,7 +49,8 @@ class LeasePlan:
 
     The live time ends earlier when the file ``recall_file`` appears (empty: none will), and, from ``unbroken_seconds``
     on, when a partition has ended, for whatever reason: it must not wait long for its next lease. Meanwhile the lease
-    tells its progress in ``progress_file`` (empty: nowhere).
+    tells its progress in ``progress_file`` (empty: nowhere). All its ends come later where ``renewal_file`` allows it
+    (empty: never) and everything is as the lease has left it.
     ``largest_batch_bytes`` is what one record batch may decompress to. ``paces`` say how fast the mirrors with a limit
     are read.
     """
@@ -65,6 +66,7 @@ class LeasePlan:
     begins_by: Moment
     recall_file: str = ""
     progress_file: str = ""
+    renewal_file: str = ""
     largest_batch_bytes: int = DECOMPRESSED_BYTES_MAX
     paces: Mapping[str, PaceOrder] = field(default_factory=dict)
 

@@ -43,9 +43,17 @@ class Engine(Protocol):
         ...
 
     def run_lease(
-        self, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+        self,
+        work: str,
+        plan: bytes,
+        *,
+        description: str,
+        seconds_max: float | None = None,
+        seconds_more: Callable[[], float] = float,
     ) -> list[LeaseRow]:
         """Runs ``work(plan)`` to its end and returns its rows (see ``lease_job.run_lease``).
+
+        ``seconds_more`` says by how much a work with ``seconds_max`` was prolonged until now; 0 by default.
 
         Raises:
             OutcomeUnknownError: the lease was given up; the work may have written something.

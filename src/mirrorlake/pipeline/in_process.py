@@ -56,6 +56,7 @@ class InProcessEngine:
         *,
         description: str,  # noqa: ARG002
         seconds_max: float | None = None,  # noqa: ARG002
+        seconds_more: Callable[[], float] = float,  # noqa: ARG002
     ) -> list[LeaseRow]:
         """Runs ``work(plan)`` and returns its rows, pickled on the way as Spark's are. Raises nothing of the work's."""
         return [{**pickle.loads(row), "worker_pid": os.getpid(), "attempt": 0} for row in rows_of(work, plan, None)]

@@ -34,6 +34,13 @@ ThreadFactory = Callable[[Callable[[], None], str], threading.Thread]
 """Makes, but does not start, a thread from what it runs and a name."""
 
 
+@dataclass(slots=True, eq=False)
+class Prolonged:
+    """By how many seconds a lease that runs was prolonged until now; its source adds to them."""
+
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """One task's worth of work.
@@ -43,12 +50,14 @@ class Lease:
         plan: bytes that mean something to the work only.
         description: for people, in logs and in Spark's job list.
         seconds: after which the work ends itself; the worker is killed some seconds later.
+        prolonged: both come so much later.
     """
 
     work: str
     plan: bytes
     description: str
     seconds: float
+    prolonged: Prolonged = field(default_factory=Prolonged)
 
 
 class LeaseSource(Protocol):
@@ -88,6 +97,7 @@ class _Lane:
     failures: int = 0
     lost: int = 0
     overdue_at: float | None = None
+    prolonged: Prolonged = field(default_factory=Prolonged)
     thread: threading.Thread | None = None
     rest_until: float = field(default=0.0)
 
@@ -249,6 +259,7 @@ class LanePool:
 
     def _run_one(self, lane: _Lane, lease: Lease) -> None:
         outcome: list[LeaseRow] | MirrorlakeError
+        lane.prolonged = lease.prolonged
         lane.overdue_at = self._clock.elapsed_seconds() + lease.seconds + WATCHDOG_SECONDS + OVERDUE_SECONDS
         try:
             outcome = self._run(lease)
@@ -293,7 +304,8 @@ class LanePool:
         now = self._clock.elapsed_seconds()
         concerned = [lane for lane in self._lanes if lane.lost or lane.overdue_at is not None]
         return bool(concerned) and all(
-            lane.lost >= LOST_LEASES_MAX or (lane.overdue_at is not None and now >= lane.overdue_at)
+            lane.lost >= LOST_LEASES_MAX
+            or (lane.overdue_at is not None and now >= lane.overdue_at + lane.prolonged.seconds)
             for lane in concerned
         )
 
@@ -331,7 +343,11 @@ def engine_lanes(
 
     def run(lease: Lease) -> list[LeaseRow]:
         return engine.run_lease(
-            lease.work, lease.plan, description=lease.description, seconds_max=lease.seconds + watchdog_seconds
+            lease.work,
+            lease.plan,
+            description=lease.description,
+            seconds_max=lease.seconds + watchdog_seconds,
+            seconds_more=lambda: lease.prolonged.seconds,
         )
 
     return LanePool(

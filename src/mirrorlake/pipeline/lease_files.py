@@ -5,9 +5,10 @@ from pathlib import Path
 
 
 class LeaseFiles:
-    """Two files for each lease: one recalls it, in the other it tells how far it is. Nothing else passes meanwhile.
+    """Three files for each lease: one recalls it, one lets it go on, and in one it tells how far it is.
 
-    A recall is a wish and no more: a lease that does not see it runs for its time, as one on another machine does.
+    Nothing else passes meanwhile. A recall is a wish and no more: a lease that does not see it runs for its time, as
+    one on another machine does.
 
     Args:
         folder: where the files lie, of this process alone; None where workers run elsewhere.
@@ -29,6 +30,10 @@ class LeaseFiles:
         """Returns the path where the lease of that number tells its progress; empty where nobody could read it."""
         return "" if self._folder is None else str(self._folder / f"progress-{lease}")
 
+    def renewal_file_of(self, lease: int) -> str:
+        """Returns the path where the lease of that number finds until when it may go on; empty where it cannot."""
+        return "" if self._folder is None else str(self._folder / f"renewal-{lease}")
+
     def recall(self, lease: int) -> None:
         """Asks the lease to end now. Idempotent."""
         if file := self.recall_file_of(lease):
@@ -38,7 +43,7 @@ class LeaseFiles:
 
     def forget(self, lease: int) -> None:
         """Removes the files of a lease that has ended. Idempotent."""
-        for file in (self.recall_file_of(lease), self.progress_file_of(lease)):
+        for file in (self.recall_file_of(lease), self.progress_file_of(lease), self.renewal_file_of(lease)):
             if file:
                 with contextlib.suppress(OSError):
                     Path(file).unlink(missing_ok=True)

@@ -1,12 +1,9 @@
 """One lease: a Spark job with a single Python task, whose every outcome comes back as rows."""
 
-import contextlib
-import faulthandler
 import importlib
 import itertools
 import os
 import pickle
-import signal
 import socket
 import traceback
 import zlib
@@ -16,6 +13,7 @@ from typing import Any
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, TransientError
 from mirrorlake.pipeline.cluster.identity import executor_id
 from mirrorlake.pipeline.settled_objects import SettledObjects
+from mirrorlake.watchdog import watchdog
 
 LeaseRow = dict[str, object]
 """One fact from a task. ``kind`` says which; ``worker_pid`` and ``attempt`` are added to each."""
@@ -33,13 +31,10 @@ _TRACEBACK_FRAMES_MAX = 8
 _MESSAGE_CHARACTERS_MAX = 2_000
 _NOT_SAID = ("at ", "... ", "An error occurred while calling")
 _AFTER_CAUSE = ("at ", "... ", "Caused by: ", "Driver stacktrace", "PYTHONPATH was")
-_STDERR = 2
 JOB_TAGS = "spark.job.tags"
 """The property of a thread whose jobs bear these tags."""
 
 _COMPRESSION_LEVEL = 1  # Level 6 takes eight times as long for one part in twenty less.
-# The second, simpler alarm comes this much after the first, should that hang while it writes its traceback.
-_SECOND_ALARM_SECONDS = 2.0
 _SETTLED = SettledObjects()  # of a Python worker
 
 
@@ -188,23 +183,6 @@ def _crash(error: BaseException) -> LeaseRow:
         "is_transient": isinstance(error, TransientError) if isinstance(error, MirrorlakeError) else None,
         "traceback": "".join(frames),
     }
-
-
-@contextlib.contextmanager
-def watchdog(seconds_max: float | None) -> Iterator[None]:
-    """Ends this process when the body takes longer: first with a traceback on stderr, then without."""
-    if seconds_max is None:
-        yield
-        return
-    # Neither needs the interpreter's lock, which native code that hangs may hold: a C thread, a kernel timer.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds_max + _SECOND_ALARM_SECONDS)
-    faulthandler.dump_traceback_later(seconds_max, exit=True, file=_STDERR)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def java_cause(text: str) -> str:

@@ -30,12 +30,13 @@ class Watched:
 
     Attributes:
         tag: that it bears.
-        patience_seconds: for which a task of it may be under way.
-        give_up_at: reading of ``time.monotonic`` before which none can have been.
+        patience_seconds: for which a task of it may be under way, if it was not prolonged.
+        give_up_at: reading of ``time.monotonic`` before which none can have been, if it was not prolonged.
         is_shuffle: of many tasks, which Spark runs elsewhere once the executors they hang on are replaced.
         looks: in a row that found it so late.
         is_given_up: once its end was ordered.
         hung_on: the executors on which tasks of it were under way for too long, for messages.
+        seconds_more: by how much it was prolonged until now.
     """
 
     tag: str
@@ -45,6 +46,7 @@ class Watched:
     looks: int = 0
     is_given_up: bool = False
     hung_on: tuple[str, ...] = ()
+    seconds_more: Callable[[], float] = float
 
 
 class OverdueJobs(RepeatedInThread):
@@ -62,16 +64,21 @@ class OverdueJobs(RepeatedInThread):
         self._watched: dict[str, Watched] = {}
 
     @contextmanager
-    def watched(self, seconds_max: float, *, is_shuffle: bool = False) -> Iterator[Watched]:
+    def watched(
+        self, seconds_max: float, *, is_shuffle: bool = False, seconds_more: Callable[[], float] = float
+    ) -> Iterator[Watched]:
         """Watches a job for as long as the block takes; it must bear the tag that is given.
 
         Args:
             seconds_max: after which its worker ends itself.
             is_shuffle: see `Watched`.
+            seconds_more: see `Watched`; 0 by default.
         """
         patience_seconds = seconds_max + GRACE_SECONDS
         give_up_at = time.monotonic() + patience_seconds
-        job = Watched(f"mirrorlake-{next(self._numbers)}", patience_seconds, give_up_at, is_shuffle)
+        job = Watched(
+            f"mirrorlake-{next(self._numbers)}", patience_seconds, give_up_at, is_shuffle, seconds_more=seconds_more
+        )
         self._watched[job.tag] = job
         try:
             yield job
@@ -84,6 +91,6 @@ class OverdueJobs(RepeatedInThread):
     def _round(self) -> None:
         now = time.monotonic()
         for job in list(self._watched.values()):
-            job.looks = job.looks + 1 if now >= job.give_up_at else 0
+            job.looks = job.looks + 1 if now >= job.give_up_at + job.seconds_more() else 0
             if job.looks and job.looks % LOOKS == 0:
                 job.is_given_up = self._end(job) or job.is_given_up

@@ -85,17 +85,23 @@ class EngineSession:
         self.run_lease("builtins:list", b"", description="warm-up", seconds_max=WARM_UP_SECONDS_MAX)
 
     def run_lease(
-        self, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+        self,
+        work: str,
+        plan: bytes,
+        *,
+        description: str,
+        seconds_max: float | None = None,
+        seconds_more: Callable[[], float] = float,
     ) -> list[LeaseRow]:
         """Runs ``work(plan)`` in a Python worker and returns its rows (see ``lease_job.run_lease``).
 
         Of a cluster only on executors that were looked at: until then one that joins does nothing that it is given. One
-        with ``seconds_max`` is given up where it has not ended `GRACE_SECONDS` after these: what it did is unknown, and
-        it may still run.
+        with ``seconds_max`` is given up where it has not ended `GRACE_SECONDS` after these and the ``seconds_more`` it
+        was prolonged by: what it did is unknown, and it may still run.
         """
         if seconds_max is None:
             return self._run_lease(work, plan, description, None, "")
-        with self._overdue.watched(seconds_max) as job:
+        with self._overdue.watched(seconds_max, seconds_more=seconds_more) as job:
             try:
                 return self._run_lease(work, plan, description, seconds_max, job.tag)
             except OutcomeUnknownError as error:
@@ -134,7 +140,7 @@ class EngineSession:
         One whose task had to wait for its slot has its time yet. Executors on which one was under way for too long
         hang. Of a shuffle these are replaced, and Spark runs what they ran elsewhere: the job is left to go on.
         """
-        began_by = time.time() - job.patience_seconds
+        began_by = time.time() - job.patience_seconds - job.seconds_more()
         running = [each for each in attempts_of_tag(self.spark, job.tag) if each.is_running]
         hanging = sorted({each.executor for each in running if each.began_seconds <= began_by})
         watch, is_shuffle = self.executors, job.is_shuffle

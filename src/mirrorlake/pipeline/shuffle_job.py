@@ -15,8 +15,9 @@ from typing import Any
 
 from mirrorlake.errors import ExecutorUncheckedError, OutcomeUnknownError
 from mirrorlake.pipeline.cluster.identity import executor_id
-from mirrorlake.pipeline.lease_job import JOB_TAGS, EngineDiedError, LeaseRow, java_cause, watchdog
+from mirrorlake.pipeline.lease_job import JOB_TAGS, EngineDiedError, LeaseRow, java_cause
 from mirrorlake.pipeline.task_bounds import TASK_SECONDS
+from mirrorlake.watchdog import watchdog
 
 Block = tuple[int, int, int, bytes]
 """Bucket, and two numbers by which the blocks of a bucket are sorted; then the bytes, a megabyte or so."""

@@ -96,6 +96,7 @@ def plan_of(
     begins_by: Moment,
     recall_file: str,
     progress_file: str,
+    renewal_file: str = "",
     paces: Mapping[str, PaceOrder] = MappingProxyType({}),
 ) -> LeasePlan:
     """Returns the plan of a lease.
@@ -111,6 +112,7 @@ def plan_of(
         begins_by: when it must have begun, or does nothing.
         recall_file: whose appearance ends its live time; empty where none can.
         progress_file: where it tells how far it is; empty where nobody could read it.
+        renewal_file: where it finds until when it may go on; empty where it never may.
         paces: how fast mirrors with a limit are read.
     """
     by_source: dict[tuple[str, TopicPartition], list[Chosen]] = defaultdict(list)
@@ -146,6 +148,7 @@ def plan_of(
         begins_by=begins_by,
         recall_file=recall_file,
         progress_file=progress_file,
+        renewal_file=renewal_file,
         paces={**paces},
     )
 

@@ -6,22 +6,24 @@ shares: what is chosen stays as it was until it is leased.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Protocol
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.orders import Orders
+from mirrorlake.destinations.work import WrittenPartition
 from mirrorlake.errors import ExecutorUncheckedError, MirrorlakeError, OutcomeUnknownError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.plan_bytes import plan_bytes
+from mirrorlake.mirror.renewal import write_renewal
 from mirrorlake.mirror.told_progress import read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.moments import Moment
-from mirrorlake.pipeline.lanes import WATCHDOG_SECONDS, Lease
+from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import RETRIED, UNCHECKED
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
@@ -34,10 +36,10 @@ from mirrorlake.service.lease_plans import (
     live_seconds_of,
     orders_of,
     plan_of,
-    seconds_until_over,
     with_owner,
 )
-from mirrorlake.service.owners.holding import HoldingOf, owned_for_ever
+from mirrorlake.service.leases.running import RunningLease, Standing, are_well, may_begin_to_last
+from mirrorlake.service.owners.holding import Holding, HoldingOf, owned_for_ever
 from mirrorlake.service.pacing import Limits, Pacing
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
@@ -52,21 +54,6 @@ LOOK_SECONDS = 0.5
 
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    """A lease that runs: readings of the driver's clock, and what it serves."""
-
-    number: int
-    lane: int
-    began: float
-    ends_by: float
-    sends_until: float
-    writes_until: float
-    states: Sequence[PartitionState]
-    shards: frozenset[str]
-    paces: Mapping[str, PaceOrder]
 
 
 def _not_seen(_: StoreSettings) -> str:
@@ -148,7 +135,7 @@ class Supervisor:
         self._archive_id_of = archive_id_of
         self._lease_files = lease_files or LeaseFiles(None)
         self._leases = 0
-        self._running: dict[bytes, _Running] = {}
+        self._running: dict[bytes, RunningLease] = {}
         self._lane_of = spread((state.shard for state in table.states), lanes)
         self._balanced_at = clock.elapsed_seconds()
         self._progress_looked_at = -inf
@@ -216,6 +203,28 @@ class Supervisor:
                 if now >= running.began + self._limits.lease_seconds and self._is_waited_for(running, now):
                     self._lease_files.recall(running.number)
 
+    def let_go_on(self) -> None:
+        """Lets leases go on, for as long as one that begins now, where nothing waits for their end and all is well.
+
+        What is counted of them here comes before what their workers may see: a crash in between costs nobody anything.
+        """
+        with self._table.held():
+            for running in self._running.values():
+                # Before the clock is read for what is counted here, should this process be stopped in between.
+                until = Moment.of(self._clock, in_seconds=running.live_seconds)
+                now = self._clock.elapsed_seconds()
+                if self._end is None and running.is_time(now) and self._may_go_on(running, now):
+                    running.goes_on(now)
+                    write_renewal(running.renewal_file, until)
+
+    def _may_go_on(self, running: RunningLease, now: float) -> bool:
+        phase = self._table.phase
+        if phase.once or phase.is_stopping or running.standing is None or not are_well(running.states):
+            return False
+        if any(known != self._standing(s) for s, known in zip(running.states, running.standing, strict=True)):
+            return False
+        return not self._is_waited_for(running, now)
+
     def look_at_progress(self) -> None:
         """Takes what leases that run tell of their progress: for people to see, and nothing is decided by it."""
         now = self._clock.elapsed_seconds()
@@ -228,7 +237,7 @@ class Supervisor:
             if told := read_told(self._lease_files.progress_file_of(number)):
                 self._table.told(states, told)
 
-    def _is_waited_for(self, running: _Running, now: float) -> bool:
+    def _is_waited_for(self, running: RunningLease, now: float) -> bool:
         """Returns whether partitions wait for the lane, or leave it."""
         leave = any(self._lane_of[shard] != running.lane for shard in running.shards)
         return leave or any(state.is_ending for state in running.states) or bool(self._choose(running.lane, now))
@@ -243,7 +252,7 @@ class Supervisor:
         if now - self._balanced_at < BALANCE_SECONDS:
             return
         with self._table.held():
-            if any(running.began < self._balanced_at for running in self._running.values()):
+            if any(running.since < self._balanced_at for running in self._running.values()):
                 return  # what the last move did is not known yet
             self._balanced_at = now
             self._spread_new()
@@ -272,23 +281,28 @@ class Supervisor:
             chosen = self._choose(lane_index, now)
             if not chosen:
                 return None
-            plan = self._plan(lane_index, chosen)
+            standing = self._lasting(chosen, now)
+            plan = self._plan(lane_index, chosen, may_go_on=standing is not None)
             lease = Lease(
                 work=WORK,
                 plan=plan_bytes(plan),
                 description=description_of(plan, lane_index),
                 seconds=plan.hard_seconds,
             )
-            self._running[lease.plan] = _Running(
+            self._running[lease.plan] = RunningLease(
                 number=plan.lease,
                 lane=lane_index,
                 began=now,
-                ends_by=now + seconds_until_over(lease.seconds) + WATCHDOG_SECONDS,
-                sends_until=now + seconds_until_over(plan.send_seconds),
-                writes_until=now + seconds_until_over(plan.hard_seconds),
+                since=now,
+                live_seconds=plan.live_seconds,
+                send_seconds=plan.send_seconds,
+                hard_seconds=plan.hard_seconds,
+                paces=plan.paces,
+                renewal_file=plan.renewal_file,
+                prolonged=lease.prolonged,
                 states=[state for state, _ in chosen],
                 shards=frozenset(state.shard for state, _ in chosen),
-                paces=plan.paces,
+                standing=standing,
             )
             self._table.leased(state for state, _ in chosen)
             return lease
@@ -344,7 +358,7 @@ class Supervisor:
             for mirror in self._pacing.limited & {state.mirror for state, _ in chosen}
         }
 
-    def _pay(self, lane: int, ended: _Running, rows: Mapping[RowKey, LeaseRow], now: float) -> None:
+    def _pay(self, lane: int, ended: RunningLease, rows: Mapping[RowKey, LeaseRow], now: float) -> None:
         """Takes what a lease has read of mirrors with a limit; what is not known of it counts as its share."""
         for mirror, order in ended.paces.items():
             found = [row for row in rows.values() if row.mirror == mirror]
@@ -363,22 +377,46 @@ class Supervisor:
             if ids := unknown_ids(row.error):
                 self._schemas.ask(row.mirror, row.destination, ids)
 
-    def _plan(self, lane: int, chosen: Sequence[Chosen]) -> LeasePlan:
-        self._leases += 1
+    def _live_seconds(self, chosen: Sequence[Chosen]) -> float:
         live_seconds = self._limits.lease_seconds
-        if self._lease_files.reach_workers:
-            live_seconds = live_seconds_of(chosen, lease_seconds=live_seconds)
+        return live_seconds_of(chosen, lease_seconds=live_seconds) if self._lease_files.reach_workers else live_seconds
+
+    def _lasting(self, chosen: Sequence[Chosen], now: float) -> Sequence[Standing] | None:
+        """Returns what is told of the partitions of a lease that may go on; None where it may not."""
+        if self._table.phase.once or self._live_seconds(chosen) <= self._limits.lease_seconds:
+            return None
+        if self._pacing.limited & {state.mirror for state, _ in chosen}:
+            return None
+        standing: list[Standing] = []
+        holdings: dict[Holding, Holding] = {}  # those of a shard are equal, and kept once
+        for state, _ in chosen:
+            found = self._standing(state)
+            if found is None or not may_begin_to_last(state, found.holding, now=now):
+                return None
+            standing.append(found._replace(holding=holdings.setdefault(found.holding, found.holding)))
+        return standing
+
+    def _standing(self, state: PartitionState) -> Standing | None:
+        """Returns what a lease that begins now would be told of a partition; None where one never goes on."""
+        written = state.work.written_partition
+        if written is None or self._schemas.map_of(state.mirror, state.destination) is not None:
+            return None
+        return Standing(state.work, state.size_limit, self._holding_of(state, written))
+
+    def _plan(self, lane: int, chosen: Sequence[Chosen], *, may_go_on: bool) -> LeasePlan:
+        self._leases += 1
         return plan_of(
             chosen,
             lease=self._leases,
             lane=lane,
-            live_seconds=live_seconds,
+            live_seconds=self._live_seconds(chosen),
             limits=self._limits,
             sources=self._table.sources,
             orders=self._orders,
             begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
             recall_file=self._lease_files.recall_file_of(self._leases),
             progress_file=self._lease_files.progress_file_of(self._leases),
+            renewal_file=self._lease_files.renewal_file_of(self._leases) if may_go_on else "",
             paces=self._paces(lane, chosen),
         )
 
@@ -390,8 +428,10 @@ class Supervisor:
             orders = replace(orders, archive_id=self._archive_id_of(archive.store))
         if written is None:
             return orders
-        holding = self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)
-        return with_owner(orders, state, holding, now_seconds=self._clock.elapsed_seconds())
+        return with_owner(orders, state, self._holding_of(state, written), now_seconds=self._clock.elapsed_seconds())
+
+    def _holding_of(self, state: PartitionState, written: WrittenPartition) -> Holding:
+        return self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)
 
 
 def _split(

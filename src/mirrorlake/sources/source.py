@@ -207,6 +207,15 @@ class ReadTime(Protocol):
 class SharedReads(Protocol):
     """What several partitions of a source share in one lease."""
 
+    @property
+    def show_changes(self) -> bool:
+        """True where reading on shows whatever a lease finds out about its source when it begins."""
+        ...
+
+    def prolong(self, seconds: float) -> None:
+        """Lets the live reads end so many seconds later; only called where ``show_changes``."""
+        ...
+
     def end_live(self) -> None:
         """Ends the live reads now."""
         ...
@@ -233,6 +242,16 @@ class SourceContext:
         if key not in self._shared:
             self._shared[key] = make()
         return cast(SharedT, self._shared[key])
+
+    @property
+    def show_changes(self) -> bool:
+        """True where reading on shows whatever a lease finds out about its sources when it begins."""
+        return all(reads.show_changes for reads in self._shared.values())
+
+    def prolong(self, seconds: float) -> None:
+        """Lets the live reads of all sources end so many seconds later; only where they ``show_changes``."""
+        for reads in self._shared.values():
+            reads.prolong(seconds)
 
     def end_live(self) -> None:
         """Ends the live reads of all sources now; call when the live time was ended early."""

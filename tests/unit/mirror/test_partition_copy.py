@@ -75,6 +75,9 @@ class RacingSink:
     async def starts_at(self, log_start: int) -> bool:
         return False
 
+    async def stands(self) -> bool:
+        return False
+
     def drop_unsent(self) -> None: ...
 
     async def end_encoding(self) -> None: ...

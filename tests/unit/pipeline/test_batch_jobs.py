@@ -42,8 +42,15 @@ class ScriptedEngine(InProcessEngine):
         return super().slots if self.slots_now is None else self.slots_now
 
     def run_lease(
-        self, work: str, plan: bytes, *, description: str, seconds_max: float | None = None
+        self,
+        work: str,
+        plan: bytes,
+        *,
+        description: str,
+        seconds_max: float | None = None,
+        seconds_more: Callable[[], float] = float,
     ) -> list[LeaseRow]:
+        del seconds_more
         assert work == "somewhere:work"
         with self._lock:
             self.running += 1

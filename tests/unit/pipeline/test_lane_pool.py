@@ -357,11 +357,13 @@ def test_a_lane_that_loses_its_leases_beside_one_that_is_in_a_lease_waits_for_it
 
 
 def test_an_engine_whose_leases_are_all_long_overdue_is_given_up_after_some_looks() -> None:
+    leases: list[Lease] = []
     clock, is_dead = ManualClock(), threading.Event()
     source = ListedSource(lane0=["hangs"])
     may_end, is_running = threading.Event(), threading.Event()
 
     def run(lease: Lease) -> list[LeaseRow]:
+        leases.append(lease)
         is_running.set()
         assert may_end.wait(PATIENCE_SECONDS)
         return succeed(lease)
@@ -371,7 +373,12 @@ def test_an_engine_whose_leases_are_all_long_overdue_is_given_up_after_some_look
     assert is_running.wait(PATIENCE_SECONDS)
     for _ in range(OVERDUE_LOOKS * 2):
         lanes.look()
+    leases[0].prolonged.seconds = 100.0
     clock.advance(1.0 + WATCHDOG_SECONDS + OVERDUE_SECONDS)
+    for _ in range(OVERDUE_LOOKS * 2):
+        lanes.look()
+    assert not is_dead.is_set(), "it was prolonged"
+    clock.advance(100.0)
     for _ in range(OVERDUE_LOOKS - 1):
         lanes.look()
     assert not is_dead.is_set()

@@ -74,3 +74,13 @@ def test_a_driver_that_was_frozen_takes_no_job_for_overdue_at_its_first_look(
 
 def test_lanes_give_an_engine_up_that_loses_every_lease_before_their_jobs_are_ended_one_by_one() -> None:
     assert OVERDUE_SECONDS + OVERDUE_LOOKS * TURN_SECONDS < GRACE_SECONDS
+
+
+def test_a_job_that_was_prolonged_is_given_up_so_much_later(ended: Ended) -> None:
+    more = [3600.0]
+    with OverdueJobs(ended.end) as jobs, jobs.watched(0.0, seconds_more=lambda: more[0]) as job:
+        for _ in range(LOOKS):
+            jobs._round()
+        assert not job.looks
+        more[0] = -1.0
+        wait_until(lambda: job.is_given_up, "its end")

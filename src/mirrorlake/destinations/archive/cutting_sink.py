@@ -132,6 +132,10 @@ class CuttingSink(ABC):
         if self.failure is not None:
             raise self.failure
 
+    async def stands(self) -> bool:
+        """Returns False: it is not asked."""
+        return False
+
     def drop_unsent(self) -> None:  # noqa: B027  nothing to do is the answer of every archive
         """Keeps everything: what is not cut is dropped by ``finish``."""
 

@@ -37,6 +37,16 @@ class AppendsInFlight:
         self._claim = claim
         self._sequence = claim.next_sequence
 
+    def holds(self, claim: PartitionClaim) -> bool:
+        """Tells whether a claim read now, with nothing in flight, is what the next batch would be addressed with."""
+        ours = self._claim
+        return (
+            ours is not None
+            and claim.leader == ours.leader
+            and (claim.producer_id, claim.producer_epoch) == (ours.producer_id, ours.producer_epoch)
+            and claim.next_sequence == self._sequence
+        )
+
     def has_room_for(self, append: Append) -> bool:
         """Tells whether a batch may be sent before one of those in flight is answered."""
         return len(self._appends) < self._count_max(append)

@@ -369,6 +369,26 @@ class PreserveSink(EndlessSink):
         """True where every append is answered, and no gap is being filled, no letter written."""
         return not self._in_flight and self._work is None
 
+    async def stands(self) -> bool:
+        """Reads the claim anew, and returns whether it is still the one that the next batch would be sent under."""
+        if self.failure is not None or self._is_over or self._channel is None:
+            return False
+        if not self._is_resting:
+            return True  # each answer says where its batch came to lie
+        position = self._next_offset
+        try:
+            claim = await self._read_claim()
+            check_writers(self._settings, claim, self._orders.own_producer_ids)
+        except MirrorlakeError:
+            return False  # the next lease meets it too, and says what it is
+        if not self._is_resting or self._next_offset != position:
+            return self.failure is None and not self._is_over
+        return claim.end_offset == position and self._in_flight.holds(claim)
+
+    @property
+    def _is_resting(self) -> bool:
+        return not self._in_flight and not len(self._queue) and self._work is None
+
     def drop_unsent(self) -> None:
         """Forgets the batches and gaps that wait; what is in flight, or being filled, is still waited for."""
         if self.failure is not None or not len(self._queue):

@@ -30,6 +30,11 @@ class PreserveWork(KafkaWork):
         """The destination partition: a gap in it is filled by its owner alone."""
         return WrittenPartition(cluster=self.cluster.name, partition=self.settings.destination)
 
+    @property
+    def may_go_on(self) -> bool:
+        """True where no dead letters are written: what has one is read when a lease begins."""
+        return self.settings.letters is None or not self.settings.letters.topic
+
     def make_sink(self, context: SinkContext) -> PreserveSink:
         """Returns the sink; partitions of a cluster share what reads claims, those of a shard what fills gaps."""
         settings, orders, connections = self.settings, self.orders, context.connections

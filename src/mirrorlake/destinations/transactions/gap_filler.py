@@ -106,6 +106,10 @@ class GapFiller:
         """Reading of the clock after which no gap is begun."""
         return self._until
 
+    def prolong(self, seconds: float) -> None:
+        """Lets rounds begin for so many seconds longer."""
+        self._until += seconds
+
     def has_time(self, seconds: float) -> bool:
         """Tells whether a transaction that takes about so long, and is begun now, ends before that."""
         return self._clock.elapsed_seconds() + ROUNDS_SPARED * max(seconds, self._round_seconds) < self._until

@@ -198,6 +198,7 @@ class ServiceLoop:
             self._pool.look()
             self._watch_engine()
             self._supervisor.recall_waited_for()
+            self._supervisor.let_go_on()
             self._supervisor.look_at_progress()
             self._supervisor.balance()
             now, heartbeat = parts.clock.elapsed_seconds(), parts.config.service.heartbeat_seconds

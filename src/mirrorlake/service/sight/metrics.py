@@ -9,6 +9,7 @@ import threading
 from collections import Counter as Counts
 from collections.abc import Iterator, Mapping
 from math import isinf
+from typing import TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,6 +34,8 @@ from mirrorlake.service.sight.state_series import COPY, STREAM, StateSeries, cop
 from mirrorlake.service.sight.topic_series import TopicSeries
 from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
+T = TypeVar("T")
+
 
 class LatencyHistogram(Collector):
     """``mirrorlake_latency_seconds``: how old records were when they became durable, see `Progress.saw_latency`.
@@ -46,14 +49,17 @@ class LatencyHistogram(Collector):
         self._sums: dict[tuple[str, ...], float] = {}
         self._lock = threading.Lock()
 
-    def add(self, row: LeaseRow) -> None:
-        """Adds what one lease counted; one that counted nothing makes no series."""
-        if not row.latencies:
+    def add(self, done: LeaseRow | ToldProgress, told: ToldProgress | None = None) -> None:
+        """Adds what one lease counted, but for what it had told; one that counted nothing makes no series."""
+        if not done.latencies:
             return
-        labels = (row.mirror, row.source.topic, row.destination)
+        labels = (done.mirror, done.source.topic, done.destination)
+        told_sum = told.latency_seconds_sum if told is not None else 0.0
         with self._lock:
-            self._counts.setdefault(labels, Counts()).update(row.latencies)
-            self._sums[labels] = self._sums.get(labels, 0.0) + row.latency_seconds_sum
+            counts = self._counts.setdefault(labels, Counts())
+            for bound, count in _since(done.latencies, told.latencies if told is not None else {}):
+                counts[bound] += count
+            self._sums[labels] = self._sums.get(labels, 0.0) + max(0.0, done.latency_seconds_sum - told_sum)
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Yields the series, one per mirror, topic and destination."""
@@ -70,6 +76,13 @@ class LatencyHistogram(Collector):
                     buckets.append(("+Inf" if isinf(bound) else str(bound), float(total)))
                 family.add_metric(labels, buckets, sum_value=self._sums[labels])
         yield family
+
+
+def _since(counts: Mapping[T, int], told: Mapping[T, int]) -> Iterator[tuple[T, int]]:
+    """Yields what has been counted since it was told."""
+    for name, count in counts.items():
+        if (more := count - told.get(name, 0)) > 0:
+            yield name, more
 
 
 class Metrics:
@@ -143,7 +156,7 @@ class Metrics:
         )
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
-        self._told: dict[tuple[str, ...], tuple[int, int]] = {}  # records and bytes, of leases that run
+        self._told: dict[tuple[str, ...], ToldProgress] = {}  # by leases that run
         self._counted: set[tuple[str, ...]] = set()  # whose series are there
         r.register(self._latencies)
         self._leases = Histogram(
@@ -209,13 +222,21 @@ class Metrics:
 
     def lease_told(self, state: PartitionState, told: ToldProgress, *, is_first: bool) -> None:
         """Counts what a lease that runs has told; the rest follows when it has ended."""
-        self._count(state, told.records, told.raw_bytes, is_first=is_first)
-        self._told[copy_of(state)] = told.records, told.raw_bytes
+        self._count(state, told, is_first=is_first)
+        self._told[copy_of(state)] = told
 
-    def _count(self, state: PartitionState, records: int, raw_bytes: int, *, is_first: bool) -> None:
-        """Takes records and bytes of a lease up to now, of which those it has told are counted."""
+    def _count(self, state: PartitionState, done: LeaseRow | ToldProgress, *, is_first: bool) -> None:
+        """Takes what a lease has done up to now, of which what it has told is counted."""
         copy = copy_of(state)
-        told_records, told_bytes = self._told.pop(copy, (0, 0))
+        told = self._told.pop(copy, None)
+        self._latencies.add(done, told)
+        for name, count in _since(done.batches, told.batches if told is not None else {}):
+            path, _, reason = name.partition(":")
+            self._batches.labels(*copy, path, reason).inc(count)
+        for kind, count in _since(done.gap_offsets, told.gap_offsets if told is not None else {}):
+            self._gaps.labels(*copy, kind).inc(count)
+        records, raw_bytes = done.records, done.raw_bytes
+        told_records, told_bytes = (told.records, told.raw_bytes) if told is not None else (0, 0)
         if not (records or raw_bytes) and copy in self._counted:
             return
         self._counted.add(copy)
@@ -231,13 +252,7 @@ class Metrics:
             if not state.is_leased:
                 self._told.pop(copy_of(state), None)
             return
-        self._count(state, row.records, row.raw_bytes, is_first=is_first)
-        self._latencies.add(row)
-        for name, count in row.batches.items():
-            path, _, reason = name.partition(":")
-            self._batches.labels(*copy, path, reason).inc(count)
-        for kind, count in row.gap_offsets.items():
-            self._gaps.labels(*copy, kind).inc(count)
+        self._count(state, row, is_first=is_first)
         for name, count in row.dead_letters.items():
             side, _, reason = name.partition(":")
             self._letters.labels(*copy, side, reason).inc(count)

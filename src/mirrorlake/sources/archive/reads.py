@@ -174,6 +174,14 @@ class ArchiveReads(SharedReads):
         self._archives.append(make())
         return self._archives[-1]
 
+    @property
+    def show_changes(self) -> bool:
+        """False: what is read is what was found when the lease began."""
+        return False
+
+    def prolong(self, seconds: float) -> None:
+        """Nothing: no lease that reads an archive goes on."""
+
     def end_live(self) -> None:
         """Ends the live reads now."""
         for reader in self.readers:

@@ -59,6 +59,9 @@ class BrokerReader:
             was asked for.
         sessions_left: ids of sessions at this broker that nobody goes on with, which stay in its memory until a
             request names them. Each request of all partitions ends one; that of this reader is added when it is over.
+
+    Attributes:
+        reads_by_id: whether the last request of all partitions named topics by their ids.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class BrokerReader:
         self._were_at_end = False
         self._to_look_at: dict[int, ReadPartition] = {}
         self._looked_at_all = 0.0
+        self.reads_by_id = False
         self.over = asyncio.Event()
 
     @property
@@ -103,6 +107,10 @@ class BrokerReader:
         """Says that a partition may want something again, or is over."""
         self._to_look_at[id(partition)] = partition
         self._changed.set()
+
+    def prolong(self, seconds: float) -> None:
+        """Lets fetching end so many seconds later."""
+        self._until += seconds
 
     def end_reading(self) -> None:
         """Ends reading now: an answer that is still on its way is given up."""
@@ -171,6 +179,7 @@ class BrokerReader:
         rotated = [*wanted[turn:], *wanted[:turn]]
         wait_ms = self._wait_ms(left_seconds, is_whole=len(wanted) == len(self._partitions))
         ids = _ids_of(rotated) if connection.knows(Api.FETCH, FETCH_BY_ID_VERSION) else None
+        self.reads_by_id = ids is not None
         opens = ids is not None and self._may_open_with(wanted)
         body = self._limits.body(rotated, wait_ms=wait_ms, ids=ids, session=self._step_of_all(opens=opens, by_id=ids))
         opened_with = [(p, p.fetch_offset) for p in rotated] if opens else []

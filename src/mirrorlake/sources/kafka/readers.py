@@ -84,6 +84,20 @@ class ClusterReads:
             self._tasks.append(asyncio.create_task(reader.run()))
         return reader
 
+    @property
+    def show_changes(self) -> bool:
+        """True where topics are read by their ids: one that was made anew would be read as the one before, by name.
+
+        The epoch in which a leader leads is named in every request, so that another leader, and another log, are told.
+        """
+        return all(reader.reads_by_id and not reader.is_over for reader in self._readers.values())
+
+    def prolong(self, seconds: float) -> None:
+        """Lets the live reads end so many seconds later."""
+        for (_, is_live, _), reader in self._readers.items():
+            if is_live:
+                reader.prolong(seconds)
+
     def end_live(self) -> None:
         """Ends the live reads now."""
         for (_, is_live, _), reader in self._readers.items():

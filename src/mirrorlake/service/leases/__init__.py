@@ -1,0 +1,1 @@
+"""Leases that run, as the driver sees them."""

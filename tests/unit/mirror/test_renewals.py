@@ -1,0 +1,150 @@
+"""A lease takes what its driver has allowed: where everything stands, in time, counted from when it was allowed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.clock import ManualClock
+from mirrorlake.mirror.lease_time import LeaseTime
+from mirrorlake.mirror.renewal import Renewals, read_renewal, write_renewal
+from mirrorlake.moments import Moment
+from unit.mirror.test_live_ends import plan
+
+LIVE_SECONDS = 20.0
+
+
+async def yes() -> bool:
+    return True
+
+
+async def no() -> bool:
+    return False
+
+
+async def fails() -> bool:
+    raise RuntimeError("a bug")
+
+
+class Lease:
+    """One that began at 0 of its clock."""
+
+    def __init__(self, file: Path | None, stands: Callable[[], Awaitable[bool]] = yes) -> None:
+        self.clock = ManualClock()
+        began = self.clock.elapsed_seconds()
+        self.time = LeaseTime(replace(plan(LIVE_SECONDS), live_seconds=LIVE_SECONDS), self.clock, began_seconds=began)
+        self._ends = self.time.live_until, self.time.hard_until
+        self.renewals = Renewals(
+            str(file or ""), time=self.time, clock=self.clock, stands=stands, prolong=self.time.prolong
+        )
+
+    async def turn(self, *, is_whole: bool = True) -> tuple[float, float]:
+        """Looks twice, so that what is asked is answered; returns by how much its ends have moved."""
+        for _ in range(2):
+            self.renewals.turn(is_whole=is_whole)
+            await asyncio.sleep(0.01)
+        return self.time.live_until - self._ends[0], self.time.hard_until - self._ends[1]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "renewal-1"
+
+
+def test_all_ends_come_later_by_what_was_allowed_and_the_time_it_took_to_ask_is_no_part_of_it(file: Path) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        assert await lease.turn() == (0.0, 0.0)
+        lease.clock.advance(15.0)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+        lease.clock.advance(3.0)
+        assert await lease.turn() == (15.0, 15.0)
+        assert await lease.turn() == (15.0, 15.0), "once"
+        lease.clock.advance(12.0)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+        assert await lease.turn() == (30.0, 30.0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stands", [no, fails])
+def test_a_lease_that_does_not_stand_or_cannot_tell_ends_when_it_would_have(
+    file: Path, stands: Callable[[], Awaitable[bool]]
+) -> None:
+    async def run() -> None:
+        lease = Lease(file, stands)
+        lease.clock.advance(15.0)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+        assert await lease.turn() == (0.0, 0.0)
+        assert await lease.turn() == (0.0, 0.0)
+
+    asyncio.run(run())
+
+
+def test_a_lease_with_a_partition_that_has_ended_does_not_go_on(file: Path) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=2 * LIVE_SECONDS))
+        assert await lease.turn(is_whole=False) == (0.0, 0.0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stopped_seconds", [5.1, 100.0])
+def test_a_lease_that_was_stopped_past_its_end_does_not_go_on_though_it_was_allowed(
+    file: Path, stopped_seconds: float
+) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        lease.clock.advance(15.0)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+        lease.renewals.turn(is_whole=True)
+        await asyncio.sleep(0.01)
+        lease.clock.advance(stopped_seconds)
+        assert await lease.turn() == (0.0, 0.0)
+
+    asyncio.run(run())
+
+
+def test_a_recalled_lease_does_not_go_on(file: Path) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        lease.clock.advance(15.0)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+        lease.renewals.turn(is_whole=True)
+        lease.time.end_live(lease.clock.elapsed_seconds())
+        await lease.turn()
+        assert lease.time.live_is_over
+
+    asyncio.run(run())
+
+
+def test_an_end_that_is_nearer_than_its_own_changes_nothing(file: Path) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=5.0))
+        assert await lease.turn() == (0.0, 0.0)
+
+    asyncio.run(run())
+
+
+def test_what_is_asked_is_given_up_with_the_lease(file: Path) -> None:
+    async def hangs() -> bool:
+        await asyncio.sleep(3600.0)
+        return True
+
+    async def run() -> None:
+        lease = Lease(file, hangs)
+        write_renewal(str(file), Moment.of(lease.clock, in_seconds=30.0))
+        await lease.turn()
+        await lease.renewals.close()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_written_or_read_allows_nothing(tmp_path: Path) -> None:
+    write_renewal(str(tmp_path / "gone" / "renewal-1"), Moment.of(ManualClock()))
+    assert read_renewal(str(tmp_path / "gone" / "renewal-1")) is None
