@@ -23,6 +23,8 @@ from mirrorlake.kafka.records.batch_header import (
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, RecordColumns
 from mirrorlake.kafka.records.compression import compress
 from mirrorlake.kafka.records.encode import encode_batch
+from mirrorlake.kafka.records.few_records import are_few
+from mirrorlake.kafka.records.kernels import load_kernels
 
 RECORD_BYTES = 16
 """What a record takes in a batch beside its bytes, about."""
@@ -59,6 +61,9 @@ def batches_of(
     Raises:
         RecordTooLargeError: a record is above 2^31 - 1 bytes.
     """
+    if not are_few(columns):
+        # Each batch by itself may be few records, and would be written without the loops, nine times as slowly.
+        load_kernels()
     encoder = _Encoder(codec) if leaves_incompressible else None
     for start, stop in _cuts(columns, bytes_max):
         part = columns.slice(start, stop)

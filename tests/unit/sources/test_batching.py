@@ -1,5 +1,8 @@
 """Decoded records become batches: every field, every offset, and none too large."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -144,3 +147,24 @@ def test_a_record_that_is_larger_than_a_batch_is_always_compressed() -> None:
     batches = list(batches_of(columns_of(rows), codec=Codec.ZSTD, bytes_max=1024, leaves_incompressible=True))
 
     assert [batch.header.codec for batch in batches] == [Codec.ZSTD] * 3
+
+
+@pytest.mark.parametrize(("count", "is_loaded"), [(100, False), (3000, True)])
+def test_many_records_are_written_by_the_compiled_loops_however_few_a_batch_has(count: int, is_loaded: bool) -> None:
+    """In a process that has not loaded them: one that restores an archive without compression."""
+    program = f"""
+import numpy as np, pyarrow as pa
+from mirrorlake.kafka.records import kernels
+from mirrorlake.kafka.records.batch_header import Codec
+from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
+from mirrorlake.sources.batching import batches_of
+columns = RecordColumns.of(
+    offsets=np.arange({count}), timestamps=np.zeros({count}, np.int64), timestamp_types=np.zeros({count}, np.int8),
+    keys=pa.nulls({count}, pa.large_binary()), values=pa.array([b"v" * 1024] * {count}, pa.large_binary()),
+    headers=pa.array([[]] * {count}, HEADERS_TYPE),
+)
+print(sum(each.header.record_count for each in batches_of(columns, codec=Codec.NONE, bytes_max=1 << 20)))
+print(kernels.are_loaded())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    assert ended.stdout.split() == [str(count), str(is_loaded)]

@@ -74,9 +74,14 @@ def _are_few(size_bytes: int, records: int) -> bool:
     return size_bytes <= FEW_BYTES_MAX or (records <= FEW_RECORDS_MAX and size_bytes <= LARGE_BYTES_MAX)
 
 
+def are_few(columns: RecordColumns) -> bool:
+    """Tells whether records are so few that writing them here is quicker than loading the loops."""
+    return len(columns) <= FEW_BYTES_MAX and _are_few(int(columns.sizes.sum()), len(columns))
+
+
 def encode_few(columns: RecordColumns) -> bytearray | None:
     """Returns the records of a batch, uncompressed and without header; None where the loops have to be asked."""
-    if len(columns) > FEW_BYTES_MAX or not _are_few(int(columns.sizes.sum()), len(columns)):
+    if not are_few(columns):
         return None
     span_ms = int(columns.timestamps.max()) - int(columns.timestamps.min())
     if span_ms > _INT64_MAX:
