@@ -161,7 +161,10 @@ def outcome(place: Place) -> Outcome:
     as_json = ("-c", place.config, "--format", "json")
     plan = mirrorlake("plan", *as_json)
     run = mirrorlake("run", "--once", "-c", place.config)
-    assert "starting mirrorlake" in run.err, run.err
+    said = ("starting mirrorlake", "starting Spark", "Spark has started", "starting mirror ")
+    places = [run.err.find(each) for each in said]
+    assert -1 not in places, run.err
+    assert places == sorted(places), run.err  # each step is named before its seconds pass
     status = mirrorlake("status", *as_json)
     _damage(place)
     for name in ("fine", "archived", *DAMAGED):

@@ -163,7 +163,7 @@ class Metrics:
             "mirrorlake_lease_seconds",
             "Wall time of leases",
             ("lane",),
-            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60, 120),
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60, 120, 300, 600),
             registry=r,
         )
         self._flush_seconds = Histogram(
