@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.control import strip_control_codes
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -117,44 +119,6 @@ def _encoder(pad: str) -> json.JSONEncoder:
     return json.JSONEncoder(ensure_ascii=False, separators=("," + pad, ": "))
 
 
-def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> None:
-    """Prints rows under upper-case headings; numbers to the right, a dash for null, errors on lines of their own.
-
-    Where the screen is too narrow for all of it the table gives way, see `fit`; nothing is ever cut off in
-    silence.
-
-    Args:
-        rows: one mapping per row; a key ``error`` is shown below its row.
-        columns: which keys, in which order; ``_`` in a name becomes ``-``.
-        title: shown above.
-    """
-    out = console()
-    # Programs read what is piped: `1,234` is not a number to them.
-    is_grouped = is_terminal()
-    layout = fit(rows, columns, width=out.width, is_grouped=is_grouped)
-    table = Table(title=title or None, box=None, pad_edge=False, title_justify="left", header_style="bold")
-    for column in layout.columns:
-        is_folded = column in layout.folded
-        table.add_column(
-            layout.headings[column],
-            justify="right" if _is_number(rows, column) else "left",
-            no_wrap=not is_folded,
-            overflow="fold",
-            min_width=_column_width(rows, column, layout.headings[column], is_folded=is_folded, is_grouped=is_grouped),
-        )
-    for row in rows:
-        table.add_row(*(_text(column, row.get(column), is_grouped=is_grouped) for column in layout.columns))
-    if layout.common:
-        out.print(", ".join(f"{column.replace('_', ' ')}: {escape(text)}" for column, text in layout.common.items()))
-    out.print(table)
-    for row in rows:
-        if row.get("error"):
-            partition = "" if row.get("partition") is None else f"-{row['partition']}"
-            topic = "" if row.get("topic") is None else f" {row['topic']}{partition}"  # not every row is about one
-            where = escape(f"{row.get('name')}{topic} → {row.get('destination')}")
-            out.print(f"[red]error[/] {where}: {escape(str(row['error']))}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How a table is shown.
@@ -170,6 +134,90 @@ class Layout:
     headings: Mapping[str, str]
     common: Mapping[str, str] = field(default_factory=dict)
     folded: frozenset[str] = frozenset()
+
+
+def print_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> None:
+    """Prints rows under upper-case headings; numbers to the right, a dash for null, errors on lines of their own.
+
+    Where the screen is too narrow for all of it the table gives way, see `fit`; nothing is ever cut off in
+    silence.
+
+    Args:
+        rows: one mapping per row; a key ``error`` is shown below its row.
+        columns: which keys, in which order; ``_`` in a name becomes ``-``.
+        title: shown above.
+    """
+    out = console()
+    # Programs read what is piped: `1,234` is not a number to them.
+    is_grouped = is_terminal()
+    layout = fit(rows, columns, width=out.width, is_grouped=is_grouped)
+    if layout.common:
+        out.print(", ".join(f"{column.replace('_', ' ')}: {escape(text)}" for column, text in layout.common.items()))
+    lines = None if title or layout.folded else _lines(out, rows, layout, is_grouped=is_grouped)
+    if lines is None:
+        out.print(_folding_table(rows, layout, title=title, is_grouped=is_grouped))
+    else:
+        print(*lines, sep="\n", file=out.file)
+    for row in rows:
+        if row.get("error"):
+            partition = "" if row.get("partition") is None else f"-{row['partition']}"
+            topic = "" if row.get("topic") is None else f" {row['topic']}{partition}"  # not every row is about one
+            where = escape(f"{row.get('name')}{topic} → {row.get('destination')}")
+            out.print(f"[red]error[/] {where}: {escape(str(row['error']))}")
+
+
+def _lines(out: Console, rows: Sequence[Row], layout: Layout, *, is_grouped: bool) -> list[str] | None:
+    """Returns the lines of a table of which each row is one; None where one is not, or would be wider than the screen.
+
+    A table of rich's takes a millisecond and more for each row: a minute for the offsets of a thousand groups.
+    """
+    columns: list[list[str]] = []
+    width = -_GAP
+    for column in layout.columns:
+        texts = [layout.headings[column], *(_plain(row.get(column), is_grouped=is_grouped) for row in rows)]
+        if any("\n" in text for text in texts):
+            return None
+        widths = [len(text) if text.isascii() else cell_len(text) for text in texts]
+        widest = max(widths)
+        width += widest + _GAP
+        shown = _styled(out, column, texts)
+        spaces = [" " * (widest - each) for each in widths]
+        pairs = zip(spaces, shown, strict=True) if _is_number(rows, column) else zip(shown, spaces, strict=True)
+        columns.append(["".join(pair) for pair in pairs])
+    if width > out.width:
+        return None
+    return [(" " * _GAP).join(cells) for cells in zip(*columns, strict=True)]
+
+
+def _styled(out: Console, column: str, texts: Sequence[str]) -> list[str]:
+    """Returns a heading and the texts below it, in colours where the screen has them."""
+
+    @cache
+    def ansi(text: str, style: str) -> str:
+        with out.capture() as captured:
+            out.print(Text(text, style=style, end=""), end="", no_wrap=True, overflow="ignore", crop=False)
+        return captured.get()
+
+    heading, *cells = texts
+    styles = map(_style, [column] * len(cells), cells) if column in _STYLED else [""] * len(cells)
+    shown = [ansi(text, style) if style else text for text, style in zip(cells, styles, strict=True)]
+    return [ansi(heading, "bold"), *shown]
+
+
+def _folding_table(rows: Sequence[Row], layout: Layout, *, title: str, is_grouped: bool) -> Table:
+    table = Table(title=title or None, box=None, pad_edge=False, title_justify="left", header_style="bold")
+    for column in layout.columns:
+        is_folded = column in layout.folded
+        table.add_column(
+            layout.headings[column],
+            justify="right" if _is_number(rows, column) else "left",
+            no_wrap=not is_folded,
+            overflow="fold",
+            min_width=_column_width(rows, column, layout.headings[column], is_folded=is_folded, is_grouped=is_grouped),
+        )
+    for row in rows:
+        table.add_row(*(_marked_up(column, row.get(column), is_grouped=is_grouped) for column in layout.columns))
+    return table
 
 
 def fit(rows: Sequence[Row], columns: Sequence[str], *, width: int, is_grouped: bool = True) -> Layout:
@@ -220,8 +268,9 @@ def _width(
 
 def _column_width(rows: Sequence[Row], column: str, heading: str, *, is_folded: bool, is_grouped: bool) -> int:
     """Returns how wide a column must be."""
-    texts = (Text.from_markup(_text(column, row.get(column), is_grouped=is_grouped)).cell_len for row in rows)
-    natural = max([*map(len, heading.split("\n")), *texts])
+    texts = (_plain(row.get(column), is_grouped=is_grouped) for row in rows)
+    lengths = (len(text) if text.isascii() else cell_len(text) for text in texts)
+    natural = max([*map(len, heading.split("\n")), *lengths])
     return min(natural, FOLDED_WIDTH_MIN) if is_folded else natural
 
 
@@ -236,15 +285,24 @@ def _is_common(rows: Sequence[Row], column: str) -> bool:
     return len({row.get(column) for row in rows}) == 1
 
 
-def _text(column: str, value: Cell, *, is_grouped: bool) -> str:
+def _plain(value: Cell, *, is_grouped: bool) -> str:
+    if isinstance(value, str):
+        return strip_control_codes(value)
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if is_grouped and abs(value) >= 10_000 else str(value)
-    if isinstance(value, float):
-        return f"{value:,.1f}" if is_grouped else f"{value:.1f}"
-    style = _STYLES.get(str(value).partition(":")[0]) if column in _STYLED else None
-    text = escape(str(value))
-    return f"[{style}]{text}[/]" if style else text
+    return f"{value:,.1f}" if is_grouped else f"{value:.1f}"
+
+
+def _style(column: str, text: str) -> str:
+    """Returns the colour of a text, empty for none."""
+    return _STYLES.get(text.partition(":")[0], "") if column in _STYLED else ""
+
+
+def _marked_up(column: str, value: Cell, *, is_grouped: bool) -> str:
+    text = _plain(value, is_grouped=is_grouped)
+    style = _style(column, text) if isinstance(value, str) else ""
+    return f"[{style}]{escape(text)}[/]" if style else escape(text)

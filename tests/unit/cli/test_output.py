@@ -1,9 +1,13 @@
+import io
 import json
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
 
-from mirrorlake.cli import plan, status, verify
+from mirrorlake.cli import output, plan, status, verify
 from mirrorlake.cli.output import Row, fit, print_json, print_table
 
 NAMES = [("shop", "orders", n, to) for n in (0, 1) for to in ("west", "lake")] + [("books", "customers", 0, "lake")]
@@ -173,3 +177,52 @@ def test_json_is_alone_on_stdout_and_whole(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(captured.out) == [{"topic": "Žilina", "lag": None}]
     assert "Žilina" in captured.out
     assert captured.err == ""
+
+
+CELLS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**6), 10**6)
+    | st.floats(-1e6, 1e6)
+    | st.text("aZ_[/]é中🙂\x07", max_size=8)
+    | st.sampled_from(["parked", "running", "parked: why", "[red]"])
+)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.fixed_dictionaries({"state": CELLS, "name": CELLS, "lag_seconds": CELLS}), max_size=6),
+    is_screen=st.booleans(),
+)
+def test_a_table_without_folds_looks_as_one_of_the_library_that_takes_a_millisecond_a_row(
+    rows: Sequence[Row], *, is_screen: bool
+) -> None:
+    columns = ("state", "name", "lag_seconds")
+
+    def drawn(*, by_library: bool) -> str:
+        out = Console(width=300, file=io.StringIO(), force_terminal=is_screen, color_system=None, highlight=False)
+        layout = fit(rows, columns, width=300, is_grouped=is_screen)
+        if by_library:
+            out.print(output._folding_table(rows, layout, title="", is_grouped=is_screen))
+        else:
+            lines = output._lines(out, rows, layout, is_grouped=is_screen)
+            assert lines is not None
+            print(*lines, sep="\n", file=out.file)
+        assert isinstance(out.file, io.StringIO)
+        return out.file.getvalue()
+
+    assert drawn(by_library=False) == drawn(by_library=True)
+
+
+def test_a_screen_shows_states_in_colours_and_columns_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False)
+    monkeypatch.setattr(output, "console", lambda: screen)
+
+    print_table([{"state": "parked", "lag": 5}, {"state": "caught-up", "lag": 17}], ["state", "lag"])
+
+    assert isinstance(screen.file, io.StringIO)
+    assert screen.file.getvalue().splitlines() == [
+        "\x1b[1mSTATE\x1b[0m      \x1b[1mLAG\x1b[0m",
+        "\x1b[31mparked\x1b[0m       5",
+        "\x1b[32mcaught-up\x1b[0m   17",
+    ]
