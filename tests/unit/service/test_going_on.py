@@ -205,6 +205,16 @@ def test_the_first_lease_of_a_partition_and_one_that_could_not_be_told_never_go_
     assert found(unreached, 0)[1].renewal_file == ""
 
 
+def test_a_lease_that_compares_a_copy_as_after_a_pause_ends_as_groups_wait_for_that(bench: HeldBench) -> None:
+    lease, plan = bench.long_lease()
+    bench.end(0, lease, row(bench.states[0], 100))
+    bench.states[0].needs_tail_check = True
+    lease, plan = found(bench, 0)
+    assert (plan.live_seconds, plan.renewal_file) == (LIVE_SECONDS, "")
+    bench.end(0, lease, row(bench.states[0], 100))
+    assert found(bench, 0)[1].renewal_file
+
+
 @pytest.mark.parametrize(("template", "may"), [("", True), ("{topic}.dead", False)])
 def test_a_copy_with_a_topic_for_dead_letters_reads_them_with_each_lease(template: str, may: bool) -> None:
     work = kafka_state(0).work
