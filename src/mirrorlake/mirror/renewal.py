@@ -8,6 +8,7 @@ would have ended: the next one opens everything anew, and says what is wrong.
 
 import asyncio
 import contextlib
+import os
 import pickle
 import traceback
 from collections.abc import Awaitable, Callable
@@ -31,13 +32,22 @@ def write_renewal(file: str, until: Moment) -> None:
 
 
 def read_renewal(file: str) -> Moment | None:
-    """Returns until when a lease may be live, as last allowed; None where nothing was."""
+    """Returns until when a lease may be live, as last allowed; None where nothing was, or it cannot be understood."""
     try:
         with open(file, "rb") as found:  # noqa: PTH123 - four times a second for each lane, and mostly there is none
-            until: Moment = pickle.loads(found.read())
+            content = found.read()
     except OSError:
         return None
-    return until
+    # A damaged file raises anything, and costs the going on, not the lease.
+    with contextlib.suppress(Exception):
+        until = pickle.loads(content)
+        return until if isinstance(until, Moment) else None
+    return None
+
+
+def is_taken(file: str) -> bool:
+    """Returns whether nothing allowed in ``file`` is left: its lease takes away what it has gone on by."""
+    return not os.path.exists(file)  # noqa: PTH110 - of every lane, twice a second
 
 
 class Renewals:
@@ -99,9 +109,14 @@ class Renewals:
         Counted from when it was allowed, and not from now: the driver, and the next owner, wait no longer.
         """
         assert self._until is not None
-        seconds = -self._until.seconds_since(self._clock) - (self._time.live_until - self._clock.elapsed_seconds())
+        # Read in this order: what a process is stopped for in between makes it less, and never more than was allowed.
+        left_seconds = self._time.live_until - self._clock.elapsed_seconds()
+        seconds = -self._until.seconds_since(self._clock) - left_seconds
         if seconds > 0 and not self._time.live_is_over:
             self._prolong(seconds)
+            # So that the driver sees that somebody is there to take it. Where it stays, nothing more is allowed.
+            with contextlib.suppress(OSError):
+                os.unlink(self._file)  # noqa: PTH108
 
     async def close(self) -> None:
         """Gives up what is asked; returns when nothing goes on any more."""

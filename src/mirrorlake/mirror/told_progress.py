@@ -68,5 +68,8 @@ def read_told(file: str) -> tuple[ToldProgress, ...]:
             content = told.read()
     except OSError:
         return ()
-    found: tuple[ToldProgress, ...] = pickle.loads(content)
-    return found
+    # A damaged file raises anything, and costs being told, not the run.
+    with contextlib.suppress(Exception):
+        found: tuple[ToldProgress, ...] = pickle.loads(content)
+        return found
+    return ()

@@ -19,7 +19,7 @@ from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.plan_bytes import plan_bytes
-from mirrorlake.mirror.renewal import write_renewal
+from mirrorlake.mirror.renewal import is_taken, write_renewal
 from mirrorlake.mirror.told_progress import read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.moments import Moment
@@ -207,6 +207,7 @@ class Supervisor:
         """Lets leases go on, for as long as one that begins now, where nothing waits for their end and all is well.
 
         What is counted of them here comes before what their workers may see: a crash in between costs nobody anything.
+        Not where what was allowed before was not taken: a worker that is frozen is waited for no longer.
         """
         with self._table.held():
             for running in self._running.values():
@@ -214,6 +215,8 @@ class Supervisor:
                 until = Moment.of(self._clock, in_seconds=running.live_seconds)
                 now = self._clock.elapsed_seconds()
                 if self._end is None and running.is_time(now) and self._may_go_on(running, now):
+                    if not is_taken(running.renewal_file):
+                        continue
                     running.goes_on(now)
                     write_renewal(running.renewal_file, until)
 
@@ -235,7 +238,10 @@ class Supervisor:
             running = [(each.number, each.states) for each in self._running.values()]
         for number, states in running:
             if told := read_told(self._lease_files.progress_file_of(number)):
-                self._table.told(states, told)
+                with self._table.held():
+                    # Its partitions may be in the next lease by now, which has done none of this.
+                    if any(each.number == number for each in self._running.values()):
+                        self._table.told(states, told)
 
     def _is_waited_for(self, running: RunningLease, now: float) -> bool:
         """Returns whether partitions wait for the lane, or leave it."""

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.clock import ManualClock
 from mirrorlake.mirror.lease_time import LeaseTime
-from mirrorlake.mirror.renewal import Renewals, read_renewal, write_renewal
+from mirrorlake.mirror.renewal import Renewals, is_taken, read_renewal, write_renewal
 from mirrorlake.moments import Moment
 from unit.mirror.test_live_ends import plan
 
@@ -121,6 +121,46 @@ def test_a_recalled_lease_does_not_go_on(file: Path) -> None:
     asyncio.run(run())
 
 
+class StoppedClock(ManualClock):
+    """Its process is stopped for three seconds after each time it was looked at."""
+
+    stops = False
+
+    def elapsed_seconds(self) -> float:
+        now = super().elapsed_seconds()
+        if self.stops:
+            self.advance(3.0)
+        return now
+
+
+def test_a_lease_that_is_stopped_while_it_counts_ends_no_later_than_it_was_allowed(file: Path) -> None:
+    async def run() -> None:
+        clock = StoppedClock()
+        time = LeaseTime(replace(plan(LIVE_SECONDS), live_seconds=LIVE_SECONDS), clock, began_seconds=0.0)
+        renewals = Renewals(str(file), time=time, clock=clock, stands=yes, prolong=time.prolong)
+        clock.advance(5.0)
+        write_renewal(str(file), Moment.of(clock, in_seconds=LIVE_SECONDS))
+        renewals.turn(is_whole=True)
+        await asyncio.sleep(0.01)
+        clock.stops = True
+        renewals.turn(is_whole=True)
+        assert LIVE_SECONDS < time.live_until <= 5.0 + LIVE_SECONDS
+
+    asyncio.run(run())
+
+
+def test_what_was_taken_is_taken_away_and_what_was_not_stays(file: Path) -> None:
+    async def run() -> None:
+        for stands, taken in ((no, False), (yes, True)):
+            lease = Lease(file, stands)
+            lease.clock.advance(15.0)
+            write_renewal(str(file), Moment.of(lease.clock, in_seconds=LIVE_SECONDS))
+            await lease.turn()
+            assert is_taken(str(file)) is taken
+
+    asyncio.run(run())
+
+
 def test_an_end_that_is_nearer_than_its_own_changes_nothing(file: Path) -> None:
     async def run() -> None:
         lease = Lease(file)
@@ -148,3 +188,13 @@ def test_what_is_asked_is_given_up_with_the_lease(file: Path) -> None:
 def test_a_file_that_cannot_be_written_or_read_allows_nothing(tmp_path: Path) -> None:
     write_renewal(str(tmp_path / "gone" / "renewal-1"), Moment.of(ManualClock()))
     assert read_renewal(str(tmp_path / "gone" / "renewal-1")) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"\x80\x05K\x01.", b"garbage", b"cnowhere\nthing\n."])
+def test_a_file_with_anything_else_in_it_allows_nothing_and_costs_the_lease_nothing(file: Path, content: bytes) -> None:
+    async def run() -> None:
+        lease = Lease(file)
+        file.write_bytes(content)
+        assert await lease.turn() == (0.0, 0.0)
+
+    asyncio.run(run())

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from mirrorlake.clock import ManualClock
 from mirrorlake.mirror.told_progress import TELL_SECONDS, ProgressTeller, ToldProgress, read_told
 from mirrorlake.offsets import TopicPartition
@@ -67,3 +69,10 @@ def test_where_nobody_could_read_it_nothing_is_told() -> None:
     clock.advance(TELL_SECONDS)
     teller.turn()
     assert read_told("") == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"garbage"])
+def test_a_file_with_anything_else_in_it_tells_nothing(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "progress-7"
+    file.write_bytes(content)
+    assert read_told(str(file)) == ()

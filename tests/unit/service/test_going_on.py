@@ -52,6 +52,10 @@ class HeldBench(Bench):
         until = read_renewal(plan.renewal_file) if plan.renewal_file else None
         return None if until is None else -until.seconds_since(self.clock)
 
+    def take(self, plan: LeasePlan) -> None:
+        """Does as a worker that goes on by what was allowed."""
+        Path(plan.renewal_file).unlink(missing_ok=True)
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> HeldBench:
@@ -65,13 +69,26 @@ def test_a_lease_goes_on_for_as_long_as_one_that_begins_now_and_not_before_its_t
     assert bench.allowed(plan, after=0.1) == LIVE_SECONDS
     assert lease.prolonged.seconds == WAITS_SECONDS
     assert bench.allowed(plan, after=1.0) == LIVE_SECONDS - 1.0, "once at a time"
+    bench.take(plan)
     assert bench.allowed(plan) == LIVE_SECONDS
+
+
+def test_a_worker_that_takes_nothing_is_waited_for_no_longer(bench: HeldBench) -> None:
+    lease, plan = bench.long_lease()
+    assert bench.allowed(plan) == LIVE_SECONDS
+    for _ in range(10):
+        left = bench.allowed(plan)
+        assert left is not None
+        assert left < LIVE_SECONDS
+    assert lease.prolonged.seconds == WAITS_SECONDS
+    assert bench.supervisor.lease_overdue_seconds > 100.0
 
 
 def test_a_lease_ends_after_so_many_live_times_whatever_it_was_allowed(bench: HeldBench) -> None:
     _, plan = bench.long_lease()
     began, last = bench.clock.elapsed_seconds(), 0.0
     for _ in range(4 * LIVE_TIMES_MAX):
+        bench.take(plan)
         if (left := bench.allowed(plan)) is not None:
             last = max(last, bench.clock.elapsed_seconds() + left)
     assert LIVE_SECONDS * (LIVE_TIMES_MAX - 1) < last - began <= LIVE_SECONDS * LIVE_TIMES_MAX
@@ -186,6 +203,16 @@ def test_the_first_lease_of_a_partition_and_one_that_could_not_be_told_never_go_
     lease, _ = found(unreached, 0)
     unreached.end(0, lease, row(unreached.states[0], 100))
     assert found(unreached, 0)[1].renewal_file == ""
+
+
+def test_a_lease_that_compares_a_copy_as_after_a_pause_ends_as_groups_wait_for_that(bench: HeldBench) -> None:
+    lease, plan = bench.long_lease()
+    bench.end(0, lease, row(bench.states[0], 100))
+    bench.states[0].needs_tail_check = True
+    lease, plan = found(bench, 0)
+    assert (plan.live_seconds, plan.renewal_file) == (LIVE_SECONDS, "")
+    bench.end(0, lease, row(bench.states[0], 100))
+    assert found(bench, 0)[1].renewal_file
 
 
 @pytest.mark.parametrize(("template", "may"), [("", True), ("{topic}.dead", False)])

@@ -932,6 +932,25 @@ def test_what_a_lease_tells_that_has_ended_is_not_taken(tmp_path: Path) -> None:
     assert shown(bench) == (900, 100, 900, 900)
 
 
+def test_what_a_lease_has_told_that_ends_while_it_is_read_is_not_counted_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
+    bench.observe(p0=1000)
+    lease, plan = found(bench, 0)
+
+    def read_slowly(file: str) -> tuple[ToldProgress, ...]:
+        told = read_told(file)
+        if told:
+            bench.end(0, lease, row(bench.states[0], 900, end=1000))
+            found(bench, 0)
+        return told
+
+    monkeypatch.setattr("mirrorlake.service.supervisor.read_told", read_slowly)
+    tell(bench, plan, 800)
+    assert shown(bench) == (900, 100, 900, 900)
+
+
 def test_a_lease_with_a_partition_that_failed_before_is_a_short_one(tmp_path: Path) -> None:
     bench = Bench(kafka_state(0), kafka_state(1), lanes=1, lease_files=LeaseFiles(tmp_path))
     bench.observe(p0=100_000, p1=100_000)

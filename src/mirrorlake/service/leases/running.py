@@ -88,7 +88,8 @@ class RunningLease:
 def may_begin_to_last(state: PartitionState, holding: Holding, *, now: float) -> bool:
     """Returns whether a lease may go on as far as one of its partitions is concerned, when it begins.
 
-    Not where it waits for something that a next lease need not wait for: its owner before, or its end.
+    Not where it waits for something that a next lease need not wait for: its owner before, or its end; nor where this
+    lease compares it with its source, as groups have a place there only once its lease has ended well.
 
     Args:
         state: of the partition.
@@ -98,6 +99,7 @@ def may_begin_to_last(state: PartitionState, holding: Holding, *, now: float) ->
     return (
         state.work.may_go_on
         and holding.refusal is None
+        and not state.needs_tail_check
         and max(holding.fills_from_seconds, state.unknown_until_seconds) <= now
         and state.once_end is None
         and state.read_end is None
