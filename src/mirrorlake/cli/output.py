@@ -177,7 +177,7 @@ def _lines(out: Console, rows: Sequence[Row], layout: Layout, *, is_grouped: boo
         texts = [layout.headings[column], *(_plain(row.get(column), is_grouped=is_grouped) for row in rows)]
         if any("\n" in text for text in texts):
             return None
-        widths = [len(text) if text.isascii() else cell_len(text) for text in texts]
+        widths = list(map(_cells, texts))
         widest = max(widths)
         width += widest + _GAP
         shown = _styled(out, column, texts)
@@ -199,9 +199,7 @@ def _styled(out: Console, column: str, texts: Sequence[str]) -> list[str]:
         return captured.get()
 
     heading, *cells = texts
-    styles = map(_style, [column] * len(cells), cells) if column in _STYLED else [""] * len(cells)
-    shown = [ansi(text, style) if style else text for text, style in zip(cells, styles, strict=True)]
-    return [ansi(heading, "bold"), *shown]
+    return [ansi(heading, "bold"), *(ansi(text, style) if (style := _style(column, text)) else text for text in cells)]
 
 
 def _folding_table(rows: Sequence[Row], layout: Layout, *, title: str, is_grouped: bool) -> Table:
@@ -269,9 +267,13 @@ def _width(
 def _column_width(rows: Sequence[Row], column: str, heading: str, *, is_folded: bool, is_grouped: bool) -> int:
     """Returns how wide a column must be."""
     texts = (_plain(row.get(column), is_grouped=is_grouped) for row in rows)
-    lengths = (len(text) if text.isascii() else cell_len(text) for text in texts)
-    natural = max([*map(len, heading.split("\n")), *lengths])
+    natural = max([*map(len, heading.split("\n")), *map(_cells, texts)])
     return min(natural, FOLDED_WIDTH_MIN) if is_folded else natural
+
+
+def _cells(text: str) -> int:
+    """Returns how many columns of a screen a text takes; mostly there is nothing to look up."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def _is_number(rows: Sequence[Row], column: str) -> bool:
