@@ -9,12 +9,11 @@ would have ended: the next one opens everything anew, and says what is wrong.
 import asyncio
 import contextlib
 import os
-import pickle
 import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from mirrorlake.clock import Clock
+from mirrorlake.mirror.lease_message import read_message, write_message
 from mirrorlake.mirror.lease_time import LeaseTime
 from mirrorlake.moments import Moment
 
@@ -22,27 +21,15 @@ from mirrorlake.moments import Moment
 def write_renewal(file: str, until: Moment) -> None:
     """Allows the lease that looks at ``file`` to be live until a moment.
 
-    Whoever reads meanwhile has what was allowed before or this. A file that cannot be
-    written costs the lease's going on, and nothing else.
+    A file that cannot be written costs the lease's going on, and nothing else.
     """
-    hidden = Path(f"{file}.new")
-    with contextlib.suppress(OSError):
-        hidden.write_bytes(pickle.dumps(until, protocol=pickle.HIGHEST_PROTOCOL))
-        hidden.replace(file)
+    write_message(file, until)
 
 
 def read_renewal(file: str) -> Moment | None:
     """Returns until when a lease may be live, as last allowed; None where nothing was, or it cannot be understood."""
-    try:
-        with open(file, "rb") as found:  # noqa: PTH123 - four times a second for each lane, and mostly there is none
-            content = found.read()
-    except OSError:
-        return None
-    # A damaged file raises anything, and costs the going on, not the lease.
-    with contextlib.suppress(Exception):
-        until = pickle.loads(content)
-        return until if isinstance(until, Moment) else None
-    return None
+    until = read_message(file)
+    return until if isinstance(until, Moment) else None
 
 
 def is_taken(file: str) -> bool:

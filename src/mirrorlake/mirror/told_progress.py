@@ -1,12 +1,10 @@
 """How far a lease is while it runs: told by its worker in a file, for people to see. Nothing is decided by it."""
 
-import contextlib
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from mirrorlake.clock import Clock
+from mirrorlake.mirror.lease_message import read_message, write_message
 from mirrorlake.offsets import TopicPartition
 
 TELL_SECONDS = 1.0
@@ -54,22 +52,11 @@ class ProgressTeller:
         progress = tuple(self._progress())
         if progress == self._told:
             return
-        hidden = Path(f"{self._file}.new")
-        with contextlib.suppress(OSError):
-            hidden.write_bytes(pickle.dumps(progress, protocol=pickle.HIGHEST_PROTOCOL))
-            hidden.replace(self._file)  # whoever reads meanwhile has the one or the other whole
+        if write_message(self._file, progress):
             self._told = progress
 
 
 def read_told(file: str) -> tuple[ToldProgress, ...]:
-    """Returns what a lease has told in its file; nothing where there is none."""
-    try:
-        with open(file, "rb") as told:  # noqa: PTH123 - twice a second for each lane, and mostly there is none
-            content = told.read()
-    except OSError:
-        return ()
-    # A damaged file raises anything, and costs being told, not the run.
-    with contextlib.suppress(Exception):
-        found: tuple[ToldProgress, ...] = pickle.loads(content)
-        return found
-    return ()
+    """Returns what a lease has told in its file; nothing where there is none, or it cannot be understood."""
+    found = read_message(file)
+    return found if isinstance(found, tuple) else ()
