@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 import structlog
 
@@ -285,8 +286,12 @@ class Owners:
             return
         mirror = take_over.ownership.mirror
         before = states.get(mirror)
-        # One that was in doubt for a moment has waited before, and nobody else has filled gaps since.
-        is_new = not take_over.ownership.is_held and not (before is not None and take_over.ownership.wrote(before))
+        is_ours = before is not None and take_over.ownership.wrote(before)
+        if not is_ours:
+            take_over.owner_before = before
+        # One that was in doubt for a moment has waited before, and nobody else has filled gaps since. A record of ours
+        # alone does not say so: the answer to the first one may have been lost.
+        is_new = not take_over.ownership.is_held and not (is_ours and take_over.fills_from < inf)
         try:
             take_over.refused = await find_refused(take_over.targets, states, self._clients.client(take_over.settings))
             first = take_over.targets[0]
@@ -311,10 +316,10 @@ class Owners:
                 )
                 await take_over.ownership.update(state)
                 if is_new:
-                    wait = wait_seconds(before, or_else=self._hold_seconds)
+                    wait = wait_seconds(take_over.owner_before, or_else=self._hold_seconds)
                     take_over.fills_from = self._clock.elapsed_seconds() + wait
-                    say_taken(take_over, self._owner, before)
-                    say_continued(accepted, before, states)
+                    say_taken(take_over, self._owner)
+                    say_continued(accepted, take_over.owner_before, states)
         except SupersededError:
             raise
         except MirrorlakeError as error:

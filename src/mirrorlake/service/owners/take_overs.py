@@ -23,7 +23,9 @@ _log = structlog.get_logger("mirrorlake")
 class TakeOver:
     """One mirror at one destination cluster.
 
-    ``fills_from`` reads the clock, ``refusal`` says why it is not ours, ``heard`` is the knock that was answered last.
+    ``fills_from`` reads the clock, infinite until it is ours for the first time; ``refusal`` says why it is not ours,
+    ``heard`` is the knock that was answered last. ``owner_before`` is the newest record that another process wrote: one
+    of ours whose answer was lost has taken its place at the cluster.
     """
 
     settings: ClusterSettings
@@ -31,6 +33,7 @@ class TakeOver:
     targets: list[Target]
     refused: dict[Place, MirrorlakeError] = field(default_factory=dict)
     fills_from: float = inf
+    owner_before: OwnerState | None = None
     refusal: MirrorlakeError | None = None
     heard: tuple[int, int] | None = None
 
@@ -77,8 +80,9 @@ def refuse(take_over: TakeOver, error: MirrorlakeError) -> None:
     take_over.refusal = error
 
 
-def say_taken(take_over: TakeOver, owner: str, before: OwnerState | None) -> None:
+def say_taken(take_over: TakeOver, owner: str) -> None:
     """Logs that ``owner`` has the mirror now, with the owner before where that one has not let go."""
+    before = take_over.owner_before
     facts = {"mirror": take_over.ownership.mirror, "cluster": take_over.settings.name, "owner": owner}
     if before is None or before.is_released:
         _log.info("mirror taken over", **facts)

@@ -4,7 +4,8 @@ Order of effects, for each mirror at each destination cluster:
 
 1. An owner that is alive answers a knock: nothing is written then, the mirror runs.
 2. The mirror's own topics are made where it has none yet, and the number of its shards is written.
-3. The ownership is taken. A process that was frozen, or did not hear the knock, learns of it and ends.
+3. The ownership is taken; where the answer was lost, once more, unless somebody came meanwhile. A process that was
+   frozen, or did not hear the knock, learns of it and ends.
 4. For each shard: its transactional id is taken over, which fences who writes under it. The ownership is looked at once
    more: a process that started meanwhile has it, and copies. Then the positions of the shard are written in one
    transaction and read back.
@@ -23,7 +24,7 @@ from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.moves import write_moves
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
-from mirrorlake.errors import CommandRefusedError, MirrorlakeError
+from mirrorlake.errors import CommandRefusedError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.owners.owner_life import find_living
 from mirrorlake.service.owners.owners import Owners
@@ -145,15 +146,26 @@ class _Mover:
                 await self._owners.release()
 
     async def _take(self, targets: Sequence[Target], wanted: Sequence[Target]) -> None:
-        mirror, cluster = self._place
         refused = await self._owners.take(targets)
         for index, error in refused.items():
             if targets[index] in wanted:
                 raise error
-        if not self._owners.owns(mirror, [cluster]):
-            first = wanted[0]
-            held = self._owners.holding(mirror, cluster, first.map_shard, first.destination_partition)
-            raise held.refusal or CommandRefusedError(f"the ownership of mirror {mirror} could not be taken")
+        if isinstance(self._refusal(wanted[0]), OutcomeUnknownError):
+            # It may be ours without our knowing, and would not be let go of: whoever comes next would wait for us.
+            refused_late = await self._owners.check()
+            for target, error in refused_late:
+                if target in wanted:
+                    raise error
+        if (refusal := self._refusal(wanted[0])) is not None:
+            raise refusal
+
+    def _refusal(self, target: Target) -> MirrorlakeError | None:
+        """Returns why the mirror is not ours; None where it is."""
+        mirror, cluster = self._place
+        if self._owners.owns(mirror, [cluster]):
+            return None
+        held = self._owners.holding(mirror, cluster, target.map_shard, target.destination_partition)
+        return held.refusal or CommandRefusedError(f"the ownership of mirror {mirror} could not be taken")
 
     async def _write(self, settled: Sequence[tuple[Move, Target]], done: list[Move]) -> None:
         client = self._clients.client(settled[0][1].destination_cluster)
