@@ -11,13 +11,14 @@ import pytest
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
+from support.admin import alter_topic
 from support.command import Ended
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, create_topic, source_end
 from support.groups import commit, committed_offsets, new_group
 from support.map_copies import offset_map_of
 from support.records import LZ4, consume, in_batches, produce
-from support.routed_copies import KINDS, assert_routed, kind_of, record, route, routed_copies, topics_of
+from support.routed_copies import KINDS, TO, assert_routed, kind_of, record, route, routed_copies, topics_of
 from support.topics import append
 from support.transactions import append_in_transaction
 
@@ -271,7 +272,7 @@ def test_another_expression_waits_until_all_topics_are_at_one_position(
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     create_topic(east, topic_name)
-    create_topic(west, topics_of(topic_name)["open"], configs={"max.message.bytes": "2000"})
+    create_topic(west, topics_of(topic_name)["open"], max_message_bytes="2000")
     records = [record(n, KINDS[n % 3], size=5000 if n == 10 else 0) for n in range(30)]
     append(east, topic_name, 0, records)
     config = routed_copies(tmp_path, east, west, topic_name)
@@ -280,7 +281,7 @@ def test_another_expression_waits_until_all_topics_are_at_one_position(
     # What goes to `open` goes to `paid` from now on, and the other way round.
     swapped = f"CASE {TO} WHEN 'open' THEN 'paid' WHEN 'paid' THEN 'open' ELSE {TO} END"
     config.write_text(before.replace(f"|| {TO}", f"|| {swapped}"))
-    set_topic_configs(west, topics_of(topic_name)["open"], {"max.message.bytes": "1000000"})
+    alter_topic(west, topics_of(topic_name)["open"], max_message_bytes="1000000")
 
     plan, refused = mirrorlake("plan", "-c", config, "--format", "json"), mirrorlake("run", "--once", "-c", config)
 
