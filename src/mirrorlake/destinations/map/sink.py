@@ -470,4 +470,5 @@ class MapSink(EndlessSink):
             source_cluster_id=self._settings.source_cluster_id,
             source_topic_id=self._settings.source_topic_id,
             destination_topic_id=topic_id,
+            is_routed=self._settings.takes is not None,
         )

@@ -7,10 +7,11 @@ import pytest
 from mirrorlake.destinations.filtering import PartitionBranch
 from mirrorlake.destinations.map.moves import begun_at, moved
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
+from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.route_change import check_route
 from mirrorlake.destinations.map.route_mark import UNMARKED, RouteMark, decode_route_mark, encode_route_mark
 from mirrorlake.destinations.transactions.own_records import columns_of
-from mirrorlake.errors import RouteChangedError
+from mirrorlake.errors import DestinationForeignError, RouteChangedError
 from mirrorlake.filters.branch import Branch, decides_alike, parse_route
 from mirrorlake.offsets import TopicPartition
 
@@ -112,3 +113,14 @@ def test_a_mark_that_is_not_understood_says_as_little_as_none(value: bytes | Non
 def test_a_mark_stays_while_the_route_does_and_names_the_one_before() -> None:
     assert MARK.followed_by("ab:rest", 400) == MARK
     assert MARK.followed_by("ef:", 400) == RouteMark(fingerprint="ef:", start_offset=400, former="ab:rest")
+
+
+def test_a_topic_of_a_route_that_was_deleted_is_not_copied_again_by_a_mirror_of_another_name() -> None:
+    ids = {"source_cluster_id": "c", "source_topic_id": "t", "destination_topic_id": "e"}
+    hints = []
+    for is_routed in (False, True):
+        with pytest.raises(DestinationForeignError) as refused:
+            check_progress(progress(10), source=SOURCE, destination_topic="a", is_routed=is_routed, **ids)
+        hints.append(refused.value.hint)
+    assert hints[0].startswith("give the mirror another name")
+    assert hints[1].startswith("put a topic of another name in its place in the route")
