@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_progress
-from mirrorlake.destinations.map.route_mark import UNMARKED
 from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.errors import OutcomeUnknownError

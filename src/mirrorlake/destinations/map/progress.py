@@ -37,9 +37,9 @@ source offsets that none of them names, what the later pages say, by their desti
 import struct
 from dataclasses import dataclass
 
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
-from mirrorlake.destinations.map.route_mark import UNMARKED, RouteMark
-from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.transactions.own_bytes import TEXT_LENGTH, text_bytes
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition

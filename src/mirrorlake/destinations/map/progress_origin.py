@@ -6,8 +6,8 @@ from mirrorlake.offsets import TopicPartition
 
 _IN_ITS_PLACE = (
     "put a topic of another name in its place in the route, in `topics` and in what `to` gives, once the other topics "
-    "are at one position: what is its own is then copied to that from the start again; another name of the mirror "
-    "would copy to all topics of the route again"
+    "are at one position: records of the lost topic are then copied to that one from the start again; another name "
+    "of the mirror would copy to all topics of the route again"
 )
 
 

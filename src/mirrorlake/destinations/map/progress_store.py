@@ -7,6 +7,8 @@ another (a ``read_committed`` reader stops at the first open transaction). Progr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirrorlake.destinations.map.marks.route_mark import RouteMark, decode_route_mark
+from mirrorlake.destinations.map.marks.select_mark import SelectMark, decode_mark
 from mirrorlake.destinations.map.offset_map import OffsetMap, decode_runs, first_copies
 from mirrorlake.destinations.map.progress import (
     SHARDS_KEY,
@@ -19,8 +21,6 @@ from mirrorlake.destinations.map.progress import (
     decode_progress,
     decode_progress_key,
 )
-from mirrorlake.destinations.map.route_mark import RouteMark, decode_route_mark
-from mirrorlake.destinations.map.select_mark import SelectMark, decode_mark
 from mirrorlake.destinations.transactions.compacted_topics import check_compacted_topics, make_compacted_topic
 from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient

@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.map.marks.route_mark import ROUTE_HEADER, encode_route_mark
+from mirrorlake.destinations.map.marks.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.progress import (
     MapPage,
     MapProgress,
@@ -15,8 +17,6 @@ from mirrorlake.destinations.map.progress import (
     encode_progress,
     encode_progress_key,
 )
-from mirrorlake.destinations.map.route_mark import ROUTE_HEADER, encode_route_mark
-from mirrorlake.destinations.map.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.transactions.own_records import KeyAndValue, columns_of
 from mirrorlake.destinations.transactions.record_writer import RecordWriter

@@ -8,8 +8,8 @@ every other topic does so at its very position.
 from collections.abc import Mapping
 
 from mirrorlake.destinations.filtering import PartitionBranch
+from mirrorlake.destinations.map.marks.route_mark import RouteMark
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
-from mirrorlake.destinations.map.route_mark import RouteMark
 from mirrorlake.errors import RouteChangedError
 from mirrorlake.filters.branch import decides_alike
 
@@ -67,7 +67,7 @@ def _refused(key: ProgressKey, position: int, topic: str, offset: int, mirror: s
         f"{key.source} up to offset {position}, {topic} took it by the route before up to {offset}; records at offsets "
         f"{first}…{end - 1} would get into two topics, or into none, so nothing was copied",
         hint="put the route before back and bring all topics to one position (`run --once`), then change it; "
-        f"or say by `mirrorlake offsets reset --mirror {mirror} --to-offset …` where all of them go on",
+        f"or say by `mirrorlake offsets reset --mirror {mirror} --to-offset …` where all of them continue",
         topic=key.destination_topic,
         partition=key.source.partition,
         position=position,

@@ -14,12 +14,12 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
 from mirrorlake.destinations.letters.dead_letters import Letters, parted
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import SelectMark
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.route_change import check_route
-from mirrorlake.destinations.map.route_mark import UNMARKED, RouteMark
-from mirrorlake.destinations.map.select_mark import SelectMark
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant

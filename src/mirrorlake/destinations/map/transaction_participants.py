@@ -13,6 +13,8 @@ from typing import Protocol
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
 from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.offset_map import (
     FullPage,
     MappedRun,
@@ -25,8 +27,6 @@ from mirrorlake.destinations.map.offset_map import (
     runs_from,
 )
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
-from mirrorlake.destinations.map.route_mark import UNMARKED, RouteMark
-from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
 from mirrorlake.destinations.size_limit import refused

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.destinations.filtering import PartitionBranch
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark, decode_route_mark, encode_route_mark
 from mirrorlake.destinations.map.moves import begun_at, moved
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.route_change import check_route
-from mirrorlake.destinations.map.route_mark import UNMARKED, RouteMark, decode_route_mark, encode_route_mark
 from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import DestinationForeignError, RouteChangedError
 from mirrorlake.filters.branch import Branch, decides_alike, parse_route
