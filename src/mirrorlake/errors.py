@@ -49,6 +49,7 @@ MirrorlakeError
 │   ├── RecordRefusedError       the destination refuses the record for another reason
 │   ├── SelectFailedError        an expression of `select` has no value for a record
 │   ├── RouteFailedError         a route has no topic for a record
+│   ├── RouteChangedError        a route was changed while its topics stand at different positions
 │   ├── SchemaUnreadableError    a record names no schema that its readers at the destination could get
 │   ├── RegistryError            what is wrong with a registry or a subject; it parks no partition
 │   │   ├── NotRegistryError     something else than a schema registry answers at the address
@@ -293,6 +294,10 @@ class SelectFailedError(PermanentError):
 
 class RouteFailedError(PermanentError):
     """A route names no topic for a record of the source; nothing from that record on was copied."""
+
+
+class RouteChangedError(PermanentError):
+    """A route was changed while its topics are at different positions; records between would be twice, or nowhere."""
 
 
 class SchemaUnreadableError(PermanentError):

@@ -13,7 +13,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step as PublishStep
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.filtering import PartitionFilter, PartitionProjection
-from mirrorlake.destinations.map.select_mark import SelectMark
+from mirrorlake.destinations.map.marks.select_mark import SelectMark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.destinations.work import DestinationWork

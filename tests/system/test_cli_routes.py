@@ -11,13 +11,14 @@ import pytest
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
+from support.admin import alter_topic
 from support.command import Ended
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, create_topic, source_end
 from support.groups import commit, committed_offsets, new_group
 from support.map_copies import offset_map_of
 from support.records import LZ4, consume, in_batches, produce
-from support.routed_copies import KINDS, assert_routed, kind_of, record, route, routed_copies, topics_of
+from support.routed_copies import KINDS, TO, assert_routed, kind_of, record, route, routed_copies, topics_of
 from support.topics import append
 from support.transactions import append_in_transaction
 
@@ -264,3 +265,43 @@ def test_the_example_of_the_documents_does_what_they_say_of_it(
     assert (run.code, verified.code) == (0, 0), run.err + verified.err + verified.out
     for word in ("orders", "bills", "others"):
         assert len(consume(destination_kafka.bootstrap_servers, f"{topic_name}-{word}", 0)) == 2
+
+
+def test_another_expression_waits_until_all_topics_are_at_one_position(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    create_topic(east, topic_name)
+    create_topic(west, topics_of(topic_name)["open"], max_message_bytes="2000")
+    records = [record(n, KINDS[n % 3], size=5000 if n == 10 else 0) for n in range(30)]
+    append(east, topic_name, 0, records)
+    config = routed_copies(tmp_path, east, west, topic_name)
+    assert "too-large" in mirrorlake("run", "--once", "-c", config).err
+    before = config.read_text()
+    # What goes to `open` goes to `paid` from now on, and the other way round.
+    swapped = f"CASE {TO} WHEN 'open' THEN 'paid' WHEN 'paid' THEN 'open' ELSE {TO} END"
+    config.write_text(before.replace(f"|| {TO}", f"|| {swapped}"))
+    alter_topic(west, topics_of(topic_name)["open"], max_message_bytes="1000000")
+
+    plan, refused = mirrorlake("plan", "-c", config, "--format", "json"), mirrorlake("run", "--once", "-c", config)
+
+    assert plan.code != 0
+    assert refused.code != 0
+    assert {row.get("reason") for row in plan.rows() if row.get("partition") is not None} == {"route-changed"}
+    assert "offsets 10…29 would get into two topics, or into none" in refused.err
+    assert sum(len(consume(west, to, 0)) for to in topics_of(topic_name).values()) == 23
+
+    config.write_text(before)
+    assert mirrorlake("run", "--once", "-c", config).code == 0
+    assert assert_routed(east, west, topic_name, 1) == dict.fromkeys(KINDS, 10)
+    config.write_text(before.replace(f"|| {TO}", f"|| {swapped}"))
+    append(east, topic_name, 0, [record(n, KINDS[n % 3]) for n in range(100, 130)])
+    assert mirrorlake("run", "--once", "-c", config).code == 0
+    counts = {
+        kind: [kind_of(each) for each in consume(west, to, 0).values()] for kind, to in topics_of(topic_name).items()
+    }
+    assert counts == {
+        "paid": ["paid"] * 10 + ["open"] * 10,
+        "open": ["open"] * 10 + ["paid"] * 10,
+        "gone": ["gone"] * 20,
+    }

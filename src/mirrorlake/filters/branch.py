@@ -1,6 +1,7 @@
 """Which of a route's topics a record goes to: a checked expression, and one branch for each topic. Values only."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from mirrorlake.filters.condition import Kind
 from mirrorlake.filters.projection import Expression, looks_at_key_alone, parse_value
@@ -23,9 +24,32 @@ class Branch:
     parks: bool = True
 
     @property
+    def fingerprint(self) -> str:
+        """Tells by which route a record was taken, in ASCII without spaces; see `decides_alike`.
+
+        The list of topics is not in it: with another topic in it the others take what they took, but for the fallback,
+        which no longer takes what the new one, from its own start on, has anyway.
+        """
+        return f"{sha256(self.to.text.encode()).hexdigest()[:32]}:{self.fallback}"
+
+    @property
     def keys_stay(self) -> bool:
         """True where the topic is told by the key alone: records of one key all go to one."""
         return looks_at_key_alone(self.to)
+
+
+def decides_alike(one: str, other: str) -> bool:
+    """Tells whether two routes give no record to two topics, or to none that either gives one, wherever each is asked.
+
+    So do those of one expression, unless both have a fallback and it is not the same: a record that one of them stops
+    at, or leaves out, was in no topic.
+
+    Args:
+        one: a fingerprint; an empty one is of no route, and like no other.
+        other: likewise.
+    """
+    (to, _, fallback), (other_to, _, other_fallback) = one.partition(":"), other.partition(":")
+    return bool(to) and to == other_to and (fallback == other_fallback or not fallback or not other_fallback)
 
 
 def parse_route(text: str) -> Expression:

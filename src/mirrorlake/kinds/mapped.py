@@ -94,12 +94,14 @@ class MapKind(Kind):
         return None
 
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
-        """Compares the newest records of each copy that has some with the source's."""
+        """Compares the newest records of each copy that has some with the source's, and its route with that of now."""
 
         async def look(row: Standing) -> None:
             target = row.target
             assert row.mapped is not None
             assert row.mapped.progress is not None
+            if row.mapped.route_error is not None:
+                raise row.mapped.route_error
             check = MappedTailCheck(
                 target.source_work.log(target.source, clients),
                 clients.client(target.destination_cluster),

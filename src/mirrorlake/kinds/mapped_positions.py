@@ -11,8 +11,9 @@ from mirrorlake.destinations.map.lost_tail import cut_short, progress_at
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.progress_store import check_same_topics, read_progress
+from mirrorlake.destinations.map.route_change import check_route
 from mirrorlake.destinations.map.start import find_start
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, RouteChangedError
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kinds.standing import MappedPosition, Position
 from mirrorlake.offsets import TopicPartition
@@ -100,6 +101,7 @@ async def _position(
             source_cluster_id=target.source_cluster_id,
             source_topic_id=target.topic_id,
             destination_topic_id=target.destination_topic_id,
+            is_routed=target.takes is not None,
         )
         _check_whole(target, progress, known, ends)
     except MirrorlakeError as error:
@@ -108,8 +110,21 @@ async def _position(
         start_offset=progress.start_offset,
         destination_partition=progress.destination_partition,
         progress=progress,
+        route_error=_route_error(target, progress, known),
     )
     return Position(offset=progress.position, mapped=mapped)
+
+
+def _route_error(
+    target: Target, progress: MapProgress, known: Mapping[ProgressKey, MapProgress]
+) -> RouteChangedError | None:
+    """Returns why a topic would not go on by the route of now: its position is known all the same."""
+    key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
+    try:
+        check_route(target.takes, key, progress, known, mirror=target.mirror.name)
+    except RouteChangedError as error:
+        return error
+    return None
 
 
 def _check_whole(

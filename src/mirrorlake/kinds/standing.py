@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mirrorlake.destinations.map.progress import MapProgress
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, RouteChangedError
 from mirrorlake.topics.targets import Target
 
 
@@ -12,12 +12,14 @@ class MappedPosition:
     """Where a partition's records are at a destination that gives them offsets of its own.
 
     It was copied from ``start_offset`` on, into ``destination_partition``. Without progress that is where it would
-    begin now. ``progress`` is what was read, None where there is none.
+    begin now. ``progress`` is what was read, None where there is none. ``route_error`` says that it does not go on by
+    the route of now; None where it does.
     """
 
     start_offset: int
     destination_partition: int
     progress: MapProgress | None = None
+    route_error: RouteChangedError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

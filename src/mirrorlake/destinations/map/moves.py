@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_store import ProgressTopics, read_progress
@@ -39,7 +40,8 @@ def moved(progress: MapProgress, offset: int) -> MapProgress:
     """Returns the progress with its position at another source offset. Pure.
 
     Forwards the range says which offsets were passed over, as with those that a source has deleted. Where no record was
-    ever copied the copy begins there.
+    ever copied the copy begins there. By which route it was copied is not said any more: whoever moves a topic says
+    where the route of now holds for it.
     """
     start = min(progress.position, offset)
     after = replace(
@@ -47,6 +49,7 @@ def moved(progress: MapProgress, offset: int) -> MapProgress:
         leader_epoch=-1,
         offsets=OffsetRange(start_offset=start, end_offset=offset),
         destination_offset=None,
+        route=UNMARKED,
     )
     if progress.destination_end or progress.page.runs or progress.page.start_offset != progress.start_offset:
         return after

@@ -17,7 +17,7 @@ Progress, topic ``mirrorlake.progress.<mirror>``, the newest counts; compaction 
            int32 destination partition, int64 destination offset of the transaction's first record (-1 none), int64
            end of the last record ever copied at the destination (exclusive, 0 none), int64 source offset where the
            open page of the offset map begins, int64 source offset where the copy began, its runs
-    header ``select``, where the mirror has or had one: see ``select_mark``
+    header ``select``, where the mirror has or had one: see ``select_mark``; ``route`` likewise: see ``route_mark``
 
 Full page of the offset map, topic ``mirrorlake.offset-map.<mirror>``, written once:
 
@@ -37,8 +37,9 @@ source offsets that none of them names, what the later pages say, by their desti
 import struct
 from dataclasses import dataclass
 
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.offset_map import FullPage, MappedRun, OpenPage, decode_runs, open_page
-from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.transactions.own_bytes import TEXT_LENGTH, text_bytes
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -84,7 +85,8 @@ class MapProgress:
     ``offsets`` is the source range the last transaction covered; its end is the position. ``destination_offset`` is
     that of the transaction's first record, None where it had none. ``destination_end`` is the offset after the last
     record ever copied, 0 where there is none. ``leader_epoch`` is the source's, -1 where unknown. ``start_offset`` is
-    the source offset at which the copy began. ``select`` says by which `select` its newest records were made.
+    the source offset at which the copy began. ``select`` says by which `select` its newest records were made, ``route``
+    by which route they were taken.
     """
 
     source_cluster_id: str
@@ -98,6 +100,7 @@ class MapProgress:
     page: OpenPage
     start_offset: int
     select: SelectMark = AS_IT_IS_MARK
+    route: RouteMark = UNMARKED
 
     @property
     def position(self) -> int:
@@ -164,7 +167,7 @@ def decode_page_key(data: bytes) -> PageKey:
 
 
 def encode_progress(progress: MapProgress) -> bytes:
-    """Returns the value of a progress record; its ``select`` is a header, see ``encode_mark``."""
+    """Returns the value of a progress record; its ``select`` and its ``route`` are headers, see ``encode_mark``."""
     return b"".join(
         (
             bytes((FORMAT,)),
@@ -186,7 +189,7 @@ def encode_progress(progress: MapProgress) -> bytes:
     )
 
 
-def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK) -> MapProgress:
+def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK, route: RouteMark = UNMARKED) -> MapProgress:
     """Returns what ``encode_progress`` wrote, with what the record's headers say.
 
     Raises:
@@ -210,6 +213,7 @@ def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK) -> MapProgr
         page=open_page(page_start, reader.rest()),
         start_offset=began,
         select=select,
+        route=route,
     )
 
 

@@ -4,6 +4,12 @@ from mirrorlake.destinations.map.progress import MapProgress
 from mirrorlake.errors import DestinationForeignError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 
+_IN_ITS_PLACE = (
+    "put a topic of another name in its place in the route, in `topics` and in what `to` gives, once the other topics "
+    "are at one position: records of the lost topic are then copied to that one from the start again; another name "
+    "of the mirror would copy to all topics of the route again"
+)
+
 
 def check_progress(
     progress: MapProgress,
@@ -13,8 +19,11 @@ def check_progress(
     source_cluster_id: str,
     source_topic_id: str,
     destination_topic_id: str,
+    is_routed: bool = False,
 ) -> None:
     """Checks that a progress record speaks of the very topics that are there now. Pure; an empty id is not compared.
+
+    ``is_routed`` says that the destination topic is one of a route: the others have their records already.
 
     Raises:
         DestinationForeignError: the source is another cluster, or the destination topic was made anew.
@@ -39,7 +48,7 @@ def check_progress(
         raise DestinationForeignError(
             f"destination topic {destination_topic} {what} (topic id {progress.destination_topic_id}, {now}) after "
             f"source {source} was copied up to offset {progress.position}",
-            hint=afresh,
+            hint=_IN_ITS_PLACE if is_routed else afresh,
             expected=progress.destination_topic_id,
             found=destination_topic_id,
         )

@@ -7,6 +7,8 @@ another (a ``read_committed`` reader stops at the first open transaction). Progr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirrorlake.destinations.map.marks.route_mark import RouteMark, decode_route_mark
+from mirrorlake.destinations.map.marks.select_mark import SelectMark, decode_mark
 from mirrorlake.destinations.map.offset_map import OffsetMap, decode_runs, first_copies
 from mirrorlake.destinations.map.progress import (
     SHARDS_KEY,
@@ -19,7 +21,6 @@ from mirrorlake.destinations.map.progress import (
     decode_progress,
     decode_progress_key,
 )
-from mirrorlake.destinations.map.select_mark import SelectMark, decode_mark
 from mirrorlake.destinations.transactions.compacted_topics import check_compacted_topics, make_compacted_topic
 from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
@@ -152,15 +153,16 @@ async def read_progress(
         BrokerNotReadyError: an open transaction does not end.
         MirrorlakeError: the topic could not be read.
     """
-    newest: dict[bytes, tuple[bytes | None, SelectMark]] = {}
+    newest: dict[bytes, tuple[bytes | None, SelectMark, RouteMark]] = {}
     async for columns in read_range(client, partition, await _range_of(client, partition, end_offset), whose=_WHOSE):
-        marks = map(decode_mark, columns.headers.to_pylist())
-        written = zip(columns.values.to_pylist(), marks, strict=True)
+        headers = columns.headers.to_pylist()
+        marks = map(decode_mark, headers), map(decode_route_mark, headers)
+        written = zip(columns.values.to_pylist(), *marks, strict=True)
         newest.update(zip(columns.keys.to_pylist(), written, strict=True))
     newest.pop(SHARDS_KEY, None)
     return {
-        decode_progress_key(key): decode_progress(value, mark)
-        for key, (value, mark) in newest.items()
+        decode_progress_key(key): decode_progress(value, select, route)
+        for key, (value, select, route) in newest.items()
         if value is not None
     }
 

@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.map.marks.route_mark import ROUTE_HEADER, encode_route_mark
+from mirrorlake.destinations.map.marks.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.progress import (
     MapPage,
     MapProgress,
@@ -15,7 +17,6 @@ from mirrorlake.destinations.map.progress import (
     encode_progress,
     encode_progress_key,
 )
-from mirrorlake.destinations.map.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.transactions.own_records import KeyAndValue, columns_of
 from mirrorlake.destinations.transactions.record_writer import RecordWriter
@@ -24,7 +25,9 @@ from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint
 
-NO_MARKS: Mapping[bytes, bytes] = MappingProxyType({})
+Marks = list[tuple[bytes, bytes]]
+
+NO_MARKS: Mapping[bytes, Marks] = MappingProxyType({})
 
 PROGRESS_BATCH_BYTES_MAX = 512 << 10
 """Half of what a topic takes by default."""
@@ -69,12 +72,13 @@ class ProgressWriter:
             MirrorlakeError: as ``TransactionSession.produce``; the transaction must not be committed.
         """
         records: list[KeyAndValue] = []
-        marks: dict[bytes, bytes] = {}
+        marks: dict[bytes, Marks] = {}
         for key, progress in written:
             key_bytes = encode_progress_key(key)
             records.append((key_bytes, encode_progress(progress)))
-            if (mark := encode_mark(progress.select)) is not None:
-                marks[key_bytes] = mark
+            said = ((SELECT_HEADER, encode_mark(progress.select)), (ROUTE_HEADER, encode_route_mark(progress.route)))
+            if held := [(name, mark) for name, mark in said if mark is not None]:
+                marks[key_bytes] = held
         await self._write(self.progress_partition, records, marks=marks)
 
     async def write_pages(
@@ -103,7 +107,7 @@ class ProgressWriter:
             await self._writer.append(partition, columns, codec=letters.codec, step=Step.SEND_LETTERS)
 
     async def _write(
-        self, partition: TopicPartition, records: Iterable[KeyAndValue], *, marks: Mapping[bytes, bytes] = NO_MARKS
+        self, partition: TopicPartition, records: Iterable[KeyAndValue], *, marks: Mapping[bytes, Marks] = NO_MARKS
     ) -> None:
         """Appends records, those with marks by their keys, in as many batches as needed, one after the other."""
         part: list[KeyAndValue] = []
@@ -119,8 +123,8 @@ class ProgressWriter:
             await self._append_own(partition, part, marks)
 
     async def _append_own(
-        self, partition: TopicPartition, records: list[KeyAndValue], marks: Mapping[bytes, bytes]
+        self, partition: TopicPartition, records: list[KeyAndValue], marks: Mapping[bytes, Marks]
     ) -> None:
-        headers = [[(SELECT_HEADER, marks[key])] if key in marks else [] for key, _ in records] if marks else None
+        headers = [marks.get(key, []) for key, _ in records] if marks else None
         columns = columns_of(records, int(self._clock.now_seconds() * 1000), headers=headers)
         await self._writer.append(partition, columns, codec=Codec.NONE, step=Step.SEND_PROGRESS)

@@ -92,6 +92,11 @@ class ShardTransaction:
         """
         return (await self._take_over(hand_off)).known.get(key)
 
+    @property
+    def known(self) -> Mapping[ProgressKey, MapProgress]:
+        """The committed progress of all partitions of the shard; none before it is taken over."""
+        return self._owned.known if self._owned is not None else {}
+
     async def join(
         self,
         key: ProgressKey,

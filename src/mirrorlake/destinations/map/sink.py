@@ -14,10 +14,12 @@ from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
 from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
 from mirrorlake.destinations.letters.dead_letters import Letters, parted
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import SelectMark
 from mirrorlake.destinations.map.offset_map import OpenPage
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
-from mirrorlake.destinations.map.select_mark import SelectMark
+from mirrorlake.destinations.map.route_change import check_route
 from mirrorlake.destinations.map.settings import MapSettings
 from mirrorlake.destinations.map.shard_transaction import ShardTransaction
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
@@ -117,11 +119,13 @@ class MapSink(EndlessSink):
             TopicRecreatedError: it is that of an earlier source topic of the same name.
             LostTailError: the destination no longer holds what the progress says.
             LostProgressError: the progress is older than the copy, or than what was seen of it.
+            RouteChangedError: another route would hold from other offsets on at other topics.
             RecordTooLargeError: a single record was refused for its size.
             SourceDivergedError: the newest records are not what the source has where they came from.
             MirrorlakeError: the destination or the source could not be asked.
         """
-        topic = self._settings.destination.topic
+        settings = self._settings
+        topic = settings.destination.topic
         await self._route.read_limit_again(partial(read_batch_bytes_max, self._client, topic))
         found = (await self._client.metadata([topic], refresh=True)).topics.get(topic)
         if found is None:
@@ -134,6 +138,7 @@ class MapSink(EndlessSink):
                 former, progress = progress, None
             if progress is not None:
                 self._check(progress, found.topic_id)
+                check_route(settings.takes, key, progress, self._shard.known, mirror=settings.topics.mirror)
             return self._make_participant(progress, found.topic_id, start, former)
 
         key = ProgressKey(destination_topic=topic, source=self._settings.source)
@@ -414,6 +419,7 @@ class MapSink(EndlessSink):
             is_new=progress is None,
             former=former,
             select=self._select_mark(progress),
+            route=self._route_mark(progress, position),
             letters_topic=settings.letters_topic,
         )
 
@@ -423,6 +429,10 @@ class MapSink(EndlessSink):
         if progress is None:
             return SelectMark(fingerprint=fingerprint)
         return progress.select.followed_by(fingerprint, progress.mapped.end_offset)
+
+    def _route_mark(self, progress: MapProgress | None, position: int) -> RouteMark:
+        takes, before = self._settings.takes, progress.route if progress is not None else UNMARKED
+        return UNMARKED if takes is None else before.followed_by(takes.branch.fingerprint, position)
 
     def _check_not_older(self, progress: MapProgress | None) -> None:
         """Checks that the progress is not behind what this process has seen committed.
@@ -460,4 +470,5 @@ class MapSink(EndlessSink):
             source_cluster_id=self._settings.source_cluster_id,
             source_topic_id=self._settings.source_topic_id,
             destination_topic_id=topic_id,
+            is_routed=self._settings.takes is not None,
         )

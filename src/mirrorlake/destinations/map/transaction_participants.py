@@ -13,6 +13,8 @@ from typing import Protocol
 from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
 from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
+from mirrorlake.destinations.map.marks.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.offset_map import (
     FullPage,
     MappedRun,
@@ -25,7 +27,6 @@ from mirrorlake.destinations.map.offset_map import (
     runs_from,
 )
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
-from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
 from mirrorlake.destinations.size_limit import refused
@@ -74,8 +75,9 @@ class Participant:
     records lie. ``is_new`` until the start of a partition without progress is written. ``is_behind`` while the source
     was last seen to hold more than was handed over. ``keeps_source_time`` as `record_clock.is_expected` takes it.
     ``former`` is the progress of the source topic before, where this one was recreated: its records stay where they
-    are. ``select`` says by which `select` records are made from now on. ``letters`` are dead letters not yet safe, by
-    source offset: a commit writes those below its position, and the others wait. They go to ``letters_topic``, empty
+    are. ``select`` says by which `select` records are made from now on, ``route`` by which route they are taken.
+    ``letters`` are dead letters not yet safe, by source offset: a commit writes those below its position, and the
+    others wait. They go to ``letters_topic``, empty
     where there are none, in batches of ``letter_bytes_max`` at most.
     """
 
@@ -95,6 +97,7 @@ class Participant:
     is_behind: bool = False
     former: MapProgress | None = None
     select: SelectMark = AS_IT_IS_MARK
+    route: RouteMark = UNMARKED
     has_left: bool = False
     in_flight: int = 0
     pending: deque[MapAppend] = field(default_factory=deque)
@@ -146,6 +149,7 @@ class Participant:
             page=page,
             start_offset=self.progress.start_offset if self.progress else self.page.start_offset,
             select=self.select,
+            route=self.route,
         )
         pages = [self._page(each) for each in full]
         return progress, [*self._left_behind(), *(self._page(each, is_later=True) for each in later), *pages]

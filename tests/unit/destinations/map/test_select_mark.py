@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrorlake.destinations.map.select_mark import AS_IT_IS_MARK, SelectMark, decode_mark, encode_mark
+from mirrorlake.destinations.map.marks.select_mark import AS_IT_IS_MARK, SelectMark, decode_mark, encode_mark
 from mirrorlake.destinations.transactions.own_records import columns_of
 
 FINGERPRINT = "0123456789abcdef0123456789abcdef"
