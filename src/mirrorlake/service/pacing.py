@@ -61,7 +61,7 @@ class _Account:
         self.at_seconds = max(now, self.at_seconds)
 
     def ended(self, order: PaceOrder, read_bytes: int, debt_bytes: float | None, *, began: float, now: float) -> None:
-        """Takes what a lease has read and left to pay; time that it did not use pays for segments it knew nothing of."""
+        """Takes what a lease has read and left to pay; time that it did not use pays for segments cut meanwhile."""
         time_bytes = order.bytes_per_second * max(0.0, now - began)
         owed = max(0.0, order.debt_bytes + read_bytes - time_bytes) if debt_bytes is None else debt_bytes
         unused = max(0.0, time_bytes - (order.debt_bytes + read_bytes - owed))
