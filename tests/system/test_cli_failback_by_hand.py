@@ -79,15 +79,21 @@ def test_a_renamed_copy_goes_back_as_it_is_said_and_nothing_is_missed_or_doubled
 """,
     )
     records = Counter(send(east, topic_name, simple_records(20)))
-    assert mirrorlake("failover", "run", "-c", there, "--yes", "--no-groups").code == 0
+    ended = mirrorlake("failover", "run", "-c", there, "--yes", "--no-groups", "--format", "json")
+    assert ended.code == 0, ended.err
+    rows = json.loads(ended.out)["copies"]
     records += Counter(send(west, copy, simple_records(10, start=100)))
     refused = mirrorlake("failback", "plan", "-c", there)
     assert refused.code == 1
-    column = "to_end" if mode == "map" else "source_end"
-    assert f"`{column}`" in refused.err, refused.err
+    verb = "plan" if mode == "map" else "run"
+    assert "`to_end`" in refused.err
+    assert f"`mirrorlake failover {verb}`" in refused.err
     assert "`offsets: map`" in refused.err
-    rows = json.loads(mirrorlake("failover", "plan", "-c", there, "--no-groups", "--format", "json").out)["copies"]
-    ends = {copy: {row["partition"]: row[column] for row in rows}}
+    if mode == "map":
+        rows = json.loads(mirrorlake("failover", "plan", "-c", there, "--no-groups", "--format", "json").out)["copies"]
+    else:
+        records += Counter(send(east, topic_name, simple_records(4, start=50)))  # by one that was not stopped in time
+    ends = {copy: {row["partition"]: row["to_end"] for row in rows}}
     write_yaml(back, f"{clusters(east, west)}{way_back(topic_name, ends)}")
     for _ in range(2):
         ended = mirrorlake("run", "-c", back, "--once")

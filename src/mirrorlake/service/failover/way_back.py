@@ -161,16 +161,17 @@ def _hint_of_mapped(mirror: Mirror) -> str:
 
 
 def _hint_of_equal(mirror: Mirror) -> str:
-    """Returns how a copy with equal offsets goes back by hand.
+    """Returns how a copy with equal offsets goes back by hand: from where it ended when it was failed over to.
 
+    The source's end now is another offset where anything was written there since: what the copy got would be missed.
     Not with equal offsets: the old source has producers of its own, which such a mirror refuses. For the same reason
     the mirror itself does not continue behind what others wrote to its copy.
     """
     schemas = ", `schemas` with `from` and `to` exchanged" if mirror.schemas is not None else ""
     return (
         "write a mirror in the other direction for each topic, with `topic` as the name it had, `offsets: map`"
-        f"{schemas}, and `start: {{offsets: …}}`, for each partition the `source_end` that `mirrorlake failover plan` "
-        f"shows before anything comes back; before mirror {mirror.name} is started again, delete its copies, which it "
+        f"{schemas}, and `start: {{offsets: …}}`, for each partition the `to_end` that `mirrorlake failover run` "
+        f"showed, before others wrote there; before mirror {mirror.name} is started again, delete its copies, which it "
         "then makes anew: others have written to them"
     )
 
