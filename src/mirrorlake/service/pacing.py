@@ -2,7 +2,8 @@
 
 A live copy is held back inside its lease (`mirror/pace.py`): each lane that copies for a mirror has an equal share of
 its limit, and a debt of its own, which one lease leaves to the next. A segment is cut in one go, as its lease has an
-end; the next one is not begun before what was read is paid for, and live copies of the mirror wait for that too.
+end; the next one is not begun before what was read is paid for. Where lanes have live copies of the mirror, the limit
+is theirs, so they pay for its segments: each lane an equal part, out of time in which it reads nothing itself.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -31,6 +32,45 @@ class _Debt:
         self.at_seconds = max(now, self.at_seconds)
 
 
+@dataclass(slots=True)
+class _Account:
+    """What a lane owes for a mirror, in bytes, at a reading of the driver's clock.
+
+    ``live`` is for what it read itself, ``segments`` its part of those that were cut; time pays for segments first.
+    While ``order`` is there a lease of the lane runs, which pays by itself: both are as it was told then, and
+    ``untold`` are parts of segments that were cut since.
+    """
+
+    lanes: int
+    live: float = 0.0
+    segments: float = 0.0
+    untold: float = 0.0
+    at_seconds: float = 0.0
+    order: PaceOrder | None = None
+
+    def segments_left(self, limit: float, now: float) -> float:
+        """Returns what is left of the segments that it knows of."""
+        rate = limit / self.lanes if self.order is None else self.order.bytes_per_second
+        return max(0.0, self.segments - rate * max(0.0, now - self.at_seconds))
+
+    def settle(self, limit: float, now: float) -> None:
+        """Takes the time since it was last settled as payment; no lease of the lane runs."""
+        paid = limit / self.lanes * max(0.0, now - self.at_seconds)
+        self.live = max(0.0, self.live - max(0.0, paid - self.segments))
+        self.segments = max(0.0, self.segments - paid)
+        self.at_seconds = max(now, self.at_seconds)
+
+    def ended(self, order: PaceOrder, read_bytes: int, debt_bytes: float | None, *, began: float, now: float) -> None:
+        """Takes what a lease has read and left to pay; time that it did not use pays for segments cut meanwhile."""
+        time_bytes = order.bytes_per_second * max(0.0, now - began)
+        owed = max(0.0, order.debt_bytes + read_bytes - time_bytes) if debt_bytes is None else debt_bytes
+        unused = max(0.0, time_bytes - (order.debt_bytes + read_bytes - owed))
+        of_segments = min(owed, max(0.0, self.segments - time_bytes))
+        self.live = owed - of_segments
+        self.segments = of_segments + max(0.0, self.untold - unused)
+        self.untold, self.order, self.at_seconds = 0.0, None, now
+
+
 class Pacing:
     """The debts of all mirrors. Whoever calls it holds the table of states.
 
@@ -40,7 +80,7 @@ class Pacing:
 
     def __init__(self, limits: Callable[[], Limits]) -> None:
         self._limits = limits
-        self._live: dict[tuple[str, int], _Debt] = {}
+        self._accounts: dict[str, dict[int, _Account]] = {}
         self._cut: dict[str, _Debt] = {}
 
     @property
@@ -49,7 +89,7 @@ class Pacing:
         return self._limits().keys()
 
     def order(self, mirror: str, lane: int, *, lanes: int, now_seconds: float) -> PaceOrder:
-        """Returns what a lease is told of a mirror that has a limit.
+        """Returns what a lease is told of a mirror that has a limit, and counts it as running until `live_ended`.
 
         Args:
             mirror: its name.
@@ -58,10 +98,11 @@ class Pacing:
             now_seconds: reading of the driver's clock.
         """
         limit = self._limits()[mirror]
-        rate = limit / lanes
-        live = self._live.get((mirror, lane), _Debt()).left(rate, now_seconds)
-        cut = self._cut.get(mirror, _Debt()).left(limit, now_seconds)
-        return PaceOrder(bytes_per_second=rate, debt_bytes=live + cut / lanes)
+        account = self._account(mirror, lane, lanes)
+        account.settle(limit, now_seconds)
+        account.lanes = lanes
+        account.order = PaceOrder(bytes_per_second=limit / lanes, debt_bytes=account.live + account.segments)
+        return account.order
 
     def live_ended(
         self,
@@ -74,34 +115,57 @@ class Pacing:
         began: float,
         now: float,
     ) -> None:
-        """Takes what a lease has read for live copies of a mirror.
+        """Takes what a lease has read for live copies of a mirror; `cut` comes first where it has cut segments too.
 
-        What it says it owes at its end counts. It alone knows when it read: time before that, in which nothing was
-        there to read, is no credit. Where it does not say, what it read is spread over its time.
+        What it says it owes at its end counts, whatever the limit is by now. It alone knows when it read: time before
+        that, in which nothing was there to read, is no credit. Where it does not say, what it read is spread over its
+        time.
 
         Args:
             mirror: its name.
             lane: that ran it.
             order: what it was told.
             read_bytes: by all its partitions of the mirror.
-            debt_bytes: what it owed when it ended, with its part of what segments owe; None where it did not say.
+            debt_bytes: what it owed when it ended, with what it was told that it owes for segments; None where it did
+                not say.
             began: reading of the driver's clock when it began.
             now: and when it had ended.
         """
-        own = self._live.setdefault((mirror, lane), _Debt())
-        limit = self._limits().get(mirror)
-        if debt_bytes is not None and limit is not None:
-            of_segments = self._cut.get(mirror, _Debt()).left(limit, now) * order.bytes_per_second / limit
-            own.left_bytes, own.at_seconds = max(0.0, debt_bytes - of_segments), now
-            return
-        own.add(read_bytes, order.bytes_per_second, began=began, now=now)
+        self._account(mirror, lane, 1).ended(order, read_bytes, debt_bytes, began=began, now=now)
 
-    def cut(self, mirror: str, *, read_bytes: int, began: float, now: float) -> None:
-        """Takes what a lease has read for segments of a mirror; ``began`` and ``now`` as in `live_ended`."""
+    def cut(self, mirror: str, *, lanes: Set[int], read_bytes: int, began: float, now: float) -> None:
+        """Takes what a lease has read for segments of a mirror; ``began`` and ``now`` as in `live_ended`.
+
+        Args:
+            mirror: its name.
+            lanes: that have live copies of it; they pay for it, each lane an equal part.
+            read_bytes: by all its partitions of the mirror.
+            began: reading of the driver's clock when it began.
+            now: and when it had ended.
+        """
         limit = self._limits().get(mirror)
-        if limit is not None and read_bytes:
-            self._cut.setdefault(mirror, _Debt()).add(read_bytes, limit, began=began, now=now)
+        if limit is None or not read_bytes:
+            return
+        self._cut.setdefault(mirror, _Debt()).add(read_bytes, limit, began=began, now=now)
+        for lane in lanes:
+            account = self._account(mirror, lane, len(lanes))
+            if account.order is not None:
+                account.untold += read_bytes / len(lanes)
+                continue
+            account.settle(limit, now)
+            account.segments += read_bytes / len(lanes)
 
     def holds_back(self, mirror: str, *, now_seconds: float) -> bool:
         """Tells whether no segment of a mirror with a limit is to be cut now."""
-        return self._cut.get(mirror, _Debt()).left(self._limits()[mirror], now_seconds) > 0
+        limit = self._limits()[mirror]
+        if self._cut.get(mirror, _Debt()).left(limit, now_seconds) > 0:
+            return True
+        return any(each.segments_left(limit, now_seconds) > 0 for each in self._accounts.get(mirror, {}).values())
+
+    def is_untold(self, mirror: str, lane: int) -> bool:
+        """Tells whether a lease of a lane runs that was not told of all segments that the lane pays for."""
+        account = self._accounts.get(mirror, {}).get(lane)
+        return account is not None and account.untold > 0
+
+    def _account(self, mirror: str, lane: int, lanes: int) -> _Account:
+        return self._accounts.setdefault(mirror, {}).setdefault(lane, _Account(lanes=lanes))

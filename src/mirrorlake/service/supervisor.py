@@ -244,9 +244,12 @@ class Supervisor:
                         self._table.told(states, told)
 
     def _is_waited_for(self, running: RunningLease, now: float) -> bool:
-        """Returns whether partitions wait for the lane, or leave it."""
+        """Returns whether partitions wait for the lane, or leave it, or it must be told what segments were cut."""
         leave = any(self._lane_of[shard] != running.lane for shard in running.shards)
-        return leave or any(state.is_ending for state in running.states) or bool(self._choose(running.lane, now))
+        untold = any(self._pacing.is_untold(mirror, running.lane) for mirror in running.paces)
+        return (
+            leave or untold or any(state.is_ending for state in running.states) or bool(self._choose(running.lane, now))
+        )
 
     def _recall_all(self) -> None:
         for running in self._running.values():
@@ -352,15 +355,15 @@ class Supervisor:
         """Returns the mirrors for which no segment is cut now, as their limit would be passed."""
         return frozenset(mirror for mirror in self._pacing.limited if self._pacing.holds_back(mirror, now_seconds=now))
 
-    def _lanes_of(self, mirror: str) -> int:
-        """Returns how many lanes copy for a mirror at once, at least 1."""
+    def _lanes_of(self, mirror: str) -> set[int]:
+        """Returns the lanes that have live copies of a mirror."""
         shards = {state.shard for state in self._table.states if state.mirror == mirror and state.is_live}
-        return max(1, len({self._lane_of[shard] for shard in shards if shard in self._lane_of}))
+        return {self._lane_of[shard] for shard in shards if shard in self._lane_of}
 
     def _paces(self, lane: int, chosen: Sequence[Chosen]) -> dict[str, PaceOrder]:
         now = self._clock.elapsed_seconds()
         return {
-            mirror: self._pacing.order(mirror, lane, lanes=self._lanes_of(mirror), now_seconds=now)
+            mirror: self._pacing.order(mirror, lane, lanes=max(1, len(self._lanes_of(mirror))), now_seconds=now)
             for mirror in self._pacing.limited & {state.mirror for state, _ in chosen}
         }
 
@@ -373,10 +376,11 @@ class Supervisor:
             if not found:
                 live_bytes = int(order.bytes_per_second * (now - ended.began))
             debt_bytes = max((row.debt_bytes for row in found if row.debt_bytes is not None), default=None)
+            lanes = self._lanes_of(mirror)
+            self._pacing.cut(mirror, lanes=lanes, read_bytes=cut_bytes, began=ended.began, now=now)
             self._pacing.live_ended(
                 mirror, lane, order, read_bytes=live_bytes, debt_bytes=debt_bytes, began=ended.began, now=now
             )
-            self._pacing.cut(mirror, read_bytes=cut_bytes, began=ended.began, now=now)
 
     def _ask_for_ids(self, rows: Iterable[LeaseRow]) -> None:
         for row in rows:

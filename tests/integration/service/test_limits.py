@@ -8,7 +8,7 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.service.lifecycle.endings import EXIT_DONE
 from support.command import without_spark as mirrorlake
-from support.copies import create_topic, wait_until
+from support.copies import archived_records, create_topic, log_end, wait_until
 from support.records import simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
@@ -141,3 +141,47 @@ def test_a_bounded_run_with_a_limit_takes_its_time_and_copies_all(
     assert ended.code == 0, ended.err
     verified = mirrorlake("verify", "-c", file, "--format", "json")
     assert verified.code == 0, verified.out + verified.err
+
+
+APPENDED_SECONDS = 12.0
+
+
+def test_a_copy_and_an_archive_of_one_mirror_keep_to_its_limit_together(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west, lake = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path / "lake"
+    lake.mkdir()
+    make_topic(east, topic_name, [])
+    limit = 20 * RECORD_BYTES
+    file = tmp_path / "mirror.yaml"
+    file.write_text(
+        f"""clusters:
+  east: {{bootstrap-servers: "{east}"}}
+  west: {{bootstrap-servers: "{west}"}}
+stores: {{lake: {{type: filesystem, root: "{lake}"}}}}
+mirrors:
+  - name: both-{topic_name}
+    source: {{cluster: east, topics: [{topic_name}]}}
+    limit: {{bytes-per-second: {limit}}}
+    destinations:
+      - {{type: kafka, cluster: west}}
+      - {{type: archive, store: lake, flush: {{max-time: 1s}}}}
+service: {{metrics: off, heartbeat: 1s}}
+engine: {{lanes: 2, lease: 1s, memory: 512MiB, tail-check: 1h, discovery: 1h}}
+"""
+    )
+    with RunningService(file) as running:
+        wait_until(lambda: {row["lag"] for row in running.rows()} == {0}, "both to begin")
+        began, appended = time.monotonic(), 0
+        while time.monotonic() < began + APPENDED_SECONDS:  # as much as the limit allows for one of both
+            due = int((time.monotonic() - began) * limit / RECORD_BYTES) - appended
+            append(east, topic_name, 0, simple_records(due, start=appended, size=RECORD_BYTES))
+            appended += due
+            time.sleep(0.3)
+        seconds = time.monotonic() - began
+        copied, archived = log_end(west, topic_name), len(archived_records(lake, topic_name, 0))
+
+        # What is read in one go lies in one of them: what came while the other was paid for.
+        allowed = limit * seconds + 5 * limit
+        assert RECORD_BYTES * (copied + archived) < allowed, (copied, archived, seconds)
+        assert min(copied, archived) > appended / 8, (copied, archived)

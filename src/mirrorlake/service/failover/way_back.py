@@ -136,13 +136,13 @@ def check_turnable(mirror: Mirror, names: Collection[str]) -> None:
     if mirror.schemas is not None:
         raise ConfigurationError(
             f"mirror {mirror.name} takes schemas along, and which way its registries go back is not for it to say",
-            hint="write a mirror in the other direction, with `schemas: {from: …, to: …}` the other way round",
+            hint=_hint_of_equal(mirror),
         )
     if destination.topic_template != "{topic}":
         raise ConfigurationError(
             f"mirror {mirror.name} renames topics (`topic: {destination.topic_template}`), and the way back would have "
             "to undo that",
-            hint="write a mirror in the other direction for each topic, with `topic` as the name it had",
+            hint=_hint_of_equal(mirror),
         )
 
 
@@ -157,6 +157,22 @@ def _hint_of_mapped(mirror: Mirror) -> str:
         "`start: {offsets: …}`, for each partition of the copy the highest `to_end` that "
         f"`mirrorlake failover plan` shows for it{schemas}; before mirror {mirror.name} is started again, move it past "
         "what came back (`mirrorlake offsets import`)"
+    )
+
+
+def _hint_of_equal(mirror: Mirror) -> str:
+    """Returns how a copy with equal offsets goes back by hand: from where it ended when it was failed over to.
+
+    The source's end now is another offset where anything was written there since: what the copy got would be missed.
+    Not with equal offsets: the old source has producers of its own, which such a mirror refuses. For the same reason
+    the mirror itself does not continue behind what others wrote to its copy.
+    """
+    schemas = ", `schemas` with `from` and `to` exchanged" if mirror.schemas is not None else ""
+    return (
+        "write a mirror in the other direction for each topic, with `topic` as the name it had, `offsets: map`"
+        f"{schemas}, and `start: {{offsets: …}}`, for each partition the `to_end` that `mirrorlake failover run` "
+        f"showed, before others wrote there; before mirror {mirror.name} is started again, delete its copies, which it "
+        "then makes anew: others have written to them"
     )
 
 
