@@ -12,7 +12,6 @@ is: a record where it was committed, nothing where it was aborted, whoever wrote
 let stand where the source has no record either: ``docs/decisions/0124-whose-fillers.md``.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
@@ -29,6 +28,7 @@ from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.records.codec import RecordColumns, record_hashes
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.together import both
 
 REMEDY = (
     "delete and re-create the destination topic to copy it afresh, or mirror to another topic; nothing was appended"
@@ -145,7 +145,7 @@ class TailCheck:
         end = await self._source_log.written_end()
         if end is not None and end < position:
             raise await self._past_the_end(position, end, own)
-        source_start, destination_start = await asyncio.gather(
+        source_start, destination_start = await both(
             self._source_log.start(),
             self._destination_client.offset_at(self._destination, EARLIEST),
         )
@@ -160,7 +160,7 @@ class TailCheck:
                 raise self._of_nobody(position, strange.offset, source_start)
             return
         offsets = OffsetRange(start_offset=max(start, source_start), end_offset=position)
-        expected, held = await asyncio.gather(
+        expected, held = await both(
             self._source_log.read_tail(offsets),
             read_tail(self._destination_client, self._destination, offsets, whose="destination"),
         )

@@ -28,6 +28,7 @@ from mirrorlake.kinds.spans import span_text
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 DAY_SECONDS = 86400.0
@@ -102,7 +103,7 @@ class ArchiveKind(Kind):
         """Lists the end of each folder, and checks whose it is."""
         del clients
         known = {n: target for n, target in targets.items() if target.source.partition != UNKNOWN_PARTITION}
-        found = await asyncio.gather(*(asyncio.to_thread(_position, target) for target in known.values()))
+        found = await all_of(asyncio.to_thread(_position, target) for target in known.values())
         return dict(zip(known, found, strict=True))
 
     def place(self, target: Target) -> str:

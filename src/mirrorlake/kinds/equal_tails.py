@@ -6,7 +6,6 @@ plain is left to the tail check, which says what is wrong, if anything is: marke
 is large, and what could not be read.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from mirrorlake.kafka.records.batches import Batch, verify_crc, walk
 from mirrorlake.kafka.records.codec import decode_batches
 from mirrorlake.kafka.wire.fetch import FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.together import both
 
 COPIES_AT_ONCE = 256
 """How many tails are held at a time: 8 MiB at most, both sides together."""
@@ -55,7 +55,7 @@ async def equal_copies(copies: Sequence[Copy], *, source: ClusterClient, destina
     try:
         spans = await _spans(alone, source, destination)
         for some in _parts([*spans]):
-            expected, held = await asyncio.gather(
+            expected, held = await both(
                 source.fetch_many({copy.source: spans[copy].start_offset for copy in some}),
                 destination.fetch_many({copy.destination: spans[copy].start_offset for copy in some}),
             )
@@ -75,7 +75,7 @@ async def _spans(copies: Sequence[Copy], source: ClusterClient, destination: Clu
     sources, places = [copy.source for copy in copies], [copy.destination for copy in copies]
     # The source's end is read after the copy's: a source that goes on never looks cut.
     ends = await source.log_ends(sources)
-    starts, kept = await asyncio.gather(
+    starts, kept = await both(
         source.list_offsets(sources, timestamp=EARLIEST), destination.list_offsets(places, timestamp=EARLIEST)
     )
     spans: dict[Copy, OffsetRange] = {}

@@ -1,6 +1,5 @@
 """Where partitions with mapped offsets stand: read from their progress, without fencing anybody; changes nothing."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +16,7 @@ from mirrorlake.errors import MirrorlakeError, RouteChangedError
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kinds.standing import MappedPosition, Position
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import Target
 
 Numbered = Sequence[tuple[int, Target]]
@@ -30,7 +30,7 @@ async def mapped_positions(targets: Mapping[int, Target], clients: WorkerCache) 
         if target.error is None:
             groups[target.kafka.cluster.name, target.mirror.name].append((number, target))
     found: dict[int, Position | MirrorlakeError] = {}
-    for part in await asyncio.gather(*(_of_mirror(group, clients) for group in groups.values())):
+    for part in await all_of(_of_mirror(group, clients) for group in groups.values()):
         found |= part
     return found
 
@@ -42,7 +42,7 @@ async def _of_mirror(group: Numbered, clients: WorkerCache) -> Found:
         ends = await _ends(group, known, clients)
     except MirrorlakeError as error:
         return {index: error for index, _ in group}
-    positions = await asyncio.gather(*(_position(target, known, ends, clients) for _, target in group))
+    positions = await all_of(_position(target, known, ends, clients) for _, target in group)
     return {index: position for (index, _), position in zip(group, positions, strict=True)}
 
 
@@ -63,7 +63,7 @@ async def _read(group: Numbered, clients: WorkerCache) -> Mapping[ProgressKey, M
     topics = target.progress_topics
     await check_same_topics(client, topics)
     shards = sorted({each.map_shard for _, each in group})
-    parts = await asyncio.gather(*(read_progress(client, topics.progress_of(shard)) for shard in shards))
+    parts = await all_of(read_progress(client, topics.progress_of(shard)) for shard in shards)
     return {key: progress for part in parts for key, progress in part.items()}
 
 

@@ -1,6 +1,5 @@
 """Kafka destinations with the source's own offsets."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -30,6 +29,7 @@ from mirrorlake.kinds.preserve_looks import look_at_copies
 from mirrorlake.kinds.spans import about_text
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.offsets import GapFill
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import Target, is_deleting
 
 
@@ -80,7 +80,7 @@ class PreserveKind(Kind):
             for number, target in targets.items()
             if target.error is None and target.is_to_be_made
         }
-        for part in await asyncio.gather(*(_log_ends(group, clients) for group in by_cluster.values())):
+        for part in await all_of(_log_ends(group, clients) for group in by_cluster.values()):
             found |= part
         return found
 

@@ -17,6 +17,7 @@ from mirrorlake.kinds.equal_tails import Copy, equal_copies
 from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.standing import Standing
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.together import all_of
 from mirrorlake.topics.handover import States, predecessors, with_configured_partitions
 from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
 
@@ -30,7 +31,7 @@ async def look_at_copies(works: Works, clients: WorkerCache, *, at_once: int) ->
     for number, (row, work) in works.items():
         by_cluster[work.cluster.name][number] = (row, work)
     limit = asyncio.Semaphore(at_once)
-    parts = await asyncio.gather(*(_look_at_cluster(group, clients, limit) for group in by_cluster.values()))
+    parts = await all_of(_look_at_cluster(group, clients, limit) for group in by_cluster.values())
     return {number: look for part in parts for number, look in part.items()}
 
 
@@ -76,7 +77,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
                 return Look(error=error)
         return Look(is_new=is_new)
 
-    return dict(zip(works, await asyncio.gather(*(read(number) for number in works)), strict=True))
+    return dict(zip(works, await all_of(read(number) for number in works), strict=True))
 
 
 def _asks_whether_new(row: Standing) -> bool:
@@ -118,11 +119,8 @@ async def _equal(
         settings = work.settings
         copy = Copy(source=settings.source, destination=settings.destination, position=position)
         by_source[source.cluster.name][number] = copy
-    found = await asyncio.gather(
-        *(
-            equal_copies([*copies.values()], source=sources[name], destination=client)
-            for name, copies in by_source.items()
-        )
+    found = await all_of(
+        equal_copies([*copies.values()], source=sources[name], destination=client) for name, copies in by_source.items()
     )
     return frozenset(
         number

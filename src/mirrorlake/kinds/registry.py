@@ -1,6 +1,5 @@
 """All kinds of destination there are: one row each."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -14,6 +13,7 @@ from mirrorlake.kinds.mapped import MapKind
 from mirrorlake.kinds.preserve import PreserveKind
 from mirrorlake.kinds.snapshots import SnapshotKind
 from mirrorlake.kinds.standing import Position, Standing
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import Target
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def kind_of(destination: Destination) -> Kind:
 async def read_positions(targets: Sequence[Target], clients: WorkerCache) -> Mapping[int, Position | MirrorlakeError]:
     """Returns where targets stand, by their index, all kinds side by side; those that cannot be asked are left out."""
     groups = _by_kind((target, target) for target in targets)
-    return _merged(await asyncio.gather(*(kind.positions(group, clients) for kind, group in groups)))
+    return _merged(await all_of(kind.positions(group, clients) for kind, group in groups))
 
 
 async def look_at_destinations(rows: Sequence[Standing], clients: WorkerCache) -> list[Look]:
@@ -54,11 +54,9 @@ async def look_at_destinations(rows: Sequence[Standing], clients: WorkerCache) -
     """
     groups = _by_kind((row.target, row) for row in rows)
     found = _merged(
-        await asyncio.gather(
-            *(
-                kind.looks({n: row for n, row in group.items() if row.error is None}, clients, at_once=LOOKS_AT_ONCE)
-                for kind, group in groups
-            )
+        await all_of(
+            kind.looks({n: row for n, row in group.items() if row.error is None}, clients, at_once=LOOKS_AT_ONCE)
+            for kind, group in groups
         )
     )
     return [found.get(n, Look(is_new=row.position == 0 and row.mapped is None)) for n, row in enumerate(rows)]

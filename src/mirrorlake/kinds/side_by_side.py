@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.standing import Standing
+from mirrorlake.together import all_of
 
 
 async def errors_of(
@@ -21,5 +22,5 @@ async def errors_of(
                 return error
         return None
 
-    errors = await asyncio.gather(*(one(row) for row in rows.values()))
+    errors = await all_of(one(row) for row in rows.values())
     return {number: error for number, error in zip(rows, errors, strict=True) if error is not None}

@@ -22,6 +22,7 @@ from mirrorlake.mirror.renewal import Renewals
 from mirrorlake.mirror.told_progress import ProgressTeller, ToldProgress
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.sources.source import SourceContext
+from mirrorlake.together import all_of
 from mirrorlake.watchdog import prolong_watchdog
 
 LIVE_END_SECONDS = 0.5
@@ -135,7 +136,7 @@ class LeaseWork:
             return False
         for first in range(0, len(self._jobs), ASKED_TOGETHER):
             asked = self._jobs[first : first + ASKED_TOGETHER]
-            if not all(await asyncio.gather(*(job.stands() for job in asked))):
+            if not all(await all_of(job.stands() for job in asked)):
                 return False
         return True
 

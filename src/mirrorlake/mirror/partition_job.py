@@ -25,6 +25,7 @@ from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.sources.mark import SourceMark
 from mirrorlake.sources.source import SourcePartition
+from mirrorlake.together import all_of
 
 OPEN_TOGETHER_SECONDS = 1.0
 """So long destinations of a partition wait for one another, to be served by one read; one that hangs holds up none."""
@@ -166,10 +167,8 @@ class PartitionJob:
             for task in opened:
                 task.result()  # raises what no sink should
             ready = [sink for sink in opening.values() if id(sink) in self._opened]
-            await asyncio.gather(
-                *(self._serve(sinks) for sinks in _together(ready, self._encoder)),
-                *(self._serve_late(task, opening[task]) for task in late),
-            )
+            serving = [self._serve(sinks) for sinks in _together(ready, self._encoder)]
+            await all_of([*serving, *(self._serve_late(task, opening[task]) for task in late)])
         finally:
             for task in opening:
                 task.cancel()

@@ -3,7 +3,6 @@
 Source: Confluent's Schema Registry API reference; Karapace, Redpanda and Apicurio (`/apis/ccompat/v7`) offer the same.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from mirrorlake.schemas.history import Reference, Schema, SchemaVersion, Subject
 from mirrorlake.schemas.settings import RegistrySettings
 from mirrorlake.schemas.transport import ABSENT_CODES, Json, RegistryAnswer, RegistryTransport
 from mirrorlake.schemas.unchanged import SeenSubjects, needs_listing
+from mirrorlake.together import all_of
 
 T = TypeVar("T")
 
@@ -99,8 +99,8 @@ class RegistryClient:
             self._seen.take_defaults((await self._default_of("/config"), await self._default_of("/mode")))
             prefix = self._qualified("")
             unchanged = await self._seen.unchanged(subjects, self._listed, prefix=prefix, versions=self._versions)
-        return await asyncio.gather(
-            *(self._settled(unchanged[name]) if name in unchanged else self.history(name) for name in subjects)
+        return await all_of(
+            self._settled(unchanged[name]) if name in unchanged else self.history(name) for name in subjects
         )
 
     async def history(self, subject: str) -> SubjectHistory:
@@ -116,7 +116,7 @@ class RegistryClient:
             if not live <= set(numbers):
                 continue
             await self._forget_what_changed(subject, numbers)
-            versions = await asyncio.gather(*(self._version(subject, number) for number in numbers))
+            versions = await all_of(self._version(subject, number) for number in numbers)
             if all(versions):
                 history = SubjectHistory(
                     subject=subject,
@@ -208,7 +208,7 @@ class RegistryClient:
                 raise UnreadableAnswerError
             return [number_in(each, "id") for each in body if text_in(each, "context", default=".") == context]
 
-        found = await asyncio.gather(*(self.places_of_id(id_) for id_ in self._read(answer, about, ids)))
+        found = await all_of(self.places_of_id(id_) for id_ in self._read(answer, about, ids))
         return sorted({place for places in found for place in places})
 
     async def _check_registry(self, answer: RegistryAnswer, about: str) -> None:

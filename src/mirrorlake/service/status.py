@@ -19,6 +19,7 @@ from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.sight.live import DoubtedKeeping, FailedKeeping, Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.sources.client import Bounds, concerns, seen_from
+from mirrorlake.together import all_of
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -298,4 +299,4 @@ async def _source_ends(targets: list[Target], clients: WorkerCache) -> dict[str,
             for each, found in bounds.items()
         }
 
-    return dict(await asyncio.gather(*(read(mirror) for mirror in groups)))
+    return dict(await all_of(read(mirror) for mirror in groups))

@@ -260,7 +260,10 @@ class SourceContext:
 
     async def stop(self) -> None:
         """Ends all that is read and asked; returns when nothing goes on any more."""
-        await asyncio.gather(*(reads.stop() for reads in self._shared.values()))
+        ended = await asyncio.gather(*(reads.stop() for reads in self._shared.values()), return_exceptions=True)
+        for failure in ended:
+            if failure is not None:
+                raise failure
 
 
 class SourceWork(ABC):

@@ -22,6 +22,7 @@ from mirrorlake.kafka.control.topic_configs import read_topic_configs
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.client import SourceTopic, SourceTopics
 from mirrorlake.stores.opening import open_store
+from mirrorlake.together import all_of
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder
 from mirrorlake.topics.clashes import Way, judged_together, origins_of
 from mirrorlake.topics.destination_topics import (
@@ -73,7 +74,7 @@ async def find_targets(
     """
     mirrors = [m for m in config.enabled_mirrors if only is None or m.name in only]
     everyone = config.enabled_mirrors
-    found = await asyncio.gather(*(_MirrorDiscovery(m, clients, everyone).targets() for m in mirrors))
+    found = await all_of(_MirrorDiscovery(m, clients, everyone).targets() for m in mirrors)
     return judged_together([target for targets in found for target in targets], everyone, served)
 
 

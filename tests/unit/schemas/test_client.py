@@ -126,6 +126,24 @@ def test_the_same_schema_has_the_same_key_whatever_its_references_are_called() -
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_when_one_of_many_subjects_fails_nobody_connects_any_more_while_the_client_closes() -> None:
+    """Who still did left a coroutine of the library behind, which Python warns of: an error, in tests."""
+    model = RegistryModel()
+    names = [f"s{number:02d}" for number in range(30)]
+    for name in names:
+        model.register(name, {"schema": record("a", name=f"R{name}")})
+
+    async def read(url: str) -> None:
+        async with client_of(url) as client:
+            with pytest.raises(PermissionDeniedError):
+                await client.histories(names)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with StubRegistry(model) as stub:
+        stub.fault = lambda _method, path: (403, {}) if path.startswith("/subjects/s00") else None
+        asyncio.run(read(stub.url))
+
+
 def test_a_subjects_name_is_quoted_as_a_whole() -> None:
     model = RegistryModel()
     model.register("google/type/date proto?", {"schema": record("a")})

@@ -7,6 +7,7 @@ from uuid import UUID
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
 from mirrorlake.errors import RegistryUnavailableError
 from mirrorlake.schemas.history import NO_CHECK, Schema, SubjectHistory
+from mirrorlake.together import all_of
 
 
 class ArchivedRegistry:
@@ -43,7 +44,7 @@ class ArchivedRegistry:
 
     async def histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
         """Returns the same of many subjects, in their order."""
-        return await asyncio.gather(*(self.history(subject) for subject in subjects))
+        return await all_of(self.history(subject) for subject in subjects)
 
     async def schema_of_id(self, id_: int, *, subject: str | None = None) -> Schema | None:
         """Returns what an id meant to the registry; None where it is not archived.

@@ -21,6 +21,7 @@ from mirrorlake.kafka.control.metadata import MetadataCache
 from mirrorlake.kafka.wire.apis import Api, lacks
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.settings import ClusterSettings, format_server, parse_server
+from mirrorlake.together import all_of
 
 T = TypeVar("T")
 
@@ -147,7 +148,7 @@ class Brokers:
     async def lacking(self, apis: Sequence[Api]) -> dict[Api, UnsupportedError]:
         """See `ClusterClient.lacking`."""
         broker_ids = (await self.metadata(())).brokers
-        found = await asyncio.gather(*map(self._connection_or_error, broker_ids))
+        found = await all_of(map(self._connection_or_error, broker_ids))
         connections = [each for each in found if isinstance(each, Connection)]
         for each in found:
             if not connections and isinstance(each, MirrorlakeError):

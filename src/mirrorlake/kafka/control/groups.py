@@ -25,6 +25,7 @@ from mirrorlake.kafka.control.group_requests import (
 from mirrorlake.kafka.control.transaction_requests import KeyType, find_coordinators_request
 from mirrorlake.kafka.wire.error_codes import COORDINATOR_MOVES, UNSTABLE_OFFSET_COMMIT, error_for
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.together import all_of
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class Groups:
             MirrorlakeError: the brokers are not known.
         """
         broker_ids = (await self._brokers.metadata((), refresh=True)).brokers
-        answers = await asyncio.gather(*map(self._list_of, broker_ids))
+        answers = await all_of(map(self._list_of, broker_ids))
         unread: dict[int, MirrorlakeError] = {}
         groups: dict[str, ListedGroup] = {}
         for broker_id, answer in zip(broker_ids, answers, strict=True):

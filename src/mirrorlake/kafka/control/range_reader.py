@@ -15,6 +15,7 @@ from mirrorlake.kafka.wire.error_codes import BROKER_NOT_AVAILABLE, OFFSET_OUT_O
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
 from mirrorlake.kafka.wire.frame import Frame
 from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.together import both
 
 NO_OFFSET = -1
 """What a leader says where it finds no record at or after the time asked for."""
@@ -176,7 +177,7 @@ async def first_at(
     found |= dict.fromkeys(unfound)
     if not unfound:
         return found
-    undecided, newest = await asyncio.gather(
+    undecided, newest = await both(
         client.list_offsets(unfound, timestamp=timestamp_ms, isolation_level=READ_UNCOMMITTED),
         client.newest_times(unfound),
     )

@@ -1,6 +1,5 @@
 """The configuration of the way back, from what the clusters hold; and who serves the mirrors themselves. Reads only."""
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.failover.copies import with_mirrors
 from mirrorlake.service.failover.way_back import check_turnable, served, turned
+from mirrorlake.together import all_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ async def turn(config: Configuration, *, names: Collection[str]) -> Turned:
         check_turnable(mirror, names)
     clients = WorkerCache()
     try:
-        found = await asyncio.gather(*(_turn(mirror, clients) for mirror in config.enabled_mirrors))
+        found = await all_of(_turn(mirror, clients) for mirror in config.enabled_mirrors)
     finally:
         await clients.close()
     return Turned(

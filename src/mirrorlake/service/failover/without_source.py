@@ -18,6 +18,7 @@ from mirrorlake.kinds.standing import Position
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.failover.copies import CopyRow, CopyState
 from mirrorlake.service.status import StatusRow
+from mirrorlake.together import all_of
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.sources import cluster_source, source_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -34,7 +35,7 @@ async def read_without_source(mirror: Mirror, cause: MirrorlakeError, clients: W
         clients: of the destinations.
     """
     destinations = [each for each in mirror.destinations if isinstance(each, KafkaDestination)]
-    found = await asyncio.gather(*(_of_destination(mirror, each, cause, clients) for each in destinations))
+    found = await all_of(_of_destination(mirror, each, cause, clients) for each in destinations)
     return [row for rows in found for row in rows]
 
 
@@ -65,7 +66,7 @@ async def _of_destination(
         async with limit:
             return await _row(target, positions.get(number), cause, clients)
 
-    return list(await asyncio.gather(*(row(number, target) for number, target in enumerate(targets))))
+    return list(await all_of(row(number, target) for number, target in enumerate(targets)))
 
 
 def _filled(state: OwnerState | None) -> Iterable[tuple[str, str]]:

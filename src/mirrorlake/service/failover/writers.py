@@ -10,7 +10,6 @@ Of a producer that goes on writing there the tail check tells, by what it writes
 Read before anything is compared: what is written after that is not accepted.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.states import writer_name
 from mirrorlake.service.status import StatusRow
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import SHARDS_PER_MIRROR
 
 _log = structlog.get_logger("mirrorlake")
@@ -199,5 +199,5 @@ async def accept_all(
             return error
         return None
 
-    errors: Sequence[MirrorlakeError | None] = await asyncio.gather(*(one(*each) for each in found.items()))
+    errors: Sequence[MirrorlakeError | None] = await all_of(one(*each) for each in found.items())
     return [error for error in errors if error is not None]

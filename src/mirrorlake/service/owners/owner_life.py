@@ -17,6 +17,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, find_s
 from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
@@ -41,7 +42,7 @@ async def living_by_cluster(
         if not target.is_archive:
             settings = target.destination_cluster
             wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
-    found = await asyncio.gather(*(living_at(clients, *each, clock=clock) for each in wanted.values()))
+    found = await all_of(living_at(clients, *each, clock=clock) for each in wanted.values())
     return {name: living for name, living in zip(wanted, found, strict=True) if living}
 
 
@@ -107,4 +108,4 @@ async def _knock(client: ClusterClient, mirrors: Sequence[str], *, clock: Clock,
                 else:
                     return
 
-    await asyncio.gather(*(knock(mirror) for mirror in mirrors))
+    await all_of(knock(mirror) for mirror in mirrors)

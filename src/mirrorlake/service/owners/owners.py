@@ -119,7 +119,11 @@ class Owners:
             async with limit:
                 await self._take(take_over, states[take_over.settings.name])
 
-        await asyncio.gather(*(take_one(take_over) for take_over in groups.values()))
+        # One that fails ends no other in the middle of what it writes.
+        taken = await asyncio.gather(*(take_one(take_over) for take_over in groups.values()), return_exceptions=True)
+        for failure in taken:
+            if failure is not None:
+                raise failure
         self._take_overs |= groups
         for cluster, group in by_cluster(groups).items():
             await self._give_way(group, states[cluster])

@@ -1,6 +1,5 @@
 """What a plan says of heartbeats: that a source would be written to, and what stands against it. Changes nothing."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from mirrorlake.config.resolved import Heartbeats, Mirror
@@ -10,6 +9,7 @@ from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.service.heartbeats.topic import has_topic
 from mirrorlake.service.plan.rights import denied
+from mirrorlake.together import all_of
 from mirrorlake.topics.heartbeat_topics import MADE_LIKE, remark_of
 
 
@@ -18,7 +18,7 @@ async def heartbeat_warnings(mirrors: Sequence[Mirror], clients: WorkerCache) ->
 
     A source that does not answer is said with the partitions of the mirror.
     """
-    found = await asyncio.gather(*(_warnings(mirror, clients) for mirror in mirrors))
+    found = await all_of(_warnings(mirror, clients) for mirror in mirrors)
     return {mirror.name: told for mirror, told in zip(mirrors, found, strict=True) if told}
 
 

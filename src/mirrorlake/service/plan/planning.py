@@ -20,6 +20,7 @@ from mirrorlake.service.plan.rights import missing_rights
 from mirrorlake.service.plan.samples import read_samples
 from mirrorlake.service.sight.park_names import park_name
 from mirrorlake.service.status import StatusRow, read_rows
+from mirrorlake.together import all_of
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.idle_selections import IdleSelection, idle_selections
 from mirrorlake.topics.sources import remarks_of, window_of
@@ -105,7 +106,7 @@ async def read_whole_plan(config: Configuration) -> Plan:
         denied = await missing_rights(rows, clients)
         rows = [replace(row, error=error) if error else row for row, error in zip(rows, denied, strict=True)]
         samples = await read_samples(rows, clients)
-        left_out = await asyncio.gather(*(_left_out(row, clients) for row in rows))
+        left_out = await all_of(_left_out(row, clients) for row in rows)
         looks = await look_at_destinations(rows, clients)
         now_ms = int(SystemClock().now_seconds() * 1000)
         planned = [
@@ -114,7 +115,7 @@ async def read_whole_plan(config: Configuration) -> Plan:
         ]
         planned = with_warnings(planned, await heartbeat_warnings(config.enabled_mirrors, clients))
         return Plan(
-            rows=await asyncio.gather(*(asyncio.to_thread(_with_removals, row, now_ms) for row in planned)),
+            rows=await all_of(asyncio.to_thread(_with_removals, row, now_ms) for row in planned),
             idle=idle_selections(config.enabled_mirrors, targets),
         )
     finally:

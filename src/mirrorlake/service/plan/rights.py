@@ -12,6 +12,7 @@ from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.rights import Rights
 from mirrorlake.kinds.registry import kind_of
 from mirrorlake.service.status import StatusRow
+from mirrorlake.together import all_of, both
 
 PROBES_AT_ONCE = 8
 
@@ -21,7 +22,7 @@ async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> lis
 
     Rows with an error have one already, and get none here.
     """
-    unread, rights = await asyncio.gather(_unreadable_sources(rows, clients), _rights(rows, clients))
+    unread, rights = await both(_unreadable_sources(rows, clients), _rights(rows, clients))
     return [None if row.error is not None else unread.get(_source_topic(row)) or _missing(row, rights) for row in rows]
 
 
@@ -44,7 +45,7 @@ async def _unreadable_sources(
             source = row.target.source_work.client(clients)
             return await source.try_reading(row.target.source, row.source_end or 0)
 
-    errors = await asyncio.gather(*(probe(row) for row in chosen.values()))
+    errors = await all_of(probe(row) for row in chosen.values())
     return {topic: error for topic, error in zip(chosen, errors, strict=True) if error is not None}
 
 
@@ -71,7 +72,7 @@ async def _rights(rows: Sequence[StatusRow], clients: WorkerCache) -> Mapping[st
         except MirrorlakeError as error:
             return error
 
-    return dict(zip(topics, await asyncio.gather(*(ask(cluster) for cluster in topics)), strict=True))
+    return dict(zip(topics, await all_of(ask(cluster) for cluster in topics), strict=True))
 
 
 def _needed(row: StatusRow) -> Mapping[str, tuple[str, ...]]:

@@ -1,12 +1,12 @@
 """What both registries say of schema ids and GUIDs that records have. Reads only."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from mirrorlake.kafka.schema_ids.id_map import SchemaName
 from mirrorlake.schemas.mirroring import MirrorPlan, SchemaReader, SubjectMirroring
+from mirrorlake.together import all_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ async def subjects_of_ids(
 
     A GUID's are those of its ids: whether their versions have the GUID, the subjects say.
     """
-    found = await asyncio.gather(*(_places_of(id_, source) for id_ in ids))
+    found = await all_of(_places_of(id_, source) for id_ in ids)
     return {id_: tuple(places) for id_, places in zip(ids, found, strict=True)}
 
 

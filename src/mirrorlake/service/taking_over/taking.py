@@ -18,6 +18,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.taking_over.connect_offsets import Stored
 from mirrorlake.service.taking_over.judging import Verdict, judge
 from mirrorlake.service.taking_over.stored import check_ended, read_stored
+from mirrorlake.together import all_of
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import Target
 
@@ -81,7 +82,7 @@ async def _take(mirror: Mirror, targets: Sequence[Target], former: Former, clien
         async with slots:
             return await judge(target, stored.get(target.source), former, clients)
 
-    verdicts = await asyncio.gather(*map(judged, targets))
+    verdicts = await all_of(map(judged, targets))
     await asyncio.sleep(max(0.0, looked_at + LOOKS_APART_SECONDS - asyncio.get_running_loop().time()))
     await _check_still(client, former, stored, targets, verdicts)
     return _taken(former, workers, stored, verdicts)

@@ -1,6 +1,5 @@
 """An archive as a source that the driver asks: what topics it has, and about many partitions at a time."""
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -26,6 +25,7 @@ from mirrorlake.sources.archive.folder import Hole
 from mirrorlake.sources.archive.identity import base_of, is_generation
 from mirrorlake.sources.archive.log import ArchiveSourceLog, first_records, segments_within
 from mirrorlake.sources.client import BatchFacts, Bounds, SourceTopic, SourceTopics
+from mirrorlake.together import all_of
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class ArchiveSourceClient:
             wanted, unread = await self._threads.look(self._names)
         else:
             wanted = list(dict.fromkeys(names))
-        found = await asyncio.gather(*(self._answer(self._topic(name)) for name in wanted))
+        found = await all_of(self._answer(self._topic(name)) for name in wanted)
         answers = dict(zip(wanted, found, strict=True))
         return SourceTopics(
             source_id=archive_id,
@@ -243,7 +243,7 @@ class ArchiveSourceClient:
     ) -> dict[TopicPartition, T | MirrorlakeError]:
         asked = list(dict.fromkeys(partitions))
         await self._threads.look(self._archive.archive_id)
-        answers = await asyncio.gather(*(self._answer(ask(each)) for each in asked))
+        answers = await all_of(self._answer(ask(each)) for each in asked)
         return dict(zip(asked, answers, strict=True))
 
     async def _answer(self, asking: Awaitable[T]) -> T | MirrorlakeError:

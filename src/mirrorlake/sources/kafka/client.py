@@ -1,6 +1,5 @@
 """A cluster as a source that the driver asks: what topics it has, and about many partitions at a time."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
@@ -16,6 +15,7 @@ from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import BatchFacts, Bounds, SourceTopic, SourceTopics
 from mirrorlake.sources.kafka.window_ends import WindowEnds
+from mirrorlake.together import both
 
 
 class KafkaSourceClient:
@@ -61,7 +61,7 @@ class KafkaSourceClient:
 
     async def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds | MirrorlakeError]:
         """Returns log start and last stable offset of each partition, and where it ends by a window."""
-        starts, ends = await asyncio.gather(
+        starts, ends = await both(
             self._client.list_offsets(partitions, timestamp=EARLIEST, isolation_level=READ_COMMITTED),
             self._client.list_offsets(partitions, timestamp=LATEST, isolation_level=READ_COMMITTED),
         )

@@ -16,6 +16,7 @@ from mirrorlake.kafka.wire.fetch import READ_COMMITTED
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import Bounds
 from mirrorlake.sources.kafka.read_limit import first_late
+from mirrorlake.together import all_of
 from mirrorlake.window import Window
 
 READS_AT_ONCE = 4
@@ -104,7 +105,7 @@ class WindowEnds:
                     partition, ids.get(partition.topic, ""), offset, bounds[partition], deadline
                 )
 
-        answers = await asyncio.gather(*(confirm(partition, offset) for partition, offset in named.items()))
+        answers = await all_of(confirm(partition, offset) for partition, offset in named.items())
         return dict(zip(named, answers, strict=True))
 
     async def _topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[str, str]:

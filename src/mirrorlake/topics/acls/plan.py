@@ -1,6 +1,5 @@
 """What would be done to the ACLs of a destination so that they are as those of the sources say."""
 
-import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.acls import Acl
 from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.together import all_of
 from mirrorlake.topics.acls.differences import ACL, AclDifference, AclFacts, acl_differences_of
 from mirrorlake.topics.acls.rules import ALLOW, DENY, GROUP, TOPIC, may_meet, opposes
 from mirrorlake.topics.sync.differences import ACTS, Act, Difference, TopicFacts
@@ -147,7 +147,7 @@ async def _clusters_without_right(clusters: Mapping[str, ClusterSettings], clien
         except MirrorlakeError:
             return None
 
-    told = await asyncio.gather(*map(may_change, clusters.values()))
+    told = await all_of(map(may_change, clusters.values()))
     return {name for name, may in zip(clusters, told, strict=True) if may is False}
 
 
@@ -246,5 +246,5 @@ async def _read_rules(asked: Sequence[TopicFacts], clients: WorkerCache) -> Rule
         except MirrorlakeError as error:
             return error
 
-    found = await asyncio.gather(*(read(settings, kind) for (_, kind), settings in wanted.items()))
+    found = await all_of(read(settings, kind) for (_, kind), settings in wanted.items())
     return dict(zip(wanted, found, strict=True))

@@ -11,6 +11,7 @@ from mirrorlake.kafka.control.descriptions import ClusterMetadata, ConfigValue
 from mirrorlake.kafka.control.rights import Rights
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.sources.client import SourceClient, SourceTopics
+from mirrorlake.together import all_of, both
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.sync.differences import TopicFacts
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
@@ -37,7 +38,7 @@ async def read_facts(
         # Of a topic's partitions the one that stands for it is one against which something stands.
         if key not in first or (first[key].error is None and target.error is not None):
             first[key] = target
-    sources, sides = await asyncio.gather(_sources(list(first.values()), clients), _sides(first.values(), clients))
+    sources, sides = await both(_sources(list(first.values()), clients), _sides(first.values(), clients))
     return [_facts(target, sources[target.mirror.name], sides[target.kafka.cluster.name]) for target in first.values()]
 
 
@@ -115,7 +116,7 @@ async def _sources(targets: Sequence[Target], clients: WorkerCache) -> Mapping[s
             return _Source(error, {})
         return _Source(topics, await _source_configs(client, sorted(topics.topics)))
 
-    return dict(zip(work, await asyncio.gather(*map(read, work)), strict=True))
+    return dict(zip(work, await all_of(map(read, work)), strict=True))
 
 
 async def _source_configs(client: SourceClient, topics: Sequence[str]) -> Configs:
@@ -133,7 +134,7 @@ async def _source_configs(client: SourceClient, topics: Sequence[str]) -> Config
             except MirrorlakeError as error:
                 return error
 
-    return dict(zip(topics, await asyncio.gather(*map(read, topics)), strict=True))
+    return dict(zip(topics, await all_of(map(read, topics)), strict=True))
 
 
 async def _sides(targets: Iterable[Target], clients: WorkerCache) -> Mapping[str, _Side | MirrorlakeError]:
@@ -153,4 +154,4 @@ async def _sides(targets: Iterable[Target], clients: WorkerCache) -> Mapping[str
         except MirrorlakeError as error:
             return error
 
-    return dict(zip(settings, await asyncio.gather(*map(read, settings)), strict=True))
+    return dict(zip(settings, await all_of(map(read, settings)), strict=True))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.together import all_of
 
 TRIALS_AT_ONCE = 16
 
@@ -35,7 +36,7 @@ async def try_settings(trials: Sequence[Trial]) -> list[Refusals]:
             tried = {name: await _refusal(client, topic, {name: value}) for name, value in settings.items()}
             return {name: error for name, error in tried.items() if error} or dict.fromkeys(settings, together)
 
-    return list(await asyncio.gather(*(one(*trial) for trial in trials)))
+    return list(await all_of(one(*trial) for trial in trials))
 
 
 async def _refusal(client: ClusterClient, topic: str, settings: Mapping[str, str]) -> MirrorlakeError | None:

@@ -1,6 +1,5 @@
 """What there is on a side: its topics and partitions, and where each begins and ends. Reads no record."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.archive.archive import Found, OpenArchive
 from mirrorlake.sources.archive.work import ArchiveSourceWork
 from mirrorlake.sources.source import SourceWork
+from mirrorlake.together import all_of
 from mirrorlake.topics.targets import is_compacted
 from mirrorlake.verify.diff.ranges import Look
 from mirrorlake.verify.diff.values import LAST_END, Unread
@@ -67,7 +67,7 @@ async def look_at(work: SourceWork, partitions: Sequence[TopicPartition]) -> Map
         if isinstance(work, ArchiveSourceWork):
             archive = OpenArchive(work, clients)
             asked = (_look_at_archive(archive, each, clients) for each in partitions)
-            return dict(zip(partitions, await asyncio.gather(*asked), strict=True))
+            return dict(zip(partitions, await all_of(asked), strict=True))
         return await _look_at_cluster(work, partitions, clients)
     except MirrorlakeError as error:
         return dict.fromkeys(partitions, error)
