@@ -14,10 +14,10 @@ from mirrorlake.stores.filesystem import FilesystemStore
 
 FOLDER = Path(__file__).parent / "joined"
 SEGMENT = "orders/3/00000000000000000010-00000000000000000020.parquet"
-PARTS = [
-    [14, "26a65e421021f882d685fffa18db6584"],
-    [17, "600431619b9b3002081b8369b35f7675"],
-    [21, "dcb377c628c096e7457915916dd6f085"],
+PARTS: list[tuple[int, str]] = [
+    (14, "26a65e421021f882d685fffa18db6584"),
+    (17, "600431619b9b3002081b8369b35f7675"),
+    (21, "dcb377c628c096e7457915916dd6f085"),
 ]
 VALUE = "1ec981e058974f2950cd2108aefcb5fc"
 
@@ -49,12 +49,15 @@ def number(value: int) -> bytes:
 
 def test_its_checksum_is_by_parts_as_the_docs_say() -> None:
     fields = json.loads(pq.read_metadata(FOLDER / SEGMENT).metadata[b"mirrorlake"])
-    assert (fields["checksum"], fields["parts"]) == ({"algorithm": "xxh3-128-parts", "value": VALUE}, PARTS)
+    assert (fields["checksum"], fields["parts"]) == (
+        {"algorithm": "xxh3-128-parts", "value": VALUE},
+        [[*part] for part in PARTS],
+    )
     start = 10
     for end, checksum in PARTS:
-        assert checksum_by_the_docs([record for record in RECORDS if start <= record.offset < int(end)]) == checksum
-        start = int(end)
-    assert xxhash.xxh3_128_hexdigest(b"".join(bytes.fromhex(str(checksum)) for _, checksum in PARTS)) == VALUE
+        assert checksum_by_the_docs([record for record in RECORDS if start <= record.offset < end]) == checksum
+        start = end
+    assert xxhash.xxh3_128_hexdigest(b"".join(bytes.fromhex(checksum) for _, checksum in PARTS)) == VALUE
 
 
 def test_its_seal_is_the_hash_of_all_bytes_with_zeros_in_its_place() -> None:
@@ -67,7 +70,7 @@ def test_it_is_read() -> None:
     with open_segment(FilesystemStore(FOLDER), SEGMENT) as segment:
         footer = segment.footer
         assert footer is not None
-        assert [[part.end_offset, part.checksum] for part in footer.parts] == PARTS
+        assert [(part.end_offset, part.checksum) for part in footer.parts] == PARTS
         assert (footer.gaps, footer.gap_offsets, footer.records) == (GOOD.gaps, GOOD.gap_offsets, GOOD.records)
         assert records_in(segment) == list(RECORDS)
         segment.check_content()

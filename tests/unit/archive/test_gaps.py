@@ -172,7 +172,9 @@ def test_ranges_followed_by_their_gaps_say_what_their_offsets_do(
 ) -> None:
     by_gaps, by_offsets, position = GapFinder(start), GapFinder(start), start
     for runs in segments:
-        first, gaps, offsets = position, [], []
+        first = position
+        gaps: list[Gap] = []
+        offsets: list[int] = []
         for records, missing in runs:
             offsets += range(position, position + records)
             position += records + missing
