@@ -189,6 +189,8 @@ class GapFinder:
         pairs = np.array([*bounds, offsets.end_offset], np.int64).reshape(-1, 2)
         if (pairs[:, 0] > pairs[:, 1]).any():
             raise ValueError(f"gaps that overlap, or lie outside of {offsets}")
+        if offsets.start_offset < self._position:
+            raise ValueError(f"a range from {offsets.start_offset} does not follow {self._position - 1}")
         runs = pairs[pairs[:, 0] < pairs[:, 1]]
         self.follow_batches(runs[:, 0], runs[:, 1], runs[:, 1] - runs[:, 0])
 

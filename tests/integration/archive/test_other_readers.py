@@ -1,4 +1,4 @@
-"""Segments are read by whoever reads Parquet or JSON lines: Spark, DuckDB and pyarrow, none of our code between."""
+"""Segments are read by whoever reads Parquet or JSON lines: Spark, DuckDB, polars, pyarrow, and none of our code."""
 
 import base64
 import json
@@ -6,16 +6,24 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.archive.formats.registry import NDJSON, PARQUET, record_writer
+from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.page_compression import Compression
-from unit.archive.sample_records import AWKWARD, columns_of, envelope
+from mirrorlake.stores.memory import MemoryStore
+from unit.archive.maintenance.test_joined_segments import archive_in, ends, footer_of, merge, put_one
+from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope
 
-NAMES = [*(f"{compression}.parquet" for compression in Compression), "lines.ndjson"]
+JOINED = "joined.parquet"
+"""Row groups of three segments, copied."""
+
+NAMES = [*(f"{compression}.parquet" for compression in Compression), JOINED, "lines.ndjson"]
 TIMESTAMP_TYPES = {0: "create_time", 1: "log_append_time", -1: "not_available"}
 
 Row = tuple[str, int, int, int | None, str, bytes | None, bytes | None, Sequence[str]]
@@ -38,10 +46,25 @@ WANTED: list[Row] = [
 ]
 
 
+def joined(records: Sequence[Record], start: int, *ends_of_inputs: int) -> bytes:
+    """Returns a segment of the row groups of several."""
+    archived = archive_in(MemoryStore())
+    archived.store.create(f"{archived.prefix}/_floor-{start:020}", b"")
+    first = start
+    for end in (*ends_of_inputs, ends_of_inputs[-1] + 1):
+        held = [record for record in records if first <= record.offset < end]
+        put_one(archived, held, first, end, Compression.ZSTD_1, ())
+        first = end
+    merge(archived, bytes_min=1)
+    assert ends(footer_of(archived)) == list(ends_of_inputs), "they were copied"
+    return archived.store.read(f"{archived.prefix}/{look_at(archived).chain[0].name}")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("segments")
-    for name in NAMES:
+    (made / JOINED).write_bytes(joined(AWKWARD, 10, 13, 16, 21))
+    for name in (each for each in NAMES if each != JOINED):
         compression, _, extension = name.partition(".")
         with (made / name).open("wb") as file:
             writer = record_writer(
@@ -56,14 +79,86 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def spark_rows(folder: Path) -> dict[str, list[Row]]:
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A joined segment with several pages in each row group, so that page indexes are there to be used."""
+    path = tmp_path_factory.mktemp("large") / JOINED
+    path.write_bytes(joined(LARGE, 0, 30_000, 30_500, 60_000))
+    offsets = pq.ParquetFile(path).metadata.row_group(0).column(2)
+    assert (offsets.path_in_schema, offsets.has_offset_index, offsets.has_column_index) == ("offset", True, True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def spark_said(folder: Path, large: Path) -> dict[str, Any]:
     script = Path(__file__).with_name("read_with_spark.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(folder)], capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, str(script), str(folder), str(large), *(as_sql(each, "`") for each in FILTERS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {name: [_with_bytes(row) for row in rows] for name, rows in found.items()}
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(said, dict)
+    return said
+
+
+@pytest.fixture(scope="module")
+def spark_rows(spark_said: dict[str, Any]) -> dict[str, list[Row]]:
+    return {name: [_with_bytes(row) for row in rows] for name, rows in spark_said["rows"].items()}
+
+
+LARGE = [
+    Record(offset, b"k", b"v" * 40, timestamp_ms=-1 if offset % 1000 == 5 else 10**12 + offset + 50 * (offset % 3))
+    for offset in range(60_000)
+    if offset % 100 != 7
+]
+
+Condition = tuple[str, str, int]
+
+FILTERS: list[list[Condition]] = [
+    [("offset", ">=", 19_990), ("offset", "<", 20_010)],
+    [("offset", ">=", 29_990), ("offset", "<", 30_510)],
+    [("offset", ">", 20_100), ("offset", "<=", 59_998)],
+    [("offset", "=", 30_000)],
+    [("offset", "=", 30_007)],
+    [("offset", ">", 60_000)],
+    [("timestamp_ms", ">=", 10**12 + 29_950), ("timestamp_ms", "<", 10**12 + 30_150)],
+    [("timestamp_ms", "=", 10**12 + 50_002)],
+    [("timestamp_ms", "<", 0)],
+    [("partition", "=", 3), ("offset", ">=", 59_000)],
+    [("partition", "=", 4)],
+]
+
+
+def as_sql(conditions: Sequence[Condition], quote: str) -> str:
+    return " and ".join(f"{quote}{column}{quote} {sign} {number}" for column, sign, number in conditions)
+
+
+def holds(record: Record, conditions: Sequence[Condition]) -> bool:
+    fields = {"offset": record.offset, "timestamp_ms": record.timestamp_ms, "partition": 3}
+    signs = {"=": int.__eq__, "<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}
+    return all(
+        (column, fields[column]) != ("timestamp_ms", -1) and signs[sign](fields[column], number)
+        for column, sign, number in conditions
+    )
+
+
+@pytest.mark.parametrize("conditions", FILTERS, ids=lambda each: as_sql(each, ""))
+def test_filters_over_a_joined_segment_find_what_a_full_scan_finds(
+    conditions: list[Condition], large: Path, spark_said: dict[str, Any]
+) -> None:
+    """By statistics and page indexes of row groups that lie elsewhere than where they were written."""
+    wanted = [record.offset for record in LARGE if holds(record, conditions)]
+    assert spark_said["filtered"][as_sql(conditions, "`")] == wanted
+    where = as_sql(conditions, '"')
+    with duckdb.connect() as database:
+        found = database.sql(f"select \"offset\" from read_parquet('{large}') where {where} order by 1").fetchall()
+    assert [offset for (offset,) in found] == wanted
+    lazy = pl.scan_parquet(large, use_statistics=True).filter(pl.sql_expr(where)).select("offset", "value")
+    assert lazy.collect()["offset"].to_list() == wanted
+    assert pq.read_table(large, filters=conditions)["offset"].to_pylist() == wanted
 
 
 def _with_bytes(row: list[object]) -> Row:
@@ -89,6 +184,13 @@ def test_duckdb_reads_it(folder: Path, name: str) -> None:
             'order by "offset"'
         ).fetchall()
     assert [(*row[:-1], row[-1] or []) for row in rows] == WANTED
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_polars_reads_it(folder: Path, name: str) -> None:
+    rows = pl.read_parquet(folder / name).rows(named=True)
+    found = [(*list(row.values())[:7], [header["key"] for header in row["headers"]]) for row in rows]
+    assert found == WANTED
 
 
 @pytest.mark.parametrize("name", NAMES[:-1])

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.archive.gaps import GAPS_LISTED_MAX, FilteredAccount, GapFinder, GapReport
+from mirrorlake.archive.gaps import GAPS_LISTED_MAX, FilteredAccount, FilteredGaps, GapFinder, GapReport
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 
 
@@ -160,3 +160,71 @@ def test_offsets_are_counted_by_what_they_are_however_they_are_delivered_and_cut
                     counts[kind] += offsets
                 finder = GapFinder(position)
     assert counts == {GapKind.FILTERED: kinds.count("f"), GapKind.ABSENT: kinds.count("a")}
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12)
+"""Of a segment: so many offsets with records, then so many without."""
+
+
+@given(st.lists(RUNS, min_size=1, max_size=4), st.integers(0, 9))
+def test_ranges_followed_by_their_gaps_say_what_their_offsets_do(
+    segments: list[list[tuple[int, int]]], start: int
+) -> None:
+    by_gaps, by_offsets, position = GapFinder(start), GapFinder(start), start
+    for runs in segments:
+        first = position
+        gaps: list[Gap] = []
+        offsets: list[int] = []
+        for records, missing in runs:
+            offsets += range(position, position + records)
+            position += records + missing
+            if missing:
+                gaps.append(gap(position - missing, position))
+        by_gaps.follow_all_but(gaps, OffsetRange(start_offset=first, end_offset=position))
+        by_offsets.follow(np.array(offsets, np.int64))
+    assert by_gaps.finish(position, ()) == by_offsets.finish(position, ())
+
+
+def test_gaps_of_a_followed_range_keep_the_kinds_the_caller_knows() -> None:
+    truncated, filtered = gap(0, 3, GapKind.TRUNCATED), gap(5, 6, GapKind.FILTERED)
+    finder = GapFinder(0)
+    finder.follow_all_but((truncated, gap(4, 5), filtered), OffsetRange(start_offset=0, end_offset=8))
+    finder.follow(np.array([9], np.int64))
+    finder.follow_all_but((gap(12, 13),), OffsetRange(start_offset=10, end_offset=13))
+    left_out = FilteredGaps(offsets=1, listed=(filtered,))
+    assert finder.finish(15, (truncated,), left_out) == GapReport(
+        offsets={GapKind.TRUNCATED: 3, GapKind.FILTERED: 1, GapKind.ABSENT: 5},
+        listed=(truncated, gap(4, 5), filtered, gap(8, 9), gap(12, 15)),
+        is_complete=True,
+    )
+
+
+def test_a_followed_range_of_more_gaps_than_are_listed_is_counted_in_whole() -> None:
+    gaps = [gap(at, at + 1) for at in range(0, 2 * GAPS_LISTED_MAX + 200, 2)]
+    finder = GapFinder(0)
+    finder.follow_all_but(gaps, OffsetRange(start_offset=0, end_offset=2 * len(gaps)))
+    found = finder.finish(2 * len(gaps), ())
+    assert found.offsets == {GapKind.ABSENT: len(gaps)}
+    assert found.listed == tuple(gaps[:GAPS_LISTED_MAX])
+    assert not found.is_complete
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "gaps"),
+    [
+        (9, 20, ()),  # behind what was followed before
+        (9, 20, (gap(9, 20),)),
+        (10, 20, (gap(12, 15), gap(14, 16))),
+        (10, 20, (gap(15, 16), gap(12, 13))),
+        (10, 20, (gap(8, 11),)),
+        (10, 20, (gap(19, 21),)),
+    ],
+)
+def test_a_range_that_its_gaps_do_not_fit_or_that_lies_below_is_refused(
+    start: int, end: int, gaps: tuple[Gap, ...]
+) -> None:
+    finder = GapFinder(0)
+    finder.follow(np.arange(10))
+    with pytest.raises(ValueError, match=r"overlap|does not follow"):
+        finder.follow_all_but(gaps, OffsetRange(start_offset=start, end_offset=end))
+    assert finder.finish(10, ()) == GapReport(offsets={}, listed=(), is_complete=True), "nothing of it was taken"
