@@ -229,8 +229,8 @@ class Owners:
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
 
-        Who comes next need not wait for this one's leases then, only for those that this one waits for. Errors are only logged: the record then says what is
-        true anyway, that this process was the last owner.
+        Who comes next need not wait for this one's leases then, only for those that this one waits for. Errors are only
+        logged: the record then says what is true anyway, that this process was the last owner.
         """
         async with self._turn:
             for take_over in self._take_overs.values():
