@@ -10,13 +10,18 @@ def write_message(file: str, value: object) -> bool:
 
     Whoever reads meanwhile has the one or the other whole.
     """
-    hidden = Path(f"{file}.new")
+    hidden = Path(hidden_file_of(file))
     try:
         hidden.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
         hidden.replace(file)
     except OSError:
         return False
     return True
+
+
+def hidden_file_of(file: str) -> str:
+    """Returns where a value is written before it takes its place; a full disk leaves a part of one there."""
+    return f"{file}.new"
 
 
 def read_message(file: str) -> object:

@@ -3,6 +3,8 @@
 import contextlib
 from pathlib import Path
 
+from mirrorlake.mirror.lease_message import hidden_file_of
+
 
 class LeaseFiles:
     """Three files for each lease: one recalls it, one lets it go on, and in one it tells how far it is.
@@ -42,8 +44,9 @@ class LeaseFiles:
                 Path(file).touch()
 
     def forget(self, lease: int) -> None:
-        """Removes the files of a lease that has ended. Idempotent."""
+        """Removes the files of a lease that has ended, and what was left of writing them. Idempotent."""
         for file in (self.recall_file_of(lease), self.progress_file_of(lease), self.renewal_file_of(lease)):
             if file:
-                with contextlib.suppress(OSError):
-                    Path(file).unlink(missing_ok=True)
+                for each in (file, hidden_file_of(file)):
+                    with contextlib.suppress(OSError):
+                        Path(each).unlink(missing_ok=True)

@@ -290,8 +290,9 @@ class Supervisor:
             chosen = self._choose(lane_index, now)
             if not chosen:
                 return None
-            standing = self._lasting(chosen, now)
-            plan = self._plan(lane_index, chosen, may_go_on=standing is not None)
+            live_seconds = self._live_seconds(chosen)
+            standing = self._lasting(chosen, now, live_seconds=live_seconds)
+            plan = self._plan(lane_index, chosen, live_seconds=live_seconds, may_go_on=standing is not None)
             lease = Lease(
                 work=WORK,
                 plan=plan_bytes(plan),
@@ -391,9 +392,9 @@ class Supervisor:
         live_seconds = self._limits.lease_seconds
         return live_seconds_of(chosen, lease_seconds=live_seconds) if self._lease_files.reach_workers else live_seconds
 
-    def _lasting(self, chosen: Sequence[Chosen], now: float) -> Sequence[Standing] | None:
+    def _lasting(self, chosen: Sequence[Chosen], now: float, *, live_seconds: float) -> Sequence[Standing] | None:
         """Returns what is told of the partitions of a lease that may go on; None where it may not."""
-        if self._table.phase.once or self._live_seconds(chosen) <= self._limits.lease_seconds:
+        if self._table.phase.once or live_seconds <= self._limits.lease_seconds:
             return None
         if self._pacing.limited & {state.mirror for state, _ in chosen}:
             return None
@@ -413,13 +414,13 @@ class Supervisor:
             return None
         return Standing(state.work, state.size_limit, self._holding_of(state, written))
 
-    def _plan(self, lane: int, chosen: Sequence[Chosen], *, may_go_on: bool) -> LeasePlan:
+    def _plan(self, lane: int, chosen: Sequence[Chosen], *, live_seconds: float, may_go_on: bool) -> LeasePlan:
         self._leases += 1
         return plan_of(
             chosen,
             lease=self._leases,
             lane=lane,
-            live_seconds=self._live_seconds(chosen),
+            live_seconds=live_seconds,
             limits=self._limits,
             sources=self._table.sources,
             orders=self._orders,

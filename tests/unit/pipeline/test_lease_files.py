@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mirrorlake.mirror.lease_message import write_message
 from mirrorlake.pipeline.lease_files import LeaseFiles
 
 
@@ -13,6 +14,17 @@ def test_a_lease_is_recalled_by_a_file_of_its_own_until_it_is_forgotten(tmp_path
     assert [Path(files.recall_file_of(lease)).exists() for lease in (6, 7)] == [False, True]
     Path(files.progress_file_of(7)).touch()
     files.forget(7)
+    files.forget(7)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_full_disk_left_of_writing_a_file_is_removed_with_it(tmp_path: Path) -> None:
+    files = LeaseFiles(tmp_path)
+    for file in (files.progress_file_of(7), files.renewal_file_of(7)):
+        Path(file).mkdir()  # what is written cannot take its place
+        assert not write_message(file, "a value")
+        Path(file).rmdir()
+    assert len(list(tmp_path.iterdir())) == 2
     files.forget(7)
     assert list(tmp_path.iterdir()) == []
 

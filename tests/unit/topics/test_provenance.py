@@ -103,6 +103,7 @@ def test_a_topic_of_another_mirror_is_refused_until_that_one_has_let_go() -> Non
 
 def test_state_records_come_back_as_they_were_written() -> None:
     state = replace(TWICE, shards=16, producer_ids={3: (7, 1000)}, hold_seconds=10.5, is_released=True, taken_at_ms=12)
+    state = replace(state, hold_before_seconds=4.5)
     state = replace(state, progress_topic_id="p", pages_topic_id="m", map_producer_ids={0: (8,), 1: (9, 10)})
     assert decode_state(encode_state(state)) == state
 
@@ -115,7 +116,7 @@ def test_a_record_of_the_first_format_is_read_as_knowing_nothing_more() -> None:
     state = decode_state(first)
     assert (state.topic_ids, state.shards, state.taken_at_ms) == ({"orders": "a"}, 16, 12)
     assert (state.producer_ids, state.generations, state.destinations) == ({}, {}, {})
-    assert (state.hold_seconds, state.is_released) == (None, False)
+    assert (state.hold_seconds, state.hold_before_seconds, state.is_released) == (None, 0.0, False)
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"not json", b'{"format_version": 3}'])

@@ -45,7 +45,9 @@ class OwnerState:
     source topics by destination topic. ``generations`` says, for each destination topic as configured, where the
     records of a source topic that was recreated go: destination topic by source topic id. ``hold_seconds`` is how
     long after somebody else took the mirror over this owner's leases may still append, None where a record does not
-    say; ``is_released`` is True once it ended gracefully and nothing of it is under way.
+    say; ``is_released`` is True once it ended gracefully and nothing of it is under way. ``hold_before_seconds`` is how
+    long after this record was written leases of owners before this one may still append, whether or not it has let go;
+    0 where none may, or a record does not say. ``hold_seconds`` is never less.
 
     ``partitions`` are the source partitions of each destination topic the mirror fills; a destination without an entry
     has them all, as records of before said nothing of partitions. ``let_go`` are those it filled once, and does no
@@ -70,6 +72,7 @@ class OwnerState:
     destinations: Mapping[str, str] = field(default_factory=dict)
     generations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     hold_seconds: float | None = None
+    hold_before_seconds: float = 0.0
     is_released: bool = False
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     let_go: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -119,6 +122,7 @@ def decode_state(value: bytes) -> OwnerState:
             destinations=dict(fields.get("destinations", {})),
             generations={name: dict(ids) for name, ids in fields.get("generations", {}).items()},
             hold_seconds=fields.get("hold_seconds"),
+            hold_before_seconds=float(fields.get("hold_before_seconds", 0.0)),
             is_released=fields.get("is_released", False),
             partitions={name: tuple(numbers) for name, numbers in fields.get("partitions", {}).items()},
             let_go={name: tuple(numbers) for name, numbers in fields.get("let_go", {}).items()},

@@ -4,22 +4,29 @@ from collections.abc import Sequence
 
 import structlog
 
+from mirrorlake.clock import Clock
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import OwnerState, knock_id, transactional_id
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError, SupersededError, UnsupportedError
 from mirrorlake.kafka.control.descriptions import TransactionState
-from mirrorlake.service.owners.take_overs import TakeOver, map_shards
+from mirrorlake.service.owners.take_overs import TakeOver, left_seconds, map_shards, with_hold
 from mirrorlake.service.owners.writer_ids import as_of_now
 
 _log = structlog.get_logger("mirrorlake")
 
 
-async def compare(clients: WorkerCache, group: Sequence[TakeOver]) -> None:
+async def compare(clients: WorkerCache, group: Sequence[TakeOver], *, hold_seconds: float, clock: Clock) -> None:
     """Compares the owners of mirrors of one cluster with what this process holds.
 
     What the state records say of writers is brought up to date, and who asks whether an owner is alive is answered.
     A cluster that cannot be asked is no reason to end.
+
+    Args:
+        clients: the driver's cluster clients.
+        group: the mirrors.
+        hold_seconds: how long leases of this process may append.
+        clock: that of `TakeOver.fills_from`.
 
     Raises:
         SupersededError: another process has taken a mirror over.
@@ -37,7 +44,7 @@ async def compare(clients: WorkerCache, group: Sequence[TakeOver]) -> None:
         else:
             take_over.ownership.check(state)
     for take_over, knock in zip(group, knocks, strict=True):
-        if not await _remember(clients, take_over):
+        if not await _remember(clients, take_over, hold_seconds=hold_seconds, now=clock.elapsed_seconds()):
             await _answer(take_over, found.get(knock))
 
 
@@ -61,8 +68,11 @@ async def _answer(take_over: TakeOver, knock: TransactionState | MirrorlakeError
         take_over.heard = heard
 
 
-async def _remember(clients: WorkerCache, take_over: TakeOver) -> bool:
-    """Writes the state record anew where what it says of writers is not so any more; see `as_of_now`.
+async def _remember(clients: WorkerCache, take_over: TakeOver, *, hold_seconds: float, now: float) -> bool:
+    """Writes the state record anew where what it says of writers, or of owners before, is not so any more.
+
+    See `as_of_now`. That leases of owners before can append no more is written once: what is left of their time
+    meanwhile is not, and whoever comes then waits for too long.
 
     Returns:
         Whether it was written.
@@ -72,9 +82,11 @@ async def _remember(clients: WorkerCache, take_over: TakeOver) -> bool:
         return False
     try:
         client = clients.client(take_over.settings)
-        now = await as_of_now(client, state, map_shards=map_shards(take_over))
-        if now != state:
-            await take_over.ownership.update(now)
+        newest = await as_of_now(client, state, map_shards=map_shards(take_over))
+        if left_seconds(take_over, now=now) == 0.0:
+            newest = with_hold(newest, own_seconds=hold_seconds, before_seconds=0.0)
+        if newest != state:
+            await take_over.ownership.update(newest)
             return True
     except SupersededError:
         raise

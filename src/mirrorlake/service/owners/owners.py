@@ -22,11 +22,13 @@ from mirrorlake.service.owners.owner_refusals import Place, find_refused, newly_
 from mirrorlake.service.owners.take_overs import (
     TakeOver,
     by_cluster,
+    left_seconds,
     map_shards,
     refuse,
     say_continued,
     say_taken,
     wait_seconds,
+    with_hold,
 )
 from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
 from mirrorlake.topics.handover import States, holdings_after, with_configured_partitions, with_holdings
@@ -182,7 +184,7 @@ class Owners:
 
     async def _check_cluster(self, group: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
         refused = await self._take_missing([take_over for take_over in group if not take_over.ownership.is_held])
-        await compare(self._clients, group)
+        await compare(self._clients, group, hold_seconds=self._hold_seconds, clock=self._clock)
         return refused
 
     async def _take_missing(self, missing: Sequence[TakeOver]) -> list[tuple[Target, MirrorlakeError]]:
@@ -231,8 +233,8 @@ class Owners:
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
 
-        Who comes next need not wait for this one's leases then. Errors are only logged: the record then says what is
-        true anyway, that this process was the last owner.
+        Who comes next need not wait for this one's leases then, only for those that this one waits for. Errors are only
+        logged: the record then says what is true anyway, that this process was the last owner.
         """
         async with self._turn:
             for take_over in self._take_overs.values():
@@ -240,6 +242,8 @@ class Owners:
                 if state is None or not take_over.ownership.is_held:
                     continue
                 try:
+                    left = left_seconds(take_over, now=self._clock.elapsed_seconds())
+                    state = with_hold(state, own_seconds=self._hold_seconds, before_seconds=left)
                     await take_over.ownership.update(replace(state, is_released=True))
                 except MirrorlakeError as error:
                     _log.warning("mirror not released", mirror=state.mirror, error=error.message)
@@ -318,9 +322,10 @@ class Owners:
                     former_ids=await find_former_ids(client, accepted, states),
                     hold_seconds=self._hold_seconds,
                 )
+                wait = self._wait_seconds(take_over, is_new=is_new)
+                state = with_hold(state, own_seconds=self._hold_seconds, before_seconds=wait)
                 await take_over.ownership.update(state)
                 if is_new:
-                    wait = wait_seconds(take_over.owner_before, or_else=self._hold_seconds)
                     take_over.fills_from = self._clock.elapsed_seconds() + wait
                     say_taken(take_over, self._owner)
                     say_continued(accepted, take_over.owner_before, states)
@@ -329,6 +334,12 @@ class Owners:
         except MirrorlakeError as error:
             take_over.refusal = error
             _log.warning("ownership not taken, trying again", mirror=mirror, error=error.message, hint=error.hint)
+
+    def _wait_seconds(self, take_over: TakeOver, *, is_new: bool) -> float:
+        """Returns how long leases of owners before may still append, once the record that comes next is written."""
+        if is_new:
+            return wait_seconds(take_over.owner_before, or_else=self._hold_seconds)
+        return left_seconds(take_over, now=self._clock.elapsed_seconds())
 
     async def find_living(self, targets: Sequence[Target]) -> dict[str, list[OwnerState]]:
         """Returns the mirrors of ``targets`` that somebody else is alive to serve, by destination cluster.

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import structlog
@@ -52,15 +52,35 @@ def map_shards(take_over: TakeOver) -> int:
 
 
 def wait_seconds(before: OwnerState | None, *, or_else: float) -> float:
-    """Returns how long leases of the owner before may still be under way; nothing of a released one is.
+    """Returns how long leases of the owner before, or of owners before that one, may still be under way.
+
+    Nothing of a released one is; but it may have ended while it waited for the one before it.
 
     Args:
         before: the state record that was found; None for none.
         or_else: for a record of an older version, which does not say: its leases are most likely as long as ours.
     """
-    if before is None or before.is_released:
+    if before is None:
         return 0.0
-    return or_else if before.hold_seconds is None else before.hold_seconds
+    if before.is_released:
+        return before.hold_before_seconds
+    return max(or_else if before.hold_seconds is None else before.hold_seconds, before.hold_before_seconds)
+
+
+def left_seconds(take_over: TakeOver, *, now: float) -> float:
+    """Returns how long leases of owners before this process may still append, by its clock's reading ``now``."""
+    return max(0.0, take_over.fills_from - now)
+
+
+def with_hold(state: OwnerState, *, own_seconds: float, before_seconds: float) -> OwnerState:
+    """Returns a state record that tells the next owner to wait for whoever may append longest.
+
+    Args:
+        state: the record.
+        own_seconds: how long leases of this process may append.
+        before_seconds: how long those of owners before it may: they are not over because this process is.
+    """
+    return replace(state, hold_seconds=max(own_seconds, before_seconds), hold_before_seconds=before_seconds)
 
 
 def refuse(take_over: TakeOver, error: MirrorlakeError) -> None:

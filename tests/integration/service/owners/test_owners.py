@@ -210,8 +210,15 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
         clock = ManualClock()
         try:
             waits = []
-            for hold_seconds, ends_gracefully in ((60.0, False), (5.0, True), (5.0, False)):
-                owners = Owners(clients, owner="one of three", clock=clock, hold_seconds=hold_seconds)
+            for hold_seconds, serves_seconds, ends_gracefully in (
+                (60.0, 0.0, False),
+                (5.0, 0.0, True),
+                (5.0, 20.0, False),
+                (5.0, 20.0, True),
+                (5.0, 50.0, True),
+                (5.0, 0.0, True),
+            ):
+                owners = Owners(clients, owner="one of them", clock=clock, hold_seconds=hold_seconds)
                 await owners.take([target])
                 assert isinstance(target.destination, KafkaDestination)
                 held = owners.holding(
@@ -221,6 +228,7 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
                     target.destination_partition,
                 )
                 waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+                clock.advance(serves_seconds)
                 if ends_gracefully:
                     await owners.release()
             return waits
@@ -228,7 +236,34 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
             await clients.close()
 
     # The first has nobody before it; the second waits for the first, whose leases are long, and until it may notice.
-    assert run_async(story()) == [0.0, 60.0 + CHECK_SECONDS, 0.0]
+    # Those after them wait for the first too, though whom they follow had short ones: how long ago the record of one
+    # that died was written they cannot know, and who let go says what was left. It is over for who has waited so long.
+    long = 60.0 + CHECK_SECONDS
+    assert run_async(story()) == [0.0, long, long, long, long - 20.0, 0.0]
+
+
+def test_an_owner_tells_of_the_leases_of_the_one_before_until_they_can_append_no_more(
+    target: Target, run_async: RunAsync
+) -> None:
+    async def story() -> list[tuple[float | None, float]]:
+        clients = WorkerCache()
+        clock = ManualClock()
+        told = []
+        try:
+            await Owners(clients, owner="before", clock=clock, hold_seconds=60.0).take([target])
+            owners = Owners(clients, owner="after", clock=clock, hold_seconds=7.0)
+            await owners.take([target])
+            for passed in (0.0, 40.0, 30.0):
+                clock.advance(passed)
+                await owners.check()
+                states = await read_states(clients.client(target.destination_cluster))
+                told.append((states[target.mirror.name].hold_seconds, states[target.mirror.name].hold_before_seconds))
+            return told
+        finally:
+            await clients.close()
+
+    long, short = 60.0 + CHECK_SECONDS, 7.0 + CHECK_SECONDS
+    assert run_async(story()) == [(long, long), (long, long), (short, 0.0)]
 
 
 def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
