@@ -22,6 +22,7 @@ from mirrorlake.service.owners.owner_refusals import Place, find_refused, newly_
 from mirrorlake.service.owners.take_overs import (
     TakeOver,
     by_cluster,
+    inherited_seconds,
     left_seconds,
     map_shards,
     refuse,
@@ -322,8 +323,11 @@ class Owners:
                     former_ids=await find_former_ids(client, accepted, states),
                     hold_seconds=self._hold_seconds,
                 )
-                wait = self._wait_seconds(take_over, is_new=is_new)
+                inherited = inherited_seconds(accepted, before, states)
+                wait = max(inherited, self._wait_seconds(take_over, is_new=is_new))
                 state = with_hold(state, own_seconds=self._hold_seconds, before_seconds=wait)
+                if not is_new:  # before the record says that the copy is ours: gaps of it may be filled from then on
+                    take_over.fills_from = max(take_over.fills_from, self._clock.elapsed_seconds() + inherited)
                 await take_over.ownership.update(state)
                 if is_new:
                     take_over.fills_from = self._clock.elapsed_seconds() + wait

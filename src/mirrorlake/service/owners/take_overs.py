@@ -13,7 +13,7 @@ from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.service.owners.owner_refusals import Place
-from mirrorlake.topics.handover import States, predecessors
+from mirrorlake.topics.handover import States, holds, predecessors
 from mirrorlake.topics.targets import Target
 
 _log = structlog.get_logger("mirrorlake")
@@ -65,6 +65,28 @@ def wait_seconds(before: OwnerState | None, *, or_else: float) -> float:
     if before.is_released:
         return before.hold_before_seconds
     return max(or_else if before.hold_seconds is None else before.hold_seconds, before.hold_before_seconds)
+
+
+def inherited_seconds(accepted: Sequence[Target], own: OwnerState | None, states: States) -> float:
+    """Returns how long leases may still append of owners whom the mirrors waited for whose copies are continued.
+
+    What those mirrors say stays in their records when it has passed, where none of their processes was there to say
+    so. By whose clock it has is not known, so who begins to hold a copy waits for all of it.
+
+    Args:
+        accepted: what a mirror is to fill.
+        own: its own state record before that; what it holds there it has waited for already, or says so itself.
+        states: the state records of the cluster.
+    """
+    return max(
+        (
+            state.hold_before_seconds
+            for target in accepted
+            if own is None or not holds(own, target.destination_topic, target.source.partition)
+            for state in predecessors(target, states)
+        ),
+        default=0.0,
+    )
 
 
 def left_seconds(take_over: TakeOver, *, now: float) -> float:

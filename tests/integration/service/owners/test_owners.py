@@ -242,6 +242,75 @@ def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target
     assert run_async(story()) == [0.0, long, long, long, long - 20.0, 0.0]
 
 
+def test_a_mirror_that_continues_the_copy_of_another_waits_for_those_whom_that_one_still_waited_for(
+    target: Target, run_async: RunAsync
+) -> None:
+    """The record with their time is the other mirror's. Nobody writes there that it has passed, so each start waits."""
+    renamed = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}.new"))
+    assert isinstance(target.destination, KafkaDestination)
+    cluster = target.destination.cluster.name
+
+    async def story() -> list[float]:
+        clients = WorkerCache()
+        clock = ManualClock()
+        waits = []
+        try:
+            for of_mirror, hold_seconds, serves_seconds, ends_gracefully in (
+                (target, 60.0, 0.0, False),
+                (target, 5.0, 0.0, True),
+                (renamed, 5.0, 0.0, False),
+                (renamed, 5.0, 200.0, True),
+                (renamed, 5.0, 0.0, True),
+            ):
+                owners = Owners(clients, owner="one of them", clock=clock, hold_seconds=hold_seconds)
+                assert await owners.take([of_mirror]) == {}
+                held = owners.holding(
+                    of_mirror.mirror.name, cluster, shard_of(of_mirror.source), of_mirror.destination_partition
+                )
+                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+                clock.advance(serves_seconds)
+                if ends_gracefully:
+                    await owners.release()
+            return waits
+        finally:
+            await clients.close()
+
+    long = 60.0 + CHECK_SECONDS
+    assert run_async(story()) == [0.0, long, long, long, long]
+
+
+def test_a_running_mirror_that_gets_a_copy_of_another_waits_for_those_whom_that_one_still_waited_for(
+    target: Target, run_async: RunAsync
+) -> None:
+    assert isinstance(target.destination, KafkaDestination)
+    cluster = target.destination.cluster.name
+    there = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}.new"))
+    other = replace(there, source=TopicPartition(target.source.topic, 1), destination_topic=target.destination_topic)
+
+    async def story() -> list[float]:
+        clients = WorkerCache()
+        clock = ManualClock()
+        waits = []
+        try:
+            running = Owners(clients, owner="running", clock=clock, hold_seconds=5.0)
+            await Owners(clients, owner="dies", clock=clock, hold_seconds=60.0).take([target])
+            assert await running.take([other]) == {}
+            lets_go = Owners(clients, owner="lets go", clock=clock, hold_seconds=5.0)
+            await lets_go.take([target])
+            await lets_go.release()
+            for takes, passed in (([other], 0.0), ([other, there], 0.0), ([other, there], 20.0)):
+                clock.advance(passed)
+                assert await running.take(takes) == {}
+                held = running.holding(there.mirror.name, cluster, shard_of(other.source), other.destination_partition)
+                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+            return waits
+        finally:
+            await clients.close()
+
+    long = 60.0 + CHECK_SECONDS
+    assert run_async(story()) == [0.0, long, long - 20.0]
+
+
 def test_an_owner_tells_of_the_leases_of_the_one_before_until_they_can_append_no_more(
     target: Target, run_async: RunAsync
 ) -> None:
