@@ -454,6 +454,19 @@ def test_plain_readers_find_every_range_of_a_joined_segment(tmp_path: Path) -> N
             assert found == wanted
 
 
+def test_a_reader_that_a_merge_overtakes_reads_every_record_all_the_same(tmp_path: Path) -> None:
+    """All that stood behind its place went while it read: it ended there, without a word."""
+    archived = archive_in(FilesystemStore(tmp_path))
+    records = put(archived, [BIG] * 5)
+    reading = read_archived_range(archived, OffsetRange(start_offset=0, end_offset=50))
+    found = list(records_in(next(reading)))
+    put_one(archived, [Record(51, b"", b"newer")], 51, 52, Compression.ZSTD_1, ())
+    merge(archived, look_at(archived).chain[2:-1])
+    assert [each.name.from_offset for each in look_at(archived).chain] == [0, 10, 20, 51]
+    found += [record for columns in reading for record in records_in(columns)]
+    assert found == records
+
+
 def test_copying_holds_some_pieces_of_a_file_and_not_all_of_it(tmp_path: Path) -> None:
     archived = archive_in(FilesystemStore(tmp_path))
     put(archived, [Held(4000, tuple(range(4000)), 20_000, Compression.UNCOMPRESSED)] * 2)
