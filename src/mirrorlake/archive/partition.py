@@ -162,7 +162,7 @@ class ArchivedPartition:
         """
         reached = chain.floor if last is None else last.name.end_offset
         if reached < chain.position:
-            raise ChainBrokenError(f"{self.prefix}: there is nothing behind {reached}, and {chain.position} was its end")
+            raise ChainBrokenError(f"{self.prefix}: nothing is behind {reached}, and {chain.position} was its end")
 
     def _walk_behind(self, last: Segment | None, floor: int) -> Iterator[Segment]:
         """Lists anew, and yields the segments of the chain behind ``last``, which must be part of it still."""
