@@ -144,6 +144,7 @@ class ArchivedPartition:
                 for segment in self._walk_behind(last, chain.floor):
                     last, before = segment, None
                     yield segment
+                self._check_reached(last, chain)
             except ChainBrokenError as error:
                 if same_complaint(before, error):
                     self.read_chain()
@@ -152,6 +153,16 @@ class ArchivedPartition:
             else:
                 return
         raise moved(self.prefix)
+
+    def _check_reached(self, last: Segment | None, chain: Chain) -> None:
+        """Checks that a walk has come to where a chain ended: what stood there may have gone while it was under way.
+
+        Raises:
+            ChainBrokenError: it has not.
+        """
+        reached = chain.floor if last is None else last.name.end_offset
+        if reached < chain.position:
+            raise ChainBrokenError(f"{self.prefix}: nothing is behind {reached}, and {chain.position} was its end")
 
     def _walk_behind(self, last: Segment | None, floor: int) -> Iterator[Segment]:
         """Lists anew, and yields the segments of the chain behind ``last``, which must be part of it still."""

@@ -82,29 +82,51 @@ class FilesystemStore:
 
         Everything that is not a folder counts, symbolic links and sockets too, so that nothing foreign hides; but for
         what an NFS client leaves of a file that was deleted while somebody had it open.
+
+        Names are read at once, and files are asked about one by one as the listing is read, which may take as long as
+        its reader likes. So where some went meanwhile, what is behind the last one given out is read anew: the listing
+        would else show neither them nor what was put in their place before they went, and end too early.
         """
-        lead = f"{prefix}/" if prefix else ""
-        for entry in self._scan(prefix, after=os.fsencode(start_after)):
-            if STAGED_MARK in entry.name or entry.name.startswith(NFS_MARK) or _is_folder(entry):
-                continue
-            size_bytes, is_dangling, is_special, modified = 0, False, False, None
-            try:
-                found = entry.stat(follow_symlinks=True)
-                size_bytes, is_special = found.st_size, not stat.S_ISREG(found.st_mode)
-                modified = found.st_mtime
-            except FileNotFoundError:
-                if not entry.is_symlink():
-                    continue  # deleted since the folder was read: as if listed a moment later
-                is_dangling = True  # shown, so that it is refused
-            except OSError as error:
-                raise store_error(error, self._path(prefix) / entry.name) from error
-            yield ObjectInfo(
-                key=lead + entry.name,
-                size_bytes=size_bytes,
-                is_dangling=is_dangling,
-                is_special=is_special,
-                modified_seconds=modified,
-            )
+        after, gone = os.fsencode(start_after), set[str]()
+        while True:
+            is_news = False
+            for entry in self._scan(prefix, after=after):
+                if STAGED_MARK in entry.name or entry.name.startswith(NFS_MARK) or _is_folder(entry):
+                    continue
+                info = self._info(prefix, entry)
+                if info is None:
+                    # A client of NFS may show such a name for a while: once read anew, it is passed over.
+                    is_news |= entry.name not in gone
+                    gone.add(entry.name)
+                    continue
+                if is_news:
+                    break
+                yield info
+                after = os.fsencode(entry.name)
+            else:
+                if not is_news:
+                    return
+
+    def _info(self, prefix: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
+        """Returns what a listing says of a file; None where it was deleted since the folder was read."""
+        size_bytes, is_dangling, is_special, modified = 0, False, False, None
+        try:
+            found = entry.stat(follow_symlinks=True)
+            size_bytes, is_special = found.st_size, not stat.S_ISREG(found.st_mode)
+            modified = found.st_mtime
+        except FileNotFoundError:
+            if not entry.is_symlink():
+                return None
+            is_dangling = True  # shown, so that it is refused
+        except OSError as error:
+            raise store_error(error, self._path(prefix) / entry.name) from error
+        return ObjectInfo(
+            key=f"{prefix}/{entry.name}" if prefix else entry.name,
+            size_bytes=size_bytes,
+            is_dangling=is_dangling,
+            is_special=is_special,
+            modified_seconds=modified,
+        )
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yields the names of the folders directly in the folder, but for the one where files are staged.

@@ -14,7 +14,7 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
-from mirrorlake.errors import ChainBrokenError, TransientError
+from mirrorlake.errors import ChainBrokenError, PositionMovedError, TransientError
 from mirrorlake.stores.memory import MemoryStore
 from mirrorlake.stores.object_store import ObjectInfo, ObjectMissingError, ObjectStore
 from unit.archive.publish_model import ReplayStore, Search
@@ -144,6 +144,23 @@ def test_a_walk_goes_on_behind_what_it_gave_out() -> None:
     archive = ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
     chain = archive.read_chain()
     assert [segment.name.from_offset for segment in archive.segments(chain)] == [0, 1, 2]
+
+
+def test_a_walk_that_ends_before_the_chain_that_was_read_goes_on() -> None:
+    """What stood there last may be merged and deleted while a long listing is read; what came behind it is no part."""
+    store = Listings([0, 1, 2], [0], [0, 1, 2])
+    archive = ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
+    chain = archive.read_chain()
+    assert [segment.name.from_offset for segment in archive.segments(chain)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shown", [[], [0]])
+def test_a_walk_that_ends_there_twice_does_not_end_in_silence(shown: list[int]) -> None:
+    store = Listings([0, 1, 2], shown, shown)
+    archive = ArchivedPartition(store, destination_name="orders", partition=0, extension="parquet")
+    chain = archive.read_chain()
+    with pytest.raises(PositionMovedError, match="merged or retired while the archive was looked at"):
+        list(archive.segments(chain))
 
 
 def test_an_archive_that_looks_broken_in_another_way_each_time_is_left_for_later() -> None:

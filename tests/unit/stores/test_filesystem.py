@@ -290,6 +290,40 @@ def test_a_listing_shows_everything_that_is_not_a_folder(tmp_path: Path) -> None
     assert [info.name for info in found if info.is_special] == ["pipe"]
 
 
+def test_a_listing_shows_what_came_in_the_place_of_what_went_while_it_was_read(tmp_path: Path) -> None:
+    """A folder's names are read at once, and asked about one by one as the listing is: it ends at what is there now."""
+    for name in "abcd":
+        (tmp_path / name).touch()
+    listing = FilesystemStore(tmp_path).list("")
+    found = [next(listing).name]
+    for name in ("b-d", "e"):
+        (tmp_path / name).touch()
+    for name in "bcd":
+        (tmp_path / name).unlink()
+    assert [*found, *(info.name for info in listing)] == ["a", "b-d", "e"]
+
+
+def test_names_that_a_folder_shows_for_ever_and_that_are_not_there_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a client of NFS that remembers them: each is looked for again once."""
+    for name in "abcdef":
+        (tmp_path / name).touch()
+    with os.scandir(tmp_path) as entries:
+        remembered = {entry.name: entry for entry in entries}
+    for name in "bce":
+        (tmp_path / name).unlink()
+    scans: list[bytes] = []
+
+    def scan(self: FilesystemStore, prefix: str, *, after: bytes = b"") -> list[os.DirEntry[str]]:
+        scans.append(after)
+        return [remembered[name] for name in sorted(remembered) if name.encode() > after]
+
+    monkeypatch.setattr(FilesystemStore, "_scan", scan)
+    assert [info.name for info in FilesystemStore(tmp_path).list("")] == ["a", "d", "f"]
+    assert scans == [b"", b"a", b"d"]
+
+
 def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
     store = FilesystemStore(tmp_path)
     os.mkfifo(tmp_path / "pipe")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -452,6 +453,68 @@ def test_plain_readers_find_every_range_of_a_joined_segment(tmp_path: Path) -> N
             wanted = [offset for offset in [*range(90_000), 90_001, 90_004, 90_005] if low <= offset <= high]
             assert (count, total) == (len(wanted), sum(wanted))
             assert found == wanted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"data_page_version": "2.0", "data_page_size": 100, "write_batch_size": 3},
+        {"use_dictionary": True, "column_encoding": None, "write_statistics": True},
+        {"use_dictionary": False, "column_encoding": {"value": "DELTA_BYTE_ARRAY", "offset": "BYTE_STREAM_SPLIT"}},
+        {"write_statistics": False, "write_page_index": False},
+    ],
+    ids=lambda each: ", ".join(each),
+)
+def test_what_a_version_with_other_settings_of_arrow_wrote_is_copied_and_read_as_if_encoded(
+    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between segments of this version: readers filter over row groups that are encoded in two ways."""
+    as_it_is = pq.ParquetWriter
+    written: list[BinaryIO] = []
+
+    def other(file: BinaryIO, schema: pa.Schema, **given: object) -> pq.ParquetWriter:
+        asked = {name: value for name, value in {**given, **settings}.items() if value is not None}
+        written.append(file)
+        return as_it_is(file, schema, **asked)
+
+    for name in ("copied", "encoded"):
+        (tmp_path / name).mkdir()
+    copied, encoded = (archive_in(FilesystemStore(tmp_path / name)) for name in ("copied", "encoded"))
+    for archived in (copied, encoded):
+        for start in range(0, 200, 50):
+            with monkeypatch.context() as patched:
+                if start in (50, 150):
+                    patched.setattr(pq, "ParquetWriter", other)
+                records = [Record(at, b"k%d" % (at % 4), b"%d" % at * 40) for at in range(start, start + 50, 2)]
+                put_one(archived, records, start, start + 50, Compression.ZSTD_1, ())
+        put_one(archived, [Record(200, b"", b"newest")], 200, 201, Compression.ZSTD_1, ())
+        merge(archived, bytes_min=100 if archived is copied else NEVER)
+    assert len(written) == 4
+    assert ends(footer_of(copied)) == [50, 100, 150, 200]
+    assert check_archived_content(copied) == 2
+    paths = [tmp_path / name / key_of(copied, 0, 200) for name in ("copied", "encoded")]
+    assert pq.read_table(paths[0]).equals(pq.read_table(paths[1]))
+    with duckdb.connect() as database:
+        for low, high in itertools.combinations((0, 48, 50, 99, 120, 149, 150, 198), 2):
+            wanted = [at for at in range(0, 200, 2) if low <= at <= high]
+            where = f'"offset" between {low} and {high}'
+            found = database.sql(f"select \"offset\" from read_parquet('{paths[0]}') where {where} order by 1")
+            assert [offset for (offset,) in found.fetchall()] == wanted
+            filters = [("offset", ">=", low), ("offset", "<=", high)]
+            assert pq.read_table(paths[0], filters=filters)["offset"].to_pylist() == wanted
+
+
+def test_a_reader_that_a_merge_overtakes_reads_every_record_all_the_same(tmp_path: Path) -> None:
+    """All that stood behind its place went while it read: it ended there, without a word."""
+    archived = archive_in(FilesystemStore(tmp_path))
+    records = put(archived, [BIG] * 5)
+    reading = read_archived_range(archived, OffsetRange(start_offset=0, end_offset=50))
+    found = list(records_in(next(reading)))
+    put_one(archived, [Record(51, b"", b"newer")], 51, 52, Compression.ZSTD_1, ())
+    merge(archived, look_at(archived).chain[2:-1])
+    assert [each.name.from_offset for each in look_at(archived).chain] == [0, 10, 20, 51]
+    found += [record for columns in reading for record in records_in(columns)]
+    assert found == records
 
 
 def test_copying_holds_some_pieces_of_a_file_and_not_all_of_it(tmp_path: Path) -> None:
