@@ -7,8 +7,8 @@ from struct import pack, unpack
 
 from support.command import write_yaml
 from support.copies import log_end, wait_until
-from support.records import Record, consume
-from support.registry_model import record
+from support.records import Headers, Record, consume
+from support.registry_model import RefusedError, record
 from support.running_service import RunningService
 from support.stub_registry import StubRegistry
 from support.topics import append
@@ -85,8 +85,9 @@ class SchemaSite:
         wait_until(has_stopped, "its partition to stop", log=lambda: str(running.rows()))
         return appended
 
-    def copied(self, partition: int = 0) -> list[Record]:
-        found = consume(self.west, self.topic, partition)
+    def copied(self, partition: int = 0, topic: str = "") -> list[Record]:
+        """What is in the copy, which has the source's name unless told."""
+        found = consume(self.west, topic or self.topic, partition)
         return [replace(found[offset], timestamp=0) for offset in sorted(found)]
 
     def expected(self, partition: int = 0) -> list[Record]:
@@ -95,9 +96,26 @@ class SchemaSite:
         return [replace(self._there(found[offset]), timestamp=0) for offset in sorted(found)]
 
     def _there(self, source: Record) -> Record:
-        if source.value is None or source.value[:1] != b"\0" or len(source.value) < 5:
+        key, headers = self._side_there("__key_schema_id", source.key, source.headers)
+        value, headers = self._side_there("__value_schema_id", source.value, headers)
+        return replace(source, key=key, value=value, headers=headers)
+
+    def _side_there(self, name: str, payload: bytes | None, headers: Headers) -> tuple[bytes | None, Headers]:
+        """A key or a value: its id is in the last header of that name, if there is one, and a null has none."""
+        own = [at for at, (header, _) in enumerate(headers) if header == name]
+        if payload is None or not own or headers[own[-1]][1] is None:
+            return self._payload_there(payload), headers
+        changed = (name, self._payload_there(headers[own[-1]][1]))
+        return payload, (*headers[: own[-1]], changed, *headers[own[-1] + 1 :])
+
+    def _payload_there(self, source: bytes | None) -> bytes | None:
+        """What is in front of a payload or in a header; what names no schema of the source's registry is as it was."""
+        if source is None or source[:1] != b"\0" or len(source) < 5:
             return source
-        schema = self.here.model.by_id(unpack(">i", source.value[1:5])[0]).body
+        try:
+            schema = self.here.model.by_id(unpack(">i", source[1:5])[0]).body
+        except RefusedError:
+            return source
         ids = {
             each.id
             for versions in self.there.model.subjects.values()
@@ -105,7 +123,7 @@ class SchemaSite:
             if each.body["schema"] == schema["schema"]
         }
         (id_,) = ids
-        return replace(source, value=framed(id_, source.value[5:]))
+        return framed(id_, source[5:])
 
     def await_copied(self, running: RunningService) -> None:
         def is_there() -> bool:

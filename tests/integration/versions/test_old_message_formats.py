@@ -8,32 +8,16 @@ import pytest
 
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.kafka.control.cluster import ClusterClient
-from mirrorlake.kafka.records.batches import walk
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.kafka.work import KafkaSourceWork
 from mirrorlake.verify.digest import Block
 from mirrorlake.verify.worker import DigestTask, SourceSide, digest_source
 from support.copies import archived_records, assert_same_records, create_topic, log_end
 from support.leases import archive_work, kafka_work, lease_plan, run_lease
-from support.records import GZIP, LZ4, NONE, SNAPPY, Record, build_batch, consume, every_kind, produce, settings_of
+from support.old_formats import CODECS, FORMATS, magics
+from support.records import Record, build_batch, consume, every_kind, produce, settings_of
 
 pytestmark = pytest.mark.kafka
-
-FORMATS = {0: "0.9.0", 1: "0.10.2"}
-CODECS = [NONE, GZIP, SNAPPY, LZ4]  # zstd needs v2
-
-
-def magics(servers: str, topic: str) -> set[int]:
-    """The formats of what a fetch answer holds."""
-
-    async def read() -> set[int]:
-        async with ClusterClient(settings_of(servers)) as client:
-            frame, answer = await client.fetch_once(TopicPartition(topic, 0), 0, max_bytes=1 << 20)
-            with frame:
-                return {batch.header.magic for batch in walk(answer.records)}
-
-    return asyncio.run(read())
 
 
 @pytest.mark.parametrize("time", ["CreateTime", "LogAppendTime"])
