@@ -146,6 +146,7 @@ def test_a_bounded_run_with_a_limit_takes_its_time_and_copies_all(
 APPENDED_SECONDS = 12.0
 
 
+@pytest.mark.soak  # it counts bytes by the clock, which a busy machine decides; the rule is tested in test_pacing.py
 def test_a_copy_and_an_archive_of_one_mirror_keep_to_its_limit_together(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
