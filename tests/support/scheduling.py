@@ -7,6 +7,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/fault/test_broker_faults.py",
         "tests/fault/test_exactly_once_attacks.py",
         "tests/fault/test_gap_attacks.py",
+        "tests/fault/test_letter_leaders.py",
         "tests/fault/test_source_divergence.py",
         "tests/fault/test_state_topic.py",
         "tests/integration/kafka/control/test_groups.py",
@@ -30,6 +31,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     ),
     "old brokers": (
         "tests/integration/versions/test_destinations.py",
+        "tests/integration/versions/test_old_formats_with_schemas.py",
         "tests/integration/versions/test_old_message_formats.py",
         "tests/integration/versions/test_sources.py",
     ),
