@@ -31,6 +31,17 @@ async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     raise first  # behind the block, or it would be told as an error that another one caused
 
 
+async def all_to_the_end(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs coroutines side by side of which none may be cut off in the middle; returns when all have ended.
+
+    Raises:
+        Exception: what the first of them, in their order, raised; only when the others have ended by themselves.
+    """
+    for failure in await asyncio.gather(*coroutines, return_exceptions=True):
+        if failure is not None:
+            raise failure
+
+
 async def both(one: Coroutine[Any, Any, One], two: Coroutine[Any, Any, Two]) -> tuple[One, Two]:
     """Returns what two coroutines return that run side by side; as `all_of` where one fails."""
 

@@ -10,7 +10,7 @@ import pytest
 
 import mirrorlake
 from mirrorlake.errors import MirrorlakeError, TransientError
-from mirrorlake.together import all_of, both
+from mirrorlake.together import all_of, all_to_the_end, both
 from support.python_sources import parsed
 
 
@@ -79,6 +79,23 @@ def test_who_is_cancelled_has_cancelled_all_of_them() -> None:
         assert [each.has_ended for each in slow] == [True, True]
 
     asyncio.run(run())
+
+
+def test_what_may_not_be_cut_off_ends_by_itself_before_the_first_error_is_raised() -> None:
+    done: list[str] = []
+
+    async def slowly() -> None:
+        await asyncio.sleep(0.01)
+        done.append("the slow one")
+
+    async def refusing(error: MirrorlakeError) -> None:
+        raise error
+
+    first, second = MirrorlakeError("the first"), MirrorlakeError("the second")
+    with pytest.raises(MirrorlakeError) as raised:
+        asyncio.run(all_to_the_end([slowly(), refusing(first), refusing(second)]))
+    assert raised.value is first
+    assert done == ["the slow one"]
 
 
 def test_nothing_is_gathered_that_goes_on_when_one_of_it_fails() -> None:

@@ -30,6 +30,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.client import SourceClient
 from mirrorlake.sources.mark import SourceMark
+from mirrorlake.together import all_to_the_end
 
 
 class Taker(Protocol):
@@ -260,10 +261,7 @@ class SourceContext:
 
     async def stop(self) -> None:
         """Ends all that is read and asked; returns when nothing goes on any more."""
-        ended = await asyncio.gather(*(reads.stop() for reads in self._shared.values()), return_exceptions=True)
-        for failure in ended:
-            if failure is not None:
-                raise failure
+        await all_to_the_end(reads.stop() for reads in self._shared.values())
 
 
 class SourceWork(ABC):

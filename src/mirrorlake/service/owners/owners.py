@@ -32,6 +32,7 @@ from mirrorlake.service.owners.take_overs import (
     with_hold,
 )
 from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
+from mirrorlake.together import all_to_the_end
 from mirrorlake.topics.handover import States, holdings_after, with_configured_partitions, with_holdings
 from mirrorlake.topics.provenance import of_another_source
 from mirrorlake.topics.targets import Target
@@ -123,10 +124,7 @@ class Owners:
                 await self._take(take_over, states[take_over.settings.name])
 
         # One that fails ends no other in the middle of what it writes.
-        taken = await asyncio.gather(*(take_one(take_over) for take_over in groups.values()), return_exceptions=True)
-        for failure in taken:
-            if failure is not None:
-                raise failure
+        await all_to_the_end(take_one(take_over) for take_over in groups.values())
         self._take_overs |= groups
         for cluster, group in by_cluster(groups).items():
             await self._give_way(group, states[cluster])

@@ -1,6 +1,7 @@
 """Ownership on a real broker: the newest process owns a mirror, the older one finds out; sources are not mixed up."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -25,6 +26,7 @@ from mirrorlake.errors import (
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.topics.sources import source_of
@@ -196,50 +198,53 @@ def test_producer_ids_are_remembered_also_when_a_shard_gets_another_one(target: 
     run_async(story())
 
 
-def held_ids(owners: Owners, target: Target) -> frozenset[int]:
+def holding_of(owners: Owners, target: Target) -> Holding:
     assert isinstance(target.destination, KafkaDestination)
-    holding = owners.holding(
+    return owners.holding(
         target.mirror.name, target.destination.cluster.name, shard_of(target.source), target.destination_partition
     )
-    return holding.own_producer_ids
+
+
+def held_ids(owners: Owners, target: Target) -> frozenset[int]:
+    return holding_of(owners, target).own_producer_ids
+
+
+Turn = tuple[Target, float, float, bool]
+"""What a process takes, how long its leases may append, how long it serves, and whether it ends gracefully."""
+
+
+async def waits_of(turns: Sequence[Turn]) -> list[float]:
+    """Returns how long processes that follow one another fill no gap, each from when it has taken its target."""
+    clients, clock = WorkerCache(), ManualClock()
+    waits = []
+    try:
+        for target, hold_seconds, serves_seconds, ends_gracefully in turns:
+            owners = Owners(clients, owner="one of them", clock=clock, hold_seconds=hold_seconds)
+            assert await owners.take([target]) == {}
+            waits.append(holding_of(owners, target).fills_from_seconds - clock.elapsed_seconds())
+            clock.advance(serves_seconds)
+            if ends_gracefully:
+                await owners.release()
+        return waits
+    finally:
+        await clients.close()
 
 
 def test_gaps_wait_for_the_leases_of_an_owner_that_did_not_end_gracefully(target: Target, run_async: RunAsync) -> None:
-    async def story() -> list[float]:
-        clients = WorkerCache()
-        clock = ManualClock()
-        try:
-            waits = []
-            for hold_seconds, serves_seconds, ends_gracefully in (
-                (60.0, 0.0, False),
-                (5.0, 0.0, True),
-                (5.0, 20.0, False),
-                (5.0, 20.0, True),
-                (5.0, 50.0, True),
-                (5.0, 0.0, True),
-            ):
-                owners = Owners(clients, owner="one of them", clock=clock, hold_seconds=hold_seconds)
-                await owners.take([target])
-                assert isinstance(target.destination, KafkaDestination)
-                held = owners.holding(
-                    target.mirror.name,
-                    target.destination.cluster.name,
-                    shard_of(target.source),
-                    target.destination_partition,
-                )
-                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
-                clock.advance(serves_seconds)
-                if ends_gracefully:
-                    await owners.release()
-            return waits
-        finally:
-            await clients.close()
+    turns = [
+        (target, 60.0, 0.0, False),
+        (target, 5.0, 0.0, True),
+        (target, 5.0, 20.0, False),
+        (target, 5.0, 20.0, True),
+        (target, 5.0, 50.0, True),
+        (target, 5.0, 0.0, True),
+    ]
 
     # The first has nobody before it; the second waits for the first, whose leases are long, and until it may notice.
     # Those after them wait for the first too, though whom they follow had short ones: how long ago the record of one
     # that died was written they cannot know, and who let go says what was left. It is over for who has waited so long.
     long = 60.0 + CHECK_SECONDS
-    assert run_async(story()) == [0.0, long, long, long, long - 20.0, 0.0]
+    assert run_async(waits_of(turns)) == [0.0, long, long, long, long - 20.0, 0.0]
 
 
 def test_a_mirror_that_continues_the_copy_of_another_waits_for_those_whom_that_one_still_waited_for(
@@ -247,43 +252,21 @@ def test_a_mirror_that_continues_the_copy_of_another_waits_for_those_whom_that_o
 ) -> None:
     """The record with their time is the other mirror's. Nobody writes there that it has passed, so each start waits."""
     renamed = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}.new"))
-    assert isinstance(target.destination, KafkaDestination)
-    cluster = target.destination.cluster.name
-
-    async def story() -> list[float]:
-        clients = WorkerCache()
-        clock = ManualClock()
-        waits = []
-        try:
-            for of_mirror, hold_seconds, serves_seconds, ends_gracefully in (
-                (target, 60.0, 0.0, False),
-                (target, 5.0, 0.0, True),
-                (renamed, 5.0, 0.0, False),
-                (renamed, 5.0, 200.0, True),
-                (renamed, 5.0, 0.0, True),
-            ):
-                owners = Owners(clients, owner="one of them", clock=clock, hold_seconds=hold_seconds)
-                assert await owners.take([of_mirror]) == {}
-                held = owners.holding(
-                    of_mirror.mirror.name, cluster, shard_of(of_mirror.source), of_mirror.destination_partition
-                )
-                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
-                clock.advance(serves_seconds)
-                if ends_gracefully:
-                    await owners.release()
-            return waits
-        finally:
-            await clients.close()
+    turns = [
+        (target, 60.0, 0.0, False),
+        (target, 5.0, 0.0, True),
+        (renamed, 5.0, 0.0, False),
+        (renamed, 5.0, 200.0, True),
+        (renamed, 5.0, 0.0, True),
+    ]
 
     long = 60.0 + CHECK_SECONDS
-    assert run_async(story()) == [0.0, long, long, long, long]
+    assert run_async(waits_of(turns)) == [0.0, long, long, long, long]
 
 
 def test_a_running_mirror_that_gets_a_copy_of_another_waits_for_those_whom_that_one_still_waited_for(
     target: Target, run_async: RunAsync
 ) -> None:
-    assert isinstance(target.destination, KafkaDestination)
-    cluster = target.destination.cluster.name
     there = replace(target, mirror=replace(target.mirror, name=f"{target.mirror.name}.new"))
     other = replace(there, source=TopicPartition(target.source.topic, 1), destination_topic=target.destination_topic)
 
@@ -301,8 +284,7 @@ def test_a_running_mirror_that_gets_a_copy_of_another_waits_for_those_whom_that_
             for takes, passed in (([other], 0.0), ([other, there], 0.0), ([other, there], 20.0)):
                 clock.advance(passed)
                 assert await running.take(takes) == {}
-                held = running.holding(there.mirror.name, cluster, shard_of(other.source), other.destination_partition)
-                waits.append(held.fills_from_seconds - clock.elapsed_seconds())
+                waits.append(holding_of(running, other).fills_from_seconds - clock.elapsed_seconds())
             return waits
         finally:
             await clients.close()
