@@ -169,7 +169,8 @@ def _schemas(results: Results) -> Iterator[Goal]:
         yield _at_least(f"{name}: rewriting × Confluent's for Python", SCHEMA_PYTHON_RATIO_MIN, rate / python)
         if jvm is not None:
             yield _at_least(f"{name}: rewriting × Apicurio's on a JVM", SCHEMA_JVM_RATIO_MIN, rate / jvm)
-        yield _at_least(f"{name}: records per second", SCHEMA_RECORDS_PER_SECOND_MIN, run.records_per_second)
+    small_rate = figures.small.copied_records / figures.small.copy_wall_seconds
+    yield _at_least("schema ids, 100 B, alone: records per second", SCHEMA_RECORDS_PER_SECOND_MIN, small_rate)
 
 
 def _latency(results: Results) -> Iterator[Goal]:

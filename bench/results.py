@@ -273,6 +273,7 @@ def _schema_figures(figures: SchemaFigures) -> dict[str, Any]:
             }
             for run in figures.copies
         ],
+        "small": _figures(figures.small),
         "python_records_per_cpu_second": round(figures.python_records_per_cpu_second),
         "jvm_records_per_cpu_second": figures.jvm_records_per_cpu_second and round(figures.jvm_records_per_cpu_second),
     }
@@ -297,6 +298,10 @@ def schemas_table(figures: SchemaFigures) -> str:
                 *(f"{alone / figures.python_records_per_cpu_second:.1f}", "" if jvm is None else f"{alone / jvm:.1f}"),
             )
         )
+    small = figures.small
+    small_rate = small.copied_records / small.copy_wall_seconds
+    small_cpu_rate = f"{small.records_per_cpu_second / 1e3:.0f}"
+    rows.append(("100 B, none, nothing beside it", small_cpu_rate, f"{small_rate / 1e3:.0f}", "", "", "", "", ""))
     others = (
         ("Confluent's Python client, a thread", figures.python_records_per_cpu_second),
         ("Apicurio's JVM serde, a thread", figures.jvm_records_per_cpu_second),

@@ -18,13 +18,23 @@ from bench.fixed_registry import FixedRegistry
 from bench.inputs import Input, fill
 from bench.jvm_serde import jvm_records_per_cpu_second
 from bench.mirrorlake_contender import Mirrorlake, kafka_configuration
-from bench.schema_records import SCHEMA, avro_bodies, batches_of, stock_records_per_cpu_second
+from bench.schema_records import (
+    SCHEMA,
+    SMALL_FIELD_BYTES,
+    SMALL_RECORDS_PER_BATCH,
+    avro_bodies,
+    batches_of,
+    stock_records_per_cpu_second,
+)
 from bench.storage import Storage, bytes_of, choose_place
 from mirrorlake.embedded.jars import kafka_libs
 from mirrorlake.kafka.records.batches import Codec
 
 CODECS = (Codec.NONE, Codec.LZ4, Codec.ZSTD)
 RECORD_BYTES = 1024
+SMALL_RECORD_BYTES = 100
+SMALL_TIMES = 4
+"""So many small records are copied for each large one."""
 SOURCE_ID, DESTINATION_ID = 1, 500
 _JVM_RECORDS = 126
 
@@ -56,9 +66,13 @@ class SchemaCopies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFigures:
-    """Copies by codec, and what others need for the same records: decoded and encoded by one thread of theirs."""
+    """Copies by codec, and what others need for the same records: decoded and encoded by one thread of theirs.
+
+    ``small`` is a copy of records of 100 bytes, not compressed, that has the machine for itself.
+    """
 
     copies: Sequence[SchemaCopies]
+    small: Measured
     python_records_per_cpu_second: float
     jvm_records_per_cpu_second: float | None
     """None where the JVM's serializers could not be had."""
@@ -91,6 +105,7 @@ def measure_schemas(times: int, storage: Storage | None) -> SchemaFigures:
         print(_said(copies[-1]), flush=True)
     return SchemaFigures(
         copies=copies,
+        small=asyncio.run(_small(times * SMALL_TIMES, storage)),
         python_records_per_cpu_second=stock_records_per_cpu_second(),
         jvm_records_per_cpu_second=jvm_records_per_cpu_second(SCHEMA, avro_bodies(_JVM_RECORDS)),
     )
@@ -126,3 +141,29 @@ async def _copies(codec: Codec, times: int, storage: Storage | None) -> SchemaCo
             runs.append(measure(contender, source=source, destination=server, wanted=wanted, filled=filled, folder=own))
         found = await asyncio.gather(*runs)
     return SchemaCopies(codec=codec.name.lower(), raw=found[0], rewritten=found[1])
+
+
+async def _small(times: int, storage: Storage | None) -> Measured:
+    """Measures a copy with rewritten ids of so many million records of 100 bytes, alone."""
+    name = "avro-small"
+    wanted = Input(name=name, records=times * 1_000_000, record_bytes=SMALL_RECORD_BYTES, codec=name)
+    batches = await asyncio.to_thread(
+        partial(batches_of, SOURCE_ID, Codec.NONE, records=SMALL_RECORDS_PER_BATCH, field_bytes=SMALL_FIELD_BYTES)
+    )
+    place = choose_place(bytes_of(wanted, Mirrorlake().kind, copies=1), wanted=storage)
+    broker = partial(BenchKafka, libs=kafka_libs())
+    with (
+        tempfile.TemporaryDirectory(prefix="mirrorlake-schemas-", dir=place.folder) as folder,
+        broker(Path(folder, "source")) as source,
+        broker(Path(folder, "destination"), forgets=True) as destination,
+        FixedRegistry(f"{name}-value", SCHEMA, SOURCE_ID) as here,
+        FixedRegistry(f"{name}-value", SCHEMA, DESTINATION_ID) as there,
+    ):
+        await create_topics(source, {name: wanted.partitions})
+        filled = await asyncio.to_thread(partial(fill, source.port, wanted, batches=batches))
+        own = Path(folder, "mirrorlake")
+        own.mkdir()
+        contender = MirrorlakeSchemas(here, there)
+        return await measure(
+            contender, source=source, destination=destination, wanted=wanted, filled=filled, folder=own
+        )

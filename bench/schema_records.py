@@ -1,4 +1,4 @@
-"""The records whose schema ids are rewritten: 1 KiB of Avro each, of texts that compress to about a half."""
+"""The records whose schema ids are rewritten: 1 KiB or 100 bytes of Avro each, of texts that compress to a half."""
 
 import json
 import random
@@ -17,6 +17,9 @@ RECORDS_PER_BATCH = 126
 FIELDS = 8
 FIELD_BYTES = 124
 """Eight texts: a value of 1013 bytes."""
+SMALL_FIELD_BYTES = 10
+"""Eight texts: a value of 93 bytes."""
+SMALL_RECORDS_PER_BATCH = 1000
 _DISTINCT_BATCHES = 32
 _ROUNDS = 5
 
@@ -30,29 +33,31 @@ SCHEMA = json.dumps(
 )
 
 
-def avro_bodies(count: int, *, seed: int = 1) -> list[bytes]:
+def avro_bodies(count: int, *, seed: int = 1, field_bytes: int = FIELD_BYTES) -> list[bytes]:
     """Returns so many records in Avro, without what names their schema."""
     encode, _, context = _stock_client()
     texts = random.Random(seed)
     records = [
-        {f"field{field}": texts.randbytes(FIELD_BYTES // 2).hex() for field in range(FIELDS)} for _ in range(count)
+        {f"field{field}": texts.randbytes(field_bytes // 2).hex() for field in range(FIELDS)} for _ in range(count)
     ]
     return [bytes(encode(record, context) or b"")[5:] for record in records]
 
 
-def batches_of(schema_id: int, codec: Codec) -> list[tuple[int, bytes]]:
+def batches_of(
+    schema_id: int, codec: Codec, *, records: int = RECORDS_PER_BATCH, field_bytes: int = FIELD_BYTES
+) -> list[tuple[int, bytes]]:
     """Returns batches of records with a schema id before their values, as (records, bytes)."""
     head = b"\0" + schema_id.to_bytes(4, "big")
     now_ms = int(time.time() * 1000)
     made = []
     for number in range(_DISTINCT_BATCHES):
         columns = record_columns(
-            timestamps_ms=[now_ms + each for each in range(RECORDS_PER_BATCH)],
-            keys=[b"key-%08d" % each for each in range(RECORDS_PER_BATCH)],
-            values=[head + body for body in avro_bodies(RECORDS_PER_BATCH, seed=number)],
-            headers=[()] * RECORDS_PER_BATCH,
+            timestamps_ms=[now_ms + each for each in range(records)],
+            keys=[b"key-%08d" % each for each in range(records)],
+            values=[head + body for body in avro_bodies(records, seed=number, field_bytes=field_bytes)],
+            headers=[()] * records,
         )
-        made.append((RECORDS_PER_BATCH, bytes(encode_batch(columns, codec=codec))))
+        made.append((records, bytes(encode_batch(columns, codec=codec))))
     return made
 
 

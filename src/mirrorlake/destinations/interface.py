@@ -61,7 +61,8 @@ class Delivery:
     batch holds are gaps. The last batch may reach past ``covered.end_offset`` only where the lease has an end.
     ``log_start_offset`` and ``end_offset`` (the last stable offset) are the source's, as of this fetch. It was led in
     ``leader_epoch`` when it answered, −1 where that is not known. ``gaps`` are those within ``covered`` of which the
-    source knows that they are of another kind than ``absent``, in offset order.
+    source knows that they are of another kind than ``absent``, in offset order. ``may_be_changed`` says that nobody but
+    whoever takes it reads the bytes of its batches, now or later, so that they may be changed where they are.
     """
 
     covered: OffsetRange
@@ -71,6 +72,7 @@ class Delivery:
     end_offset: int
     leader_epoch: int = -1
     gaps: Sequence[Gap] = ()
+    may_be_changed: bool = False
 
 
 @dataclass(slots=True)

@@ -64,6 +64,7 @@ class Route:
         now_ms: int = 0,
         coalesced_bytes: int = 0,
         unreadable: Unreadable | None = None,
+        in_place: bool = False,
     ) -> Iterator[Output]:
         """Yields batches and gaps that account for ``[position, covered_end)`` in order, without a hole and none twice.
 
@@ -77,6 +78,7 @@ class Route:
             now_ms: Unix milliseconds, for the transform.
             coalesced_bytes: up to this size batches of any size are coalesced; 0 for small ones only.
             unreadable: takes batches with records that name no schema; None where they stop the delivery.
+            in_place: whether the bytes of the items may be changed where they are, see ``with_ids``.
 
         Raises:
             RecordTooLargeError: a single record makes a batch above ``batch_bytes_max`` and ``record_bytes_max``. What
@@ -87,8 +89,10 @@ class Route:
         if self.transform.schema_ids is None:
             yield from self._outputs(items, position, covered_end, now_ms, coalesced_bytes)
             return
-        # In parts: what is changed is a copy, and so many of them are there at a time.
-        parts = parts_with_ids(items, self.transform.schema_ids, covered_end=covered_end, unreadable=unreadable)
+        # In parts: what is changed is a copy, unless in place, and so many of them are there at a time.
+        parts = parts_with_ids(
+            items, self.transform.schema_ids, covered_end=covered_end, unreadable=unreadable, in_place=in_place
+        )
         for part, part_end, failure in parts:
             for output in self._outputs(part, position, part_end, now_ms, coalesced_bytes):
                 yield output
@@ -192,6 +196,7 @@ class SizedRoute:
             now_ms=int(self._clock.now_seconds() * 1000),
             coalesced_bytes=coalesced_bytes,
             unreadable=unreadable,
+            in_place=delivery.may_be_changed,
         )
 
     async def read_limit_again(self, read_limit: ReadLimit) -> None:

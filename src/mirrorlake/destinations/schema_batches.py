@@ -22,7 +22,12 @@ Part = tuple[list[ClassifiedBatch], int, MirrorlakeError | None]
 
 
 def parts_with_ids(
-    items: Sequence[ClassifiedBatch], ids: SchemaIdMap, *, covered_end: int, unreadable: Unreadable | None = None
+    items: Sequence[ClassifiedBatch],
+    ids: SchemaIdMap,
+    *,
+    covered_end: int,
+    unreadable: Unreadable | None = None,
+    in_place: bool = False,
 ) -> Iterator[Part]:
     """Yields items with their ids changed, up to which offset (exclusive) they account for, and what stopped the last.
 
@@ -32,6 +37,7 @@ def parts_with_ids(
         covered_end: where the delivery ends.
         unreadable: takes batches with records that cannot be read, each before anything of its part is yielded; None
             where they stop it.
+        in_place: whether the bytes of the items may be changed where they are, see ``with_ids``.
     """
     part: list[ClassifiedBatch] = []
     size = 0
@@ -41,7 +47,7 @@ def parts_with_ids(
             yield part, end, None
             part, size = [], 0
         try:
-            part.append(_changed(item, ids, unreadable))
+            part.append(_changed(item, ids, unreadable, in_place=in_place))
         except MirrorlakeError as failure:
             yield part, end, failure
             return
@@ -68,15 +74,17 @@ def check_ids(items: Sequence[ClassifiedBatch], ids: SchemaIdMap | None) -> None
                 with_ids(item.batch, ids)
 
 
-def _changed(item: ClassifiedBatch, ids: SchemaIdMap, unreadable: Unreadable | None) -> ClassifiedBatch:
+def _changed(
+    item: ClassifiedBatch, ids: SchemaIdMap, unreadable: Unreadable | None, *, in_place: bool
+) -> ClassifiedBatch:
     if item.path == Path.SKIP:
         return item
     try:
-        batch = with_ids(item.batch, ids)
+        batch = with_ids(item.batch, ids, in_place=in_place)
     except SchemaUnreadableError as error:
         if unreadable is None:
             raise
-        return _changed(unreadable(item, error), ids, None)
+        return _changed(unreadable(item, error), ids, None, in_place=False)
     if batch is item.batch:
         return item
     if batch.header.magic != item.batch.header.magic:

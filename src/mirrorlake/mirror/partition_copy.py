@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirrorlake.destinations.interface import ENDLESS, Delivery, PartitionSink
 from mirrorlake.errors import (
@@ -294,6 +295,8 @@ class PartitionCopy:
             frame.unpin()
 
     async def _hand_over(self, delivery: Delivery) -> None:
+        if len(self._sinks) > 1:
+            delivery = replace(delivery, may_be_changed=False)
         for sink in list(self._sinks):
             try:
                 if not sink.is_done:

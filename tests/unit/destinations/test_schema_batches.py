@@ -66,6 +66,15 @@ def test_a_batch_whose_ids_are_equal_on_both_sides_goes_on_as_its_bytes() -> Non
     assert output.batch.view is same.batch.view
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_batch_is_changed_where_it_is_only_where_it_may_be(in_place: bool) -> None:
+    route = Route(batch_bytes_max=1 << 20, packs=False, transform=Transform(schema_ids=IDS))
+    other, before = item(0, 1), bytes(item(0, 1).batch.view)
+    (output,) = route.outputs([other], position=0, covered_end=1, in_place=in_place)
+    assert ids_of(output) == [500]
+    assert (bytes(other.batch.view) != before) is in_place
+
+
 def test_a_compressed_batch_and_one_with_holes_are_changed_too() -> None:
     found, error = routed([item(0, 1, codec=Codec.ZSTD), item(1, 1, reaches=2)], packs=False, end=6)
     assert error is None

@@ -178,6 +178,27 @@ def test_a_message_set_of_an_old_format_is_delivered_though_its_own_offset_is_pa
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("sinks", [1, 2])
+def test_an_answer_may_be_changed_only_by_who_alone_takes_it(sinks: int) -> None:
+    may_be_changed = []
+
+    class Sink(RacingSink):
+        async def deliver(self, delivery: Delivery) -> None:
+            may_be_changed.append(delivery.may_be_changed)
+
+    async def body() -> None:
+        taking: list[PartitionSink] = [Sink() for _ in range(sinks)]
+        for sink in taking:
+            sink.failure = None
+        copy = copying(reader_of(the_cleaner_did_it), taking, end_offset=10)
+        assert read(copy).fetch_offset == 0
+        read(copy).fetched(ten_records(), PinnedAnswer(Frame()), is_quiet=True)  # type: ignore[arg-type]
+        await copy.run()
+
+    asyncio.run(body())
+    assert may_be_changed == [sinks == 1] * sinks
+
+
 def test_an_answer_that_comes_while_a_sink_claims_again_is_dropped() -> None:
     async def body() -> None:
         sink, frame = RacingSink(), Frame()

@@ -185,7 +185,9 @@ class MapSink(EndlessSink):
         chosen = self._settings.transform.selected(delivery, position=self._next_offset)
         source_items = delivery.batches if self._settings.transform.projects is not None else None
         gaps = [*chosen.delivery.gaps]
-        delivery = replace(chosen.delivery, gaps=gaps)
+        # What letters are made of is what the source has.
+        may_be_changed = chosen.delivery.may_be_changed and source_items is None
+        delivery = replace(chosen.delivery, gaps=gaps, may_be_changed=may_be_changed)
         ids = self._route.schema_ids
         takes_letters = ids is not None and bool(ids.letters)
         try:

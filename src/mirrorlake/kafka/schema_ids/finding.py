@@ -6,15 +6,12 @@ Rules: ``docs/schemas.md``.
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
-from mirrorlake.kafka.records import decode_kernels
 from mirrorlake.kafka.records.batch_header import Batch
-from mirrorlake.kafka.records.decode import record_error
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.id_map import SIDES, UNKNOWN_IDS_MAX, SchemaIdMap, SchemaName, guids_in
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, guids_in
+from mirrorlake.kafka.schema_ids.search import SEARCH
 
 
 class Framing(StrEnum):
@@ -79,41 +76,26 @@ def find_ids(batch: Batch, ids: SchemaIdMap, *, decompressed_bytes_max: int | No
         CorruptBatchError: compression or a record is not right.
         BatchTooLargeError: it becomes larger than allowed.
     """
-    header = batch.header
     payload = records_of(batch, bytes_max=decompressed_bytes_max)
-    patches = np.empty((2 * header.record_count, kernels.PATCH_FIELDS), np.int64)
-    counts = np.zeros((SIDES, kernels.KINDS), np.int64)
-    deltas = np.zeros((SIDES, kernels.KINDS), np.int64)
-    unknown = np.empty(UNKNOWN_IDS_MAX, np.int64)
-    unknown_guids = np.empty((UNKNOWN_IDS_MAX, 2), np.int64)
-    outcome = np.zeros(kernels.OUTCOME_FIELDS, np.int64)
-    status = kernels.find_ids(
-        payload.ctypes.data,
-        len(payload),
-        header.record_count,
-        header.last_offset_delta,
-        ids.source_ids,
-        ids.destination_ids,
-        ids.source_guids,
-        ids.destination_guids,
-        ids.guid_states,
-        ids.sides,
-        patches,
-        counts,
-        deltas,
-        unknown,
-        unknown_guids,
-        outcome,
-    )
-    if status != decode_kernels.OK:
-        raise record_error(header, status, outcome.item(kernels.FAILED_RECORD))
+    SEARCH.run(batch.header, payload, ids)
+    return found_last(batch, payload)
+
+
+def found_last(batch: Batch, payload: UInt8s) -> FoundIds:
+    """Returns what this thread's last search found, in memory of its own.
+
+    Args:
+        batch: which it was for.
+        payload: its records, decompressed.
+    """
+    outcome = SEARCH.outcome
     return FoundIds(
         payload=payload,
-        patches=patches[: outcome.item(kernels.PATCHES)],
-        counts=counts,
-        first_offsets=deltas + header.base_offset,
+        patches=SEARCH.patches[: SEARCH.patch_count].copy(),
+        counts=SEARCH.counts.copy(),
+        first_offsets=SEARCH.first_deltas + batch.header.base_offset,
         unknown=(
-            *unknown[: outcome.item(kernels.UNKNOWN_IDS)].tolist(),
-            *guids_in(unknown_guids[: outcome.item(kernels.UNKNOWN_GUIDS)]),
+            *SEARCH.unknown[: outcome.item(kernels.UNKNOWN_IDS)].tolist(),
+            *guids_in(SEARCH.unknown_guids[: outcome.item(kernels.UNKNOWN_GUIDS)]),
         ),
     )

@@ -15,7 +15,7 @@ from mirrorlake.kafka.schema_ids.lz4_kernels import MARK_BITS
 NULL, SHORT, NOT_FRAMED, GUID, ABSENT, UNKNOWN, KNOWN, KINDS = range(8)
 
 # What the search leaves besides its status.
-PATCHES, UNKNOWN_IDS, UNKNOWN_GUIDS, FAILED_RECORD, OUTCOME_FIELDS = range(5)
+PATCHES, UNKNOWN_IDS, UNKNOWN_GUIDS, FAILED_RECORD, OTHERS, OUTCOME_FIELDS = range(6)
 
 # Fields of a patch: where the bytes of an id or GUID are, counted from the first record, how many they are (4 or 16),
 # and what they become: a GUID in two words of eight bytes, an id in the second alone.
@@ -172,14 +172,17 @@ def find_ids(
     GUID at the destination where its state is not below zero. ``sides`` has bit 0 for keys, bit 1 for values.
     ``patches`` has room for two rows per record, and is given one for each that changes. ``counts`` is given how many
     of each kind there are on each side, ``first_deltas`` the offset delta of the first record of each. ``unknown`` and
-    ``unknown_guids`` are given those that are not in the map, as many as there is room for.
+    ``unknown_guids`` are given those that are not in the map, as many as there is room for. ``outcome`` counts all of
+    these, and in ``OTHERS`` the sides of records that are neither ``NULL`` nor ``KNOWN``.
     """
     end = start + length
+    counts[:] = 0
     position = start
     previous_delta = -1
     patch = 0
     unknown_count = 0
     unknown_guid_count = 0
+    others = 0
     for record in range(record_count):
         outcome[FAILED_RECORD] = record
         record_end, _, offset_delta, _, key, key_length, value, value_length, headers, count = read_record(
@@ -239,11 +242,14 @@ def find_ids(
             if counts[side, kind] == 0:
                 first_deltas[side, kind] = offset_delta
             counts[side, kind] += 1
+            if kind not in (NULL, KNOWN):
+                others += 1
     if position != end:
         return BYTES_LEFT
     outcome[PATCHES] = patch
     outcome[UNKNOWN_IDS] = unknown_count
     outcome[UNKNOWN_GUIDS] = unknown_guid_count
+    outcome[OTHERS] = others
     return OK
 
 

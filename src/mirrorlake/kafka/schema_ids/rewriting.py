@@ -12,16 +12,19 @@ from crc32c import crc32c
 from mirrorlake.errors import MirrorlakeError, SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.batch_header import CHECKED_FROM, CRC, CRC_AT, HEADER_BYTES, Batch, Codec, write_header
 from mirrorlake.kafka.records.compression import compress
+from mirrorlake.kafka.records.kernels import UInt8s
 from mirrorlake.kafka.records.old_formats import as_v2
+from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, find_ids
+from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, found_last
 from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap, SchemaName
 from mirrorlake.kafka.schema_ids.lz4_changes import changed_frame, new_marks
+from mirrorlake.kafka.schema_ids.search import SEARCH
 
 _UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
 
 
-def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
+def with_ids(batch: Batch, ids: SchemaIdMap, *, in_place: bool = False) -> Batch:
     """Returns a batch with the destination's schema ids: itself where none changes, else one with memory of its own.
 
     Only the bytes of each id and GUID differ, and the checksum; where it is compressed, by its own codec again, also
@@ -30,6 +33,8 @@ def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
     Args:
         batch: a data batch whose checksum was verified.
         ids: the map.
+        in_place: True where the batch's bytes are nobody else's: those of one that is not compressed and can be written
+            to are changed then where they are. Nothing is changed where an error is raised.
 
     Raises:
         SchemaUnknownError: an id or GUID is not in the map; nothing is concluded of the batch.
@@ -39,11 +44,17 @@ def with_ids(batch: Batch, ids: SchemaIdMap) -> Batch:
     """
     if batch.header.magic < 2:
         batch = as_v2(batch)
-    found = find_ids(batch, ids)
-    if found.unknown:
-        raise unknown_error(found.unknown, ids, offset=_first_offset(found, kernels.UNKNOWN))
-    _check_readable(found, ids)
-    return batch if not len(found.patches) else _patched(batch, found)
+    payload = records_of(batch, bytes_max=None)
+    if not SEARCH.run(batch.header, payload, ids):
+        found = found_last(batch, payload)
+        if found.unknown:
+            raise unknown_error(found.unknown, ids, offset=_first_offset(found, kernels.UNKNOWN))
+        _check_readable(found, ids)
+    if not SEARCH.patch_count:
+        return batch
+    if batch.header.codec == Codec.NONE:
+        return _patched(batch, in_place=in_place and not batch.view.readonly)
+    return _patched_and_compressed(batch, payload)
 
 
 def unknown_error(unknown: Iterable[SchemaName], ids: SchemaIdMap, *, offset: int) -> MirrorlakeError:
@@ -106,18 +117,23 @@ def unreadable_error(side: str, framing: Framing, *, offset: int) -> SchemaUnrea
     )
 
 
-def _patched(batch: Batch, found: FoundIds) -> Batch:
+def _patched(batch: Batch, *, in_place: bool) -> Batch:
+    header, view = batch
+    if not in_place:
+        copy = np.empty(header.batch_bytes, np.uint8)
+        copy[:] = np.frombuffer(view, np.uint8)
+        view = copy.data
+    kernels.write_ids(np.frombuffer(view[HEADER_BYTES:], np.uint8), SEARCH.patches, SEARCH.patch_count)
+    crc = crc32c(view[CHECKED_FROM:])
+    CRC.pack_into(view, CRC_AT, crc)
+    return Batch(header._replace(crc=crc), view)
+
+
+def _patched_and_compressed(batch: Batch, payload: UInt8s) -> Batch:
     header = batch.header
-    if header.codec == Codec.NONE:
-        output = np.empty(header.batch_bytes, np.uint8)
-        output[:] = np.frombuffer(batch.view, np.uint8)
-        kernels.write_ids(output[HEADER_BYTES:], found.patches, len(found.patches))
-        crc = crc32c(output.data[CHECKED_FROM:])
-        CRC.pack_into(output.data, CRC_AT, crc)
-        return Batch(header._replace(crc=crc), output.data)
-    kernels.write_ids(found.payload, found.patches, len(found.patches))
-    view = _changed_lz4(batch, found) if header.codec == Codec.LZ4 else None
-    view = _compressed(header.codec, found.payload.data) if view is None else view
+    kernels.write_ids(payload, SEARCH.patches, SEARCH.patch_count)
+    view = _changed_lz4(batch, payload) if header.codec == Codec.LZ4 else None
+    view = _compressed(header.codec, payload.data) if view is None else view
     header = header._replace(batch_bytes=len(view))
     write_header(view, header)
     return Batch(header._replace(crc=CRC.unpack_from(view, CRC_AT)[0]), view)
@@ -130,10 +146,10 @@ def _compressed(codec: Codec, payload: memoryview) -> memoryview:
     return memoryview(whole)
 
 
-def _changed_lz4(batch: Batch, found: FoundIds) -> memoryview | None:
+def _changed_lz4(batch: Batch, payload: UInt8s) -> memoryview | None:
     """Returns an LZ4 batch without its header, with the ids that the payload has by now; see `changed_frame`."""
-    marks = new_marks(len(found.payload))
-    kernels.mark_patches(found.patches, len(found.patches), marks)
+    marks = new_marks(len(payload))
+    kernels.mark_patches(SEARCH.patches, SEARCH.patch_count, marks)
     frame = np.frombuffer(batch.view, np.uint8)[HEADER_BYTES:]
-    made = changed_frame(frame, found.payload, marks, header_bytes=HEADER_BYTES)
+    made = changed_frame(frame, payload, marks, header_bytes=HEADER_BYTES)
     return None if made is None else made.data

@@ -199,5 +199,6 @@ class KafkaPartitionReader:
             log_start_offset=answer.log_start_offset,
             end_offset=answer.last_stable_offset,
             leader_epoch=self.leader_epoch,
+            may_be_changed=True,  # an answer is delivered once; who begins again fetches again
         )
         return delivery, is_end

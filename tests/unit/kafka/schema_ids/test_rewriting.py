@@ -16,6 +16,7 @@ from mirrorlake.kafka.schema_ids.columns import columns_with_ids, columns_withou
 from mirrorlake.kafka.schema_ids.finding import Framing, find_ids
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.kafka.schema_ids.rewriting import with_ids
+from mirrorlake.kafka.schema_ids.search import SEARCH
 from unit.kafka.records.old_messages import Message, message
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch, samples_of
 
@@ -114,6 +115,43 @@ def test_ids_are_changed_and_no_other_byte_is(samples: list[Sample], codec: Code
     assert len(changed.view) == changed.header.batch_bytes
     if codec == Codec.NONE:
         assert len(changed.view) == len(batch.view)
+
+
+@given(_samples, st.sampled_from(Codec))
+def test_a_batch_changed_in_place_becomes_the_bytes_that_a_copy_of_it_does(samples: list[Sample], codec: Codec) -> None:
+    placed = [replace(sample, offset=index) for index, sample in enumerate(samples)]
+    ids = id_map(passes_keys=True, passes_values=True)
+    batch = only_batch(encode_batch(columns_of(placed), codec=codec))
+    copied = with_ids(batch, ids)
+    changed = with_ids(batch, ids, in_place=True)
+    assert (changed.header, bytes(changed.view)) == (copied.header, bytes(copied.view))
+    if codec == Codec.NONE:
+        assert changed.view is batch.view
+
+
+def test_nothing_is_changed_in_place_of_a_batch_with_an_id_that_is_not_known_or_bytes_that_are_somebody_elses() -> None:
+    samples = [Sample(0, key=None, value=framed(1)), Sample(1, key=None, value=framed(900))]
+    batch = only_batch(encode_batch(columns_of(samples), codec=Codec.NONE))
+    before = bytes(batch.view)
+    with pytest.raises(SchemaUnknownError):
+        with_ids(batch, id_map(), in_place=True)
+    assert bytes(batch.view) == before
+    readable = only_batch(encode_batch(columns_of(samples[:1]), codec=Codec.NONE))
+    of_others = readable._replace(view=readable.view.toreadonly())
+    assert with_ids(of_others, id_map(), in_place=True) == with_ids(readable, id_map())
+
+
+def test_a_search_finds_nothing_of_the_one_before_and_a_large_batch_leaves_none_of_its_memory() -> None:
+    many = [Sample(number, key=framed(900), value=framed(1)) for number in range(70_000)]
+    large = only_batch(encode_batch(columns_of(many), codec=Codec.NONE))
+    with pytest.raises(SchemaUnknownError, match="from offset 0 on"):
+        with_ids(large, id_map())
+    assert len(find_ids(large, id_map()).patches) == 70_000
+    small = only_batch(encode_batch(columns_of([Sample(0, key=None, value=framed(2))]), codec=Codec.NONE))
+    assert with_ids(small, id_map()) is small
+    found = find_ids(small, id_map())
+    assert (len(found.patches), found.unknown, found.counts.sum()) == (0, (), 2)
+    assert SEARCH.patches.nbytes < 1 << 20
 
 
 def test_only_the_four_bytes_of_an_id_differ_in_a_batch_that_is_not_compressed() -> None:
