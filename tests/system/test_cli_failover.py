@@ -166,6 +166,17 @@ def test_failover_says_what_is_known_where_the_source_is_gone(
         assert committed_offsets(west, group) != {}
     assert len(consume(west, topic_name, 0)) == 30
 
+    to_end = found["copies"][0]["to_end"]
+    append(west, topic_name, 0, simple_records(7, start=900))
+    ended, found = asked(config, "failover", "plan")
+
+    assert ended.code == 3, ended.out
+    # With equal offsets the log's end is that of other producers now: a way back from there would miss their records.
+    rows = of(found["copies"], "copied", "to_end", "state")
+    assert rows[0] == ((None, None) if offsets == "preserve" else (30, to_end)) + ("source-gone",)
+    assert rows[1][0] == 0
+    assert ("other producers have written to 1 of its copies" in str(found["remarks"])) is (offsets == "preserve")
+
 
 @pytest.mark.parametrize("has_another", [True, False])
 def test_a_topic_that_an_expression_does_not_find_any_more_is_said_to_be_gone(
@@ -451,3 +462,37 @@ mirrors:
     assert [record.value for record in consume(west, topic_name, 0).values()][4:] == [
         each.value for each in (*simple_records(30), *simple_records(7, start=900), *simple_records(3, start=950))
     ]
+
+
+def by_producers_and_plainly(servers: str, topic: str, count: int) -> None:
+    """To partition 0 idempotently, to 1 in a transaction, to 2 by a producer without an id."""
+    append_by_producers(servers, topic, count)
+    append(servers, topic, 2, simple_records(count, start=5000))
+
+
+def test_a_copy_that_producers_write_to_after_a_failover_is_not_called_parked_and_nothing_says_to_delete_it(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, topic_name, simple_records(3), simple_records(3), simple_records(3), simple_records(3))
+    config = config_of(tmp_path, east, west, topic_name)
+    assert asked(config, "failover", "run", "--yes", "--no-groups")[0].code == 0
+    by_producers_and_plainly(west, topic_name, 5)
+
+    for words in (("failover", "plan"), ("failover", "run", "--yes")):
+        ended, found = asked(config, *words, "--no-groups")
+
+        assert ended.code == 3, ended.out + ended.err
+        assert of(found["copies"], "partition", "source_end", "copied", "to_end", "missing", "state") == [
+            *((partition, 3, None, None, None, "written-to") for partition in range(3)),
+            (3, 3, 3, 3, 0, "complete"),
+        ]
+        assert "delete" not in ended.out
+        (remark,) = found["remarks"]
+        assert "other producers have written to 3 of its copies since" in str(remark)
+        assert "mirrorlake failback plan" in str(remark)
+    table = mirrorlake("failover", "plan", "-c", config, "--no-groups")
+    assert "other producers have written to 3 of its copies since" in table.out
+    assert "delete" not in table.out + table.err
+    assert asked(config, "failback", "run", "--yes", "--no-groups")[0].code == 0
+    assert asked(config, "failover", "plan", "--no-groups")[0].code == 0

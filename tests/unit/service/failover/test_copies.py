@@ -1,5 +1,7 @@
 """How copies stand, and what goes back of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorlake.config.destinations.kafka import KafkaDestination
@@ -111,6 +113,40 @@ def test_a_copy_is_complete_only_where_both_ends_are_known_and_nothing_stands_ag
     found = copy_row(row(end, position, error))
     assert (found.state, found.missing) == (state, missing)
     assert ("error" in found.as_json()) is (error is not None)
+
+
+COPIED = OwnerState(mirror="two", owner="gone", is_released=True, destinations={"two": "two"})
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "error", "owner", "state"),
+    [
+        (30, 37, FOREIGN, COPIED, CopyState.WRITTEN_TO),
+        (30, 37, FOREIGN, replace(COPIED, owner="", is_released=False), CopyState.WRITTEN_TO),
+        # Somebody writes where a process copies, or one that died may.
+        (30, 37, FOREIGN, replace(COPIED, is_released=False), CopyState.PARKED),
+        # Nobody is seen to have written there: the source may have lost its newest records.
+        (30, 37, AHEAD, COPIED, CopyState.PARKED),
+        # The source has as many, and others: they have diverged.
+        (37, 37, FOREIGN, COPIED, CopyState.PARKED),
+        (40, 37, FOREIGN, COPIED, CopyState.PARKED),
+        (None, 37, FOREIGN, COPIED, CopyState.PARKED),
+        # It never was the copy, as far as anybody knows.
+        (30, 37, FOREIGN, None, CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, destinations={"two": "other"}), CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (0,)}), CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (1,)}), CopyState.WRITTEN_TO),
+    ],
+)
+def test_a_copy_is_written_to_where_others_are_seen_behind_the_sources_end_and_it_was_let_go_of(
+    end: int | None, position: int, error: MirrorlakeError, owner: OwnerState | None, state: CopyState
+) -> None:
+    there = row(end, position, error)
+    found = copy_row(replace(there, target=replace(there.target, owner=owner)))
+    assert found.state is state
+    is_known = state is not CopyState.WRITTEN_TO
+    assert (found.copied, found.to_end) == ((position, position) if is_known else (None, None))
+    assert ("error" in found.as_json()) is is_known
 
 
 @pytest.mark.parametrize(
