@@ -17,7 +17,7 @@ from support.copies import assert_equal_in_kafka, log_end, source_end
 from support.groups import commit, committed_offsets, new_group
 from support.records import consume, simple_records
 from support.service_process import ServiceProcess
-from support.topics import append, delete_topic, make_topic
+from support.topics import append, delete_topic, make_topic, topics_of
 from support.transactions import append_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -496,3 +496,37 @@ def test_a_copy_that_producers_write_to_after_a_failover_is_not_called_parked_an
     assert "delete" not in table.out + table.err
     assert asked(config, "failback", "run", "--yes", "--no-groups")[0].code == 0
     assert asked(config, "failover", "plan", "--no-groups")[0].code == 0
+
+
+def test_failback_refuses_a_topic_that_was_made_anew_and_copied_to_another_one_and_takes_the_others(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, f"{topic_name}-a", simple_records(30))
+    make_topic(east, f"{topic_name}-b", simple_records(20))
+    config = config_of(tmp_path, east, west, topic_name)
+    config.write_text(config.read_text() + "    on-recreate: new-topic\n")
+    assert mirrorlake("run", "-c", config, "--once").code == 0
+    delete_topic(east, f"{topic_name}-a")
+    make_topic(east, f"{topic_name}-a", simple_records(10, start=300))
+    assert asked(config, "failover", "run", "--yes", "--no-groups")[0].code == 0
+    assert len(consume(west, f"{topic_name}-a.2", 0)) == 10
+    append(west, f"{topic_name}-a.2", 0, simple_records(5, start=700))
+    append(west, f"{topic_name}-b", 0, simple_records(5, start=700))
+
+    for words in (("failback", "plan"), ("failback", "run", "--yes", "--no-groups")):
+        ended, found = asked(config, *words)
+
+        assert ended.code == 1, ended.out + ended.err
+        rows = {str(row["topic"]).removeprefix(topic_name): row for row in found["partitions"]}
+        to_copy = 5 if words[1] == "plan" else 0
+        assert {name: (row["state"], row["to_copy"]) for name, row in rows.items()} == {
+            "-a": ("refused", None),
+            "-a.2": ("refused", None),
+            "-b": ("to-copy" if to_copy else "equal", to_copy),
+        }
+        assert f"has copied it to {topic_name}-a, {topic_name}-a.2" in str(rows["-a"]["error"])
+        assert "delete topic" not in ended.out
+    assert source_end(east, f"{topic_name}-a") == 10
+    assert assert_equal_in_kafka(west, east, f"{topic_name}-b") == 25
+    assert f"{topic_name}-a.2" not in topics_of(east)

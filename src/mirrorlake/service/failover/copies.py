@@ -126,7 +126,7 @@ def _is_written_to(row: StatusRow) -> bool:
     source may have lost records. One whose records differ below the source's end has diverged from it.
     """
     target, state = row.target, row.target.owner
-    if target.is_mapped or not isinstance(row.error, DestinationForeignError):
+    if target.is_mapped or type(row.error) is not DestinationForeignError:  # none of those that say more than that
         return False
     if row.position is None or row.source_end is None or row.position <= row.source_end:
         return False

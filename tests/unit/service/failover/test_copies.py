@@ -136,6 +136,7 @@ COPIED = OwnerState(mirror="two", owner="gone", is_released=True, destinations={
         (30, 37, FOREIGN, replace(COPIED, destinations={"two": "other"}), CopyState.PARKED),
         (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (0,)}), CopyState.PARKED),
         (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (1,)}), CopyState.WRITTEN_TO),
+        (30, 37, OtherMirrorError("another fills it"), COPIED, CopyState.PARKED),
     ],
 )
 def test_a_copy_is_written_to_where_others_are_seen_behind_the_sources_end_and_it_was_let_go_of(
