@@ -153,8 +153,13 @@ def _hint_of_mapped(mirror: Mirror) -> str:
     Where they began behind something else, records that came from the old source would go back to it once more.
     """
     schemas = ", and `schemas` with `from` and `to` exchanged" if mirror.schemas is not None else ""
+    renames = any(
+        isinstance(each, KafkaDestination) and (each.branch is not None or each.topic_template != "{topic}")
+        for each in mirror.destinations
+    )
+    names = " for each topic, with `topic` as the name it had," if renames else ""
     return (
-        "write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
+        f"write a mirror in the other direction{names} that begins behind what was copied: `offsets: map` and "
         "`start: {offsets: …}`, for each partition of the copy the highest `to_end` that "
         f"`mirrorlake failover plan` shows for it{schemas}; before mirror {mirror.name} is started again, move it past "
         "what came back (`mirrorlake offsets import`)"
