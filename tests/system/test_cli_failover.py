@@ -17,7 +17,7 @@ from support.copies import assert_equal_in_kafka, log_end, source_end
 from support.groups import commit, committed_offsets, new_group
 from support.records import consume, simple_records
 from support.service_process import ServiceProcess
-from support.topics import append, delete_topic, make_topic
+from support.topics import append, delete_topic, make_topic, topics_of
 from support.transactions import append_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -165,6 +165,17 @@ def test_failover_says_what_is_known_where_the_source_is_gone(
         assert "cannot be had" in str(found["remarks"])
         assert committed_offsets(west, group) != {}
     assert len(consume(west, topic_name, 0)) == 30
+
+    to_end = found["copies"][0]["to_end"]
+    append(west, topic_name, 0, simple_records(7, start=900))
+    ended, found = asked(config, "failover", "plan")
+
+    assert ended.code == 3, ended.out
+    # With equal offsets the log's end is that of other producers now: a way back from there would miss their records.
+    rows = of(found["copies"], "copied", "to_end", "state")
+    assert rows[0] == ((None, None) if offsets == "preserve" else (30, to_end)) + ("source-gone",)
+    assert rows[1][0] == 0
+    assert ("other producers have written to 1 of its copies" in str(found["remarks"])) is (offsets == "preserve")
 
 
 @pytest.mark.parametrize("has_another", [True, False])
@@ -451,3 +462,71 @@ mirrors:
     assert [record.value for record in consume(west, topic_name, 0).values()][4:] == [
         each.value for each in (*simple_records(30), *simple_records(7, start=900), *simple_records(3, start=950))
     ]
+
+
+def by_producers_and_plainly(servers: str, topic: str, count: int) -> None:
+    """To partition 0 idempotently, to 1 in a transaction, to 2 by a producer without an id."""
+    append_by_producers(servers, topic, count)
+    append(servers, topic, 2, simple_records(count, start=5000))
+
+
+def test_a_copy_that_producers_write_to_after_a_failover_is_not_called_parked_and_nothing_says_to_delete_it(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, topic_name, simple_records(3), simple_records(3), simple_records(3), simple_records(3))
+    config = config_of(tmp_path, east, west, topic_name)
+    assert asked(config, "failover", "run", "--yes", "--no-groups")[0].code == 0
+    by_producers_and_plainly(west, topic_name, 5)
+
+    for words in (("failover", "plan"), ("failover", "run", "--yes")):
+        ended, found = asked(config, *words, "--no-groups")
+
+        assert ended.code == 3, ended.out + ended.err
+        assert of(found["copies"], "partition", "source_end", "copied", "to_end", "missing", "state") == [
+            *((partition, 3, None, None, None, "written-to") for partition in range(3)),
+            (3, 3, 3, 3, 0, "complete"),
+        ]
+        assert "delete" not in ended.out
+        (remark,) = found["remarks"]
+        assert "other producers have written to 3 of its copies since" in str(remark)
+        assert "mirrorlake failback plan" in str(remark)
+    table = mirrorlake("failover", "plan", "-c", config, "--no-groups")
+    assert "other producers have written to 3 of its copies since" in table.out
+    assert "delete" not in table.out + table.err
+    assert asked(config, "failback", "run", "--yes", "--no-groups")[0].code == 0
+    assert asked(config, "failover", "plan", "--no-groups")[0].code == 0
+
+
+def test_failback_refuses_a_topic_that_was_made_anew_and_copied_to_another_one_and_takes_the_others(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, f"{topic_name}-a", simple_records(30))
+    make_topic(east, f"{topic_name}-b", simple_records(20))
+    config = config_of(tmp_path, east, west, topic_name)
+    config.write_text(config.read_text() + "    on-recreate: new-topic\n")
+    assert mirrorlake("run", "-c", config, "--once").code == 0
+    delete_topic(east, f"{topic_name}-a")
+    make_topic(east, f"{topic_name}-a", simple_records(10, start=300))
+    assert asked(config, "failover", "run", "--yes", "--no-groups")[0].code == 0
+    assert len(consume(west, f"{topic_name}-a.2", 0)) == 10
+    append(west, f"{topic_name}-a.2", 0, simple_records(5, start=700))
+    append(west, f"{topic_name}-b", 0, simple_records(5, start=700))
+
+    for words in (("failback", "plan"), ("failback", "run", "--yes", "--no-groups")):
+        ended, found = asked(config, *words)
+
+        assert ended.code == 1, ended.out + ended.err
+        rows = {str(row["topic"]).removeprefix(topic_name): row for row in found["partitions"]}
+        to_copy = 5 if words[1] == "plan" else 0
+        assert {name: (row["state"], row["to_copy"]) for name, row in rows.items()} == {
+            "-a": ("refused", None),
+            "-a.2": ("refused", None),
+            "-b": ("to-copy" if to_copy else "equal", to_copy),
+        }
+        assert f"has copied it to {topic_name}-a, {topic_name}-a.2" in str(rows["-a"]["error"])
+        assert "delete topic" not in ended.out
+    assert source_end(east, f"{topic_name}-a") == 10
+    assert assert_equal_in_kafka(west, east, f"{topic_name}-b") == 25
+    assert f"{topic_name}-a.2" not in topics_of(east)

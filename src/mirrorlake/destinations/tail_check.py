@@ -33,6 +33,8 @@ from mirrorlake.together import both
 REMEDY = (
     "delete and re-create the destination topic to copy it afresh, or mirror to another topic; nothing was appended"
 )
+MOVED_THERE = "if producers were moved there, keep the topic: `mirrorlake failback plan` says what goes back"
+"""What comes before any remedy that deletes what somebody else has written to a copy."""
 
 
 AskLettered = Callable[[], Awaitable[npt.NDArray[np.int64]]]
@@ -201,7 +203,7 @@ class TailCheck:
         return DestinationForeignError(
             f"destination {self._destination} is at position {position}, past the end {source_end} of source "
             f"{self._source}, and its record at offset {strange.offset} was not written by this mirror",
-            hint=REMEDY,
+            hint=f"{MOVED_THERE}; else stop that producer, and {REMEDY}",
             position=position,
             differing_offset=strange.offset,
         )

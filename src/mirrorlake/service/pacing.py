@@ -74,6 +74,8 @@ class _Account:
 class Pacing:
     """The debts of all mirrors. Whoever calls it holds the table of states.
 
+    A reload takes a limit away or adds one at any moment: each call looks at the limits once, and answers by that look.
+
     Args:
         limits: returns the limits as they are now.
     """
@@ -88,21 +90,26 @@ class Pacing:
         """The mirrors that have a limit now."""
         return self._limits().keys()
 
-    def order(self, mirror: str, lane: int, *, lanes: int, now_seconds: float) -> PaceOrder:
-        """Returns what a lease is told of a mirror that has a limit, and counts it as running until `live_ended`.
+    def orders(
+        self, mirrors: Set[str], lane: int, *, lanes_of: Callable[[str], int], now_seconds: float
+    ) -> dict[str, PaceOrder]:
+        """Returns what a lease is told of mirrors that have a limit, and counts it as running until `live_ended`.
 
         Args:
-            mirror: its name.
+            mirrors: that the lease serves, those without a limit too.
             lane: that runs the lease.
-            lanes: how many copy for the mirror, at least 1.
+            lanes_of: how many lanes copy for a mirror, at least 1.
             now_seconds: reading of the driver's clock.
         """
-        limit = self._limits()[mirror]
-        account = self._account(mirror, lane, lanes)
-        account.settle(limit, now_seconds)
-        account.lanes = lanes
-        account.order = PaceOrder(bytes_per_second=limit / lanes, debt_bytes=account.live + account.segments)
-        return account.order
+        limits, found = self._limits(), {}
+        for mirror in mirrors & limits.keys():
+            limit, lanes = limits[mirror], lanes_of(mirror)
+            account = self._account(mirror, lane, lanes)
+            account.settle(limit, now_seconds)
+            account.lanes = lanes
+            account.order = PaceOrder(bytes_per_second=limit / lanes, debt_bytes=account.live + account.segments)
+            found[mirror] = account.order
+        return found
 
     def live_ended(
         self,
@@ -155,12 +162,15 @@ class Pacing:
             account.settle(limit, now)
             account.segments += read_bytes / len(lanes)
 
-    def holds_back(self, mirror: str, *, now_seconds: float) -> bool:
-        """Tells whether no segment of a mirror with a limit is to be cut now."""
-        limit = self._limits()[mirror]
-        if self._cut.get(mirror, _Debt()).left(limit, now_seconds) > 0:
+    def held_back(self, *, now_seconds: float) -> frozenset[str]:
+        """Returns the mirrors of which no segment is to be cut now, as their limit would be passed."""
+        limits = self._limits()
+        return frozenset(mirror for mirror, limit in limits.items() if self._holds_back(mirror, limit, now_seconds))
+
+    def _holds_back(self, mirror: str, limit: int, now: float) -> bool:
+        if (debt := self._cut.get(mirror)) is not None and debt.left(limit, now) > 0:
             return True
-        return any(each.segments_left(limit, now_seconds) > 0 for each in self._accounts.get(mirror, {}).values())
+        return any(each.segments_left(limit, now) > 0 for each in self._accounts.get(mirror, {}).values())
 
     def is_untold(self, mirror: str, lane: int) -> bool:
         """Tells whether a lease of a lane runs that was not told of all segments that the lane pays for."""

@@ -224,6 +224,9 @@ class Supervisor:
         phase = self._table.phase
         if phase.once or phase.is_stopping or running.standing is None or not are_well(running.states):
             return False
+        # A limit that came since recalls the lease; where that could not be written, it ends by itself.
+        if self._pacing.limited & {state.mirror for state in running.states}:
+            return False
         if any(known != self._standing(s) for s, known in zip(running.states, running.standing, strict=True)):
             return False
         return not self._is_waited_for(running, now)
@@ -349,12 +352,8 @@ class Supervisor:
             lanes=self._lanes,
             phase=self._table.phase,
             now_seconds=now,
-            held_back=self._held_back(now),
+            held_back=self._pacing.held_back(now_seconds=now),
         )
-
-    def _held_back(self, now: float) -> frozenset[str]:
-        """Returns the mirrors for which no segment is cut now, as their limit would be passed."""
-        return frozenset(mirror for mirror in self._pacing.limited if self._pacing.holds_back(mirror, now_seconds=now))
 
     def _lanes_of(self, mirror: str) -> set[int]:
         """Returns the lanes that have live copies of a mirror."""
@@ -362,11 +361,12 @@ class Supervisor:
         return {self._lane_of[shard] for shard in shards if shard in self._lane_of}
 
     def _paces(self, lane: int, chosen: Sequence[Chosen]) -> dict[str, PaceOrder]:
-        now = self._clock.elapsed_seconds()
-        return {
-            mirror: self._pacing.order(mirror, lane, lanes=max(1, len(self._lanes_of(mirror))), now_seconds=now)
-            for mirror in self._pacing.limited & {state.mirror for state, _ in chosen}
-        }
+        return self._pacing.orders(
+            {state.mirror for state, _ in chosen},
+            lane,
+            lanes_of=lambda mirror: max(1, len(self._lanes_of(mirror))),
+            now_seconds=self._clock.elapsed_seconds(),
+        )
 
     def _pay(self, lane: int, ended: RunningLease, rows: Mapping[RowKey, LeaseRow], now: float) -> None:
         """Takes what a lease has read of mirrors with a limit; what is not known of it counts as its share."""

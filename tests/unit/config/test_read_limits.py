@@ -1,5 +1,7 @@
 """A cluster's limit is divided among the mirrors that read it, and never passed by them together."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.read_limits import limits_of, shares
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.service.failover.way_back import turned
+from mirrorlake.topics.restoring import RestoreOptions, restore_configuration
 
 
 def configuration(cluster_limit: str, *mirrors: str) -> Configuration:
@@ -82,3 +86,27 @@ def test_without_one_mirrors_have_their_own() -> None:
     config = configuration("", mirror("a", ", limit: {bytes-per-second: 50}"), mirror("b"))
 
     assert limits_of(config) == {"a": 50}
+
+
+def test_what_is_written_to_a_cluster_is_not_under_its_limit_and_a_restore_has_none() -> None:
+    config = configuration(
+        LIMIT, mirror("restored", source="store: lake").replace("cluster: west, topic:", "cluster: east, topic:")
+    )
+    assert limits_of(config) == {}
+    restore = restore_configuration(config, RestoreOptions(store="lake", topics="orders", to="east"))
+    assert restore.clusters[0].read_bytes_per_second == 300
+    assert limits_of(restore) == {}
+    held = configuration(LIMIT, mirror("m", ", limit: {bytes-per-second: 7}", source="store: lake"))
+    assert limits_of(held) == {"m": 7}, "what a restore is written as, to hold it back"
+
+
+def test_a_way_back_has_the_limit_of_its_mirror_and_shares_that_of_the_cluster_that_was_copied_to() -> None:
+    def written(name: str, more: str = "") -> str:
+        to = "destinations: [{type: kafka, cluster: east}]"
+        return f"- {{name: {name}, source: {{cluster: west, topics: [{name}]}}, {to}{more}}}"
+
+    config = configuration(LIMIT, written("a", ", limit: {bytes-per-second: 20}"), written("b"), written("c"))
+    assert limits_of(config) == {"a": 20}
+    back = tuple(turned(each, [each.name]) for each in config.mirrors)
+    assert limits_of(replace(config, mirrors=back)) == {"a-back": 20, "b-back": 140, "c-back": 140}
+    assert limits_of(replace(config, mirrors=back[1:2])) == {"b-back": 300}, "of those that are meant"

@@ -155,6 +155,11 @@ def restart_asked(bench: HeldBench) -> None:
     bench.states[0].is_restart_asked = True
 
 
+def limited(bench: HeldBench) -> None:
+    """By a reload that could recall nothing, as the disk was full."""
+    bench.limits["m"] = 100
+
+
 def parked(bench: HeldBench) -> None:
     bench.states[0].is_parked = True
 
@@ -162,7 +167,7 @@ def parked(bench: HeldBench) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        *(pause, lag, another_limit, another_work, another_id, lost_to_another, restart_asked, parked),
+        *(pause, lag, another_limit, another_work, another_id, lost_to_another, restart_asked, parked, limited),
         lambda bench: bench.supervisor.stop(),
         lambda bench: bench.table.retire(bench.states),
         lambda bench: bench.supervisor.superseded(SupersededError("another process")),
@@ -175,6 +180,12 @@ def test_a_lease_does_not_go_on_where_the_next_one_would_be_told_something_else_
     bench.clock.advance(WAITS_SECONDS)
     change(bench)
     assert bench.allowed(plan, after=0.0) is None
+
+
+def test_a_limit_of_another_mirror_keeps_no_lease_from_going_on(bench: HeldBench) -> None:
+    _, plan = bench.long_lease()
+    bench.limits["other"] = 100
+    assert bench.allowed(plan) == LIVE_SECONDS
 
 
 def test_a_lease_does_not_go_on_while_something_is_due_for_its_lane(tmp_path: Path) -> None:

@@ -16,8 +16,17 @@ def pacing(limits: dict[str, int]) -> Pacing:
     return Pacing(lambda: limits)
 
 
+def order_of(found: Pacing, lane: int, *, lanes: int, now_seconds: float) -> PaceOrder:
+    """What a lease is told of the mirror m."""
+    return found.orders({"m"}, lane, lanes_of=lambda _: lanes, now_seconds=now_seconds)["m"]
+
+
+def holds_back(found: Pacing, mirror: str, now_seconds: float) -> bool:
+    return mirror in found.held_back(now_seconds=now_seconds)
+
+
 def test_each_lane_has_an_equal_share_and_begins_without_a_debt() -> None:
-    order = pacing({"m": 100}).order("m", 0, lanes=4, now_seconds=7.0)
+    order = order_of(pacing({"m": 100}), 0, lanes=4, now_seconds=7.0)
     assert (order.bytes_per_second, order.debt_bytes) == (25, 0)
 
 
@@ -27,48 +36,48 @@ def test_each_lane_has_an_equal_share_and_begins_without_a_debt() -> None:
 )
 def test_what_a_lease_read_above_its_share_is_the_next_ones_debt(read_bytes: int, seconds: float, debt: float) -> None:
     found = pacing({"m": 100})
-    order = found.order("m", 0, lanes=1, now_seconds=0.0)
+    order = order_of(found, 0, lanes=1, now_seconds=0.0)
     found.live_ended("m", 0, order, read_bytes=read_bytes, began=0.0, now=seconds)
-    assert found.order("m", 0, lanes=1, now_seconds=seconds).debt_bytes == debt
-    assert found.order("m", 0, lanes=1, now_seconds=seconds + 2).debt_bytes == max(0.0, debt - 200)
-    assert found.order("m", 1, lanes=1, now_seconds=seconds).debt_bytes == 0, "of another lane"
-    assert not found.holds_back("m", now_seconds=seconds), "live copies hold no segment back"
+    assert order_of(found, 0, lanes=1, now_seconds=seconds).debt_bytes == debt
+    assert order_of(found, 0, lanes=1, now_seconds=seconds + 2).debt_bytes == max(0.0, debt - 200)
+    assert order_of(found, 1, lanes=1, now_seconds=seconds).debt_bytes == 0, "of another lane"
+    assert not holds_back(found, "m", seconds), "live copies hold no segment back"
 
 
 def test_a_debt_stays_through_leases_that_read_nothing() -> None:
     found = pacing({"m": 100})
     for began, now, read_bytes in ((0.0, 10.0, 8000), (10.0, 30.0, 0)):
-        order = found.order("m", 0, lanes=1, now_seconds=began)
+        order = order_of(found, 0, lanes=1, now_seconds=began)
         found.live_ended("m", 0, order, read_bytes=read_bytes, began=began, now=now)
-    assert found.order("m", 0, lanes=1, now_seconds=30.0).debt_bytes == 5000
+    assert order_of(found, 0, lanes=1, now_seconds=30.0).debt_bytes == 5000
 
 
 def test_time_before_a_lease_read_anything_is_no_credit() -> None:
     found = pacing({"m": 100})
-    order = found.order("m", 0, lanes=1, now_seconds=0.0)
+    order = order_of(found, 0, lanes=1, now_seconds=0.0)
     # Nothing was there for eight of its ten seconds, then 3000 bytes at once.
     found.live_ended("m", 0, order, read_bytes=3000, debt_bytes=2800.0, began=0.0, now=10.0)
-    assert found.order("m", 0, lanes=1, now_seconds=10.0).debt_bytes == 2800
-    assert found.order("m", 0, lanes=1, now_seconds=30.0).debt_bytes == 800
+    assert order_of(found, 0, lanes=1, now_seconds=10.0).debt_bytes == 2800
+    assert order_of(found, 0, lanes=1, now_seconds=30.0).debt_bytes == 800
 
 
 def test_what_segments_owe_is_in_what_a_lease_owes_and_counts_once() -> None:
     found = pacing({"m": 100})
     found.cut("m", lanes=frozenset({0, 1}), read_bytes=4000, began=0.0, now=0.0)
-    order = found.order("m", 0, lanes=2, now_seconds=0.0)
+    order = order_of(found, 0, lanes=2, now_seconds=0.0)
     assert order.debt_bytes == 2000
     found.live_ended("m", 0, order, read_bytes=700, debt_bytes=2200.0, began=0.0, now=10.0)
     # 3000 of the segment are left, half of them this lane's: 1500 of 2200.
-    assert found.order("m", 0, lanes=2, now_seconds=10.0).debt_bytes == 2200
+    assert order_of(found, 0, lanes=2, now_seconds=10.0).debt_bytes == 2200
 
 
 def test_a_segment_is_paid_for_before_the_next_one_and_before_live_copies_read_on() -> None:
     found = pacing({"m": 100, "n": 100})
     found.cut("m", lanes=frozenset({0, 1}), read_bytes=2000, began=0.0, now=5.0)
-    assert found.holds_back("m", now_seconds=24.9), "what live copies may have read by then is theirs"
-    assert not found.holds_back("m", now_seconds=25.0)
-    assert not found.holds_back("n", now_seconds=5.0)
-    order = found.order("m", 1, lanes=2, now_seconds=10.0)
+    assert holds_back(found, "m", 24.9), "what live copies may have read by then is theirs"
+    assert not holds_back(found, "m", 25.0)
+    assert not holds_back(found, "n", 5.0)
+    order = order_of(found, 1, lanes=2, now_seconds=10.0)
     assert (order.bytes_per_second, order.debt_bytes) == (50, 750)
 
 
@@ -76,23 +85,45 @@ def test_time_in_which_two_segments_were_cut_side_by_side_is_credited_once() -> 
     found = pacing({"m": 100})
     found.cut("m", lanes=frozenset(), read_bytes=1000, began=0.0, now=10.0)
     found.cut("m", lanes=frozenset(), read_bytes=1000, began=0.0, now=10.0)
-    assert found.holds_back("m", now_seconds=19.9)
-    assert not found.holds_back("m", now_seconds=20.0)
+    assert holds_back(found, "m", 19.9)
+    assert not holds_back(found, "m", 20.0)
 
 
 def test_a_limit_that_is_changed_or_taken_away_holds_from_the_next_lease_on() -> None:
     limits = {"m": 100, "n": 5}
     found = pacing(limits)
-    order = found.order("m", 0, lanes=1, now_seconds=0.0)
+    order = order_of(found, 0, lanes=1, now_seconds=0.0)
     found.live_ended("m", 0, order, read_bytes=2000, began=0.0, now=10.0)
     limits["m"] = 1000
-    raised = found.order("m", 0, lanes=1, now_seconds=10.5)
+    raised = order_of(found, 0, lanes=1, now_seconds=10.5)
     assert (raised.bytes_per_second, raised.debt_bytes) == (1000, 500)
     del limits["m"]
     assert found.limited == {"n"}
     found.cut("m", lanes=frozenset({0}), read_bytes=2000, began=10.0, now=11.0)
     limits["m"] = 100
-    assert not found.holds_back("m", now_seconds=11.0)
+    assert not holds_back(found, "m", 11.0)
+
+
+def test_limits_are_looked_at_once_whatever_the_number_of_mirrors_as_they_may_be_taken_away_meanwhile() -> None:
+    limits, looked = {f"m{number}": 100 for number in range(30)}, 0
+
+    def look() -> dict[str, int]:
+        nonlocal looked
+        looked += 1
+        return limits if looked % 2 else {}
+
+    found = Pacing(look)
+    for mirror in limits:
+        looked = 0
+        found.cut(mirror, lanes=frozenset(), read_bytes=2000, began=0.0, now=0.0)
+    looked = 0
+    assert found.held_back(now_seconds=0.0) == limits.keys()
+    assert looked == 1
+    assert found.held_back(now_seconds=0.0) == frozenset()
+    orders = found.orders({"m1", "m2", "without"}, 0, lanes_of=lambda _: 1, now_seconds=0.0)
+    assert orders.keys() == {"m1", "m2"}
+    assert looked == 3
+    assert found.orders({"m1", "m2"}, 0, lanes_of=lambda _: 1, now_seconds=0.0) == {}
 
 
 @given(
@@ -107,7 +138,7 @@ def test_segments_cut_one_after_another_or_together_keep_to_the_limit(
     now, read, first = 0.0, 0, 0.0
     for wait, took, read_bytes, is_together in cuts:
         now += wait
-        if found.holds_back("m", now_seconds=now):
+        if holds_back(found, "m", now):
             continue
         read += read_bytes
         found.cut("m", lanes=frozenset(), read_bytes=read_bytes, began=now, now=now + took)
@@ -116,7 +147,7 @@ def test_segments_cut_one_after_another_or_together_keep_to_the_limit(
             found.cut("m", lanes=frozenset(), read_bytes=read_bytes, began=now, now=now + took)
         now += took
         # What is not paid for yet is a debt; all else was paid for by time, or is a segment that was begun before.
-        until = next(then for then in count(int(now)) if not found.holds_back("m", now_seconds=then))
+        until = next(then for then in count(int(now)) if not holds_back(found, "m", then))
         assert read <= limit * (until - first) + 1e-6
 
 
@@ -128,8 +159,8 @@ def busy_for(seconds: float, segment_bytes: int, lanes: int, *, lease_seconds: S
     running: list[tuple[float, int, float, PaceOrder, bool]] = []
 
     def begin(lane: int, now: float) -> None:
-        cuts = lane == 0 and not found.holds_back("m", now_seconds=now)
-        order = found.order("m", lane, lanes=lanes, now_seconds=now)
+        cuts = lane == 0 and not holds_back(found, "m", now)
+        order = order_of(found, lane, lanes=lanes, now_seconds=now)
         heappush(running, (now + lease_seconds[lane], lane, now, order, cuts))
 
     for lane in range(lanes):
@@ -163,9 +194,9 @@ def test_segments_have_all_of_a_limit_that_live_copies_have_no_use_for() -> None
     found, cut = pacing({"m": 100}), 0
     for number in range(50):
         now = 20.0 * number
-        if not found.holds_back("m", now_seconds=now):
+        if not holds_back(found, "m", now):
             cut += 2000
-        order = found.order("m", 0, lanes=1, now_seconds=now)
+        order = order_of(found, 0, lanes=1, now_seconds=now)
         found.cut("m", lanes=frozenset({0}), read_bytes=2000, began=now, now=now + 20)
         found.live_ended("m", 0, order, read_bytes=0, debt_bytes=0.0, began=now, now=now + 20)
     assert cut == 50 * 2000
@@ -175,23 +206,23 @@ def test_a_limit_that_is_lowered_while_a_segment_is_owed_drops_nothing_that_a_la
     limits = {"m": 1000}
     found = pacing(limits)
     found.cut("m", lanes=frozenset({0}), read_bytes=9000, began=0.0, now=0.0)
-    order = found.order("m", 0, lanes=1, now_seconds=0.0)
+    order = order_of(found, 0, lanes=1, now_seconds=0.0)
     limits["m"] = 10
     # The lease has paid for the segment, and has then taken an answer of 50 000, of which it has paid for 1000.
     found.live_ended("m", 0, order, read_bytes=50_000, debt_bytes=49_000.0, began=0.0, now=10.0)
-    assert found.order("m", 0, lanes=1, now_seconds=10.0).debt_bytes == 49_000
+    assert order_of(found, 0, lanes=1, now_seconds=10.0).debt_bytes == 49_000
 
 
 def test_a_lane_owes_for_a_segment_that_was_cut_beside_its_lease_once_the_lease_has_ended() -> None:
     found = pacing({"m": 100})
-    order = found.order("m", 0, lanes=2, now_seconds=0.0)
-    other = found.order("m", 1, lanes=2, now_seconds=0.0)
+    order = order_of(found, 0, lanes=2, now_seconds=0.0)
+    other = order_of(found, 1, lanes=2, now_seconds=0.0)
     found.cut("m", lanes=frozenset({0, 1}), read_bytes=4000, began=0.0, now=5.0)
     found.live_ended("m", 1, other, read_bytes=250, debt_bytes=0.0, began=0.0, now=5.0)
     assert [found.is_untold("m", lane) for lane in (0, 1, 2)] == [True, False, False]
     found.live_ended("m", 0, order, read_bytes=700, debt_bytes=200.0, began=0.0, now=10.0)
     assert not found.is_untold("m", 0)
-    assert found.order("m", 0, lanes=2, now_seconds=10.0).debt_bytes == 200 + 2000
-    assert found.order("m", 1, lanes=2, now_seconds=10.0).debt_bytes == 2000 - 250, "five seconds of its share"
-    assert found.holds_back("m", now_seconds=49.9)
-    assert not found.holds_back("m", now_seconds=50.1)
+    assert order_of(found, 0, lanes=2, now_seconds=10.0).debt_bytes == 200 + 2000
+    assert order_of(found, 1, lanes=2, now_seconds=10.0).debt_bytes == 2000 - 250, "five seconds of its share"
+    assert holds_back(found, "m", 49.9)
+    assert not holds_back(found, "m", 50.1)

@@ -110,6 +110,7 @@ class Bench:
     ) -> None:
         self.clock = ManualClock()
         self.states = states
+        self.limits: dict[str, int] = {}
         self.metrics = Metrics()
         events = Events(self.metrics, self.clock, {"m": "west"})
         self.table = table_of(*states, once=once, clock=self.clock, events=events)
@@ -123,6 +124,7 @@ class Bench:
             changed=lambda: None,
             holding=lambda mirror, cluster, shard, destination: holding,
             lease_files=lease_files,
+            limits=lambda: self.limits,
         )
 
     def observe(self, **ends: int) -> None:

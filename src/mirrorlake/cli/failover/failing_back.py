@@ -14,7 +14,6 @@ from mirrorlake.cli.start import ask, load, start_logs
 from mirrorlake.cli.verify import compare
 
 if TYPE_CHECKING:
-    from mirrorlake.config.resolved import Configuration
     from mirrorlake.errors import MirrorlakeError
     from mirrorlake.pipeline.engine import EngineBuilder
     from mirrorlake.service.failover.turning import Turned
@@ -86,7 +85,7 @@ def run(
     if all(row.way is WayBack.REFUSED for row in before.rows):
         _show(before.rows, None, None, as_json=as_json)
         return EXIT_FAILED
-    served = _without_refused(turned)
+    served = turned.to_serve
     ask(_accept_before(before))
     code = copy_once(served, shown_as="copying back", takes_over=options.takes_over, engine=engine)
     if code not in (EXIT_DONE, EXIT_UNDECIDED):
@@ -186,12 +185,6 @@ def _turned(path: Path, options: FailbackOptions) -> "Turned":
     return ask(turn(config, names=[mirror.name for mirror in whole.mirrors]))
 
 
-def _without_refused(turned: "Turned") -> "Configuration":
-    from mirrorlake.service.failover.copies import with_mirrors
-
-    return with_mirrors(turned.config, [each for each in turned.config.mirrors if each.name not in turned.refusals])
-
-
 def _read(turned: "Turned", engine: "EngineBuilder | None") -> _Found:
     """Returns how every partition stands on its way back; where it has diverged, from where on."""
     from mirrorlake.service.failover.way_back import (
@@ -205,7 +198,10 @@ def _read(turned: "Turned", engine: "EngineBuilder | None") -> _Found:
     from mirrorlake.service.status import read_compared_status
 
     rows = ask(read_compared_status(turned.config))
-    rows = [replace(row, error=turned.refusals.get(row.target.mirror.name) or row.error) for row in rows]
+    rows = [
+        replace(row, error=turned.refusal_of(row.target.mirror.name, row.target.source.topic) or row.error)
+        for row in rows
+    ]
     asked: dict[int, StatusRow] = {
         number: whole
         for number, row in enumerate(rows)

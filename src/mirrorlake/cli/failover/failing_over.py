@@ -1,5 +1,6 @@
 """``mirrorlake failover plan`` and ``run``: what the sources still hold goes to their copies; what cannot is named."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,8 @@ def plan(path: Path, options: FailoverOptions, *, as_json: bool) -> int:
     """Prints how every copy stands, and every group; changes nothing.
 
     Returns:
-        0 everything can be brought over, 1 something is not known or not to be trusted, 3 something cannot be had.
+        0 everything can be brought over, 1 something is not known or not to be trusted, 3 something cannot be had, or a
+        copy is written to by others.
     """
     start_logs()
     whole = load(path)
@@ -74,8 +76,8 @@ def run(
     4. The copies are verified, and everything is looked at once more.
 
     Returns:
-        0 all is there and every group stands where it should, 1 not, 3 something cannot be had or some groups are left,
-        4 another process serves a mirror.
+        0 all is there and every group stands where it should, 1 not, 3 something cannot be had, a copy is written to by
+        others or some groups are left, 4 another process serves a mirror.
     """
     start_logs()
     whole = load(path)
@@ -85,8 +87,8 @@ def run(
         _show(before, _groups(whole, config, before, options, places=False), None, as_json=False)
         if not typer.confirm("copy what is left, and take the groups along?", err=True):
             return EXIT_FAILED
-    if (reachable := _reachable(config, before)) is not None:
-        code = copy_once(reachable, shown_as="copying", takes_over=options.takes_over, engine=engine)
+    if (to_copy := _to_copy(config, before)) is not None:
+        code = copy_once(to_copy, shown_as="copying", takes_over=options.takes_over, engine=engine)
         if code not in (EXIT_DONE, EXIT_INCOMPLETE):
             return code
     after = _read(config)
@@ -118,6 +120,22 @@ def _reachable(config: "Configuration", rows: "Sequence[CopyRow]") -> "Configura
 
     of_source = {row.row.target.mirror.name for row in rows if row.state in (CopyState.COMPLETE, CopyState.BEHIND)}
     mirrors = [mirror for mirror in config.enabled_mirrors if mirror.name in of_source]
+    return with_mirrors(config, mirrors) if mirrors else None
+
+
+def _to_copy(config: "Configuration", rows: "Sequence[CopyRow]") -> "Configuration | None":
+    """Returns the configuration with mirrors that are to run; None where there are none.
+
+    One that was failed over to, as its copies are written to, would only park those; it runs where others are behind.
+    """
+    from mirrorlake.service.failover.copies import CopyState, with_mirrors
+
+    states: dict[str, set[CopyState]] = {}
+    for row in rows:
+        states.setdefault(row.row.target.mirror.name, set()).add(row.state)
+    left = {n for n, each in states.items() if CopyState.WRITTEN_TO in each and CopyState.BEHIND not in each}
+    reachable = _reachable(config, rows)
+    mirrors = [] if reachable is None else [each for each in reachable.mirrors if each.name not in left]
     return with_mirrors(config, mirrors) if mirrors else None
 
 
@@ -157,6 +175,7 @@ def _code_of_plan(rows: "Sequence[CopyRow]", groups: SyncPlan | None, *, behind:
         CopyState.COMPLETE: EXIT_DONE,
         CopyState.BEHIND: behind,
         CopyState.SOURCE_GONE: EXIT_INCOMPLETE,
+        CopyState.WRITTEN_TO: EXIT_INCOMPLETE,
         CopyState.PARKED: EXIT_FAILED,
         CopyState.UNKNOWN: EXIT_FAILED,
     }
@@ -171,6 +190,12 @@ def remarks(rows: "Sequence[CopyRow]", *, is_after: bool) -> list[str]:
     from mirrorlake.service.failover.copies import CopyState
 
     found: dict[str, None] = {}
+    written_to = Counter(row.row.target.mirror.name for row in rows if row.is_others)
+    for name, count in written_to.items():
+        found[
+            f"mirror {name}: other producers have written to {count} of its copies since; keep them: `mirrorlake "
+            "failback plan` says how what they wrote goes back"
+        ] = None
     for row in rows:
         name = row.row.target.mirror.name
         if row.state is CopyState.SOURCE_GONE:

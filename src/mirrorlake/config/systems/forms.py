@@ -15,8 +15,8 @@ class ClusterLimitForm(Section):
     bytes_per_second: fields.SegmentSize = option(
         ...,
         "Bytes that all mirrors of this file together read from the cluster in a second. Each has an equal share; what "
-        "a mirror's own `limit` leaves of its share goes to the others. A service takes another value with its "
-        "`reload` command.",
+        "a mirror's own `limit` leaves of its share goes to the others. Records written to the cluster, as by "
+        "`restore`, do not count. A service takes another value with its `reload` command.",
     )
 
 

@@ -10,7 +10,7 @@ from mirrorlake.destinations.letters.progress_store import committed_letters
 from mirrorlake.destinations.preserve.log_start import LogStart
 from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.source_log import SourceLog
-from mirrorlake.destinations.tail_check import AskLettered, TailCheck
+from mirrorlake.destinations.tail_check import MOVED_THERE, AskLettered, TailCheck
 from mirrorlake.destinations.transactions.claim import PartitionClaim, claim_from
 from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -29,11 +29,13 @@ def check_writers(settings: PreserveSettings, claim: PartitionClaim, own_produce
     """
     unknown = [each for each in claim.other_producer_ids if each not in own_producer_ids]
     if unknown:
-        ours = f"ours is {claim.producer_id}" if claim.producer_id >= 0 else "and this mirror has never written there"
+        is_known = claim.producer_id >= 0
+        ours = f"ours is {claim.producer_id}" if is_known else "and this mirror has never written there"
         raise DestinationForeignError(
             f"destination {settings.destination} has another writer: producer id {unknown[0]}, {ours}",
-            hint="if it is the copy of another mirror, write to another topic (`topic` of the destination, `--rename` "
-            "of `restore`); else stop that producer and re-create the topic",
+            hint=(f"{MOVED_THERE}; " if is_known else "") + "if it is the copy of another mirror, write to another "
+            "topic (`topic` of the destination, `--rename` of `restore`); else stop that producer and re-create the "
+            "topic",
             position=claim.end_offset,
         )
     if claim.open_producer_ids:

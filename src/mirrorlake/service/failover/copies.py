@@ -12,7 +12,7 @@ from mirrorlake.clock import utc_text
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.sources.source import KafkaSource
-from mirrorlake.errors import ConfigurationError, TopicMissingError, TransientError
+from mirrorlake.errors import ConfigurationError, DestinationForeignError, TopicMissingError, TransientError
 from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.service.status import StatusRow
 from mirrorlake.topics.targets import UNKNOWN_PARTITION
@@ -27,6 +27,9 @@ class CopyState(StrEnum):
     """The source holds more, and can be read."""
     SOURCE_GONE = "source-gone"
     """The source cannot be asked: what it held beyond the copy cannot be had, nor how much that is."""
+    WRITTEN_TO = "written-to"
+    """Other producers have written behind the source's end since, as they do after a failover; where what was copied
+    ends is not known any more."""
     PARKED = "parked"
     """The copy is not to be trusted, or cannot go on."""
     UNKNOWN = "unknown"
@@ -38,17 +41,24 @@ class CopyRow:
     """One source partition at one Kafka destination; offsets are the source's.
 
     ``newest_ms`` is the time of the newest batch of the copy in Unix milliseconds, None where it holds none or was not
-    looked at. ``owner`` is who has taken the mirror and not let go of it, empty where nobody has.
+    looked at. ``is_others`` is True where others are seen to have written the newest records of a copy with equal
+    offsets, None where that could not be looked at: the log may end behind what was copied then.
     """
 
     row: StatusRow
     state: CopyState
     newest_ms: int | None = None
+    is_others: bool | None = False
 
     @property
     def missing(self) -> int | None:
         """Offsets of the source that are not there; None where that is not known."""
         return self.row.lag if self.state in (CopyState.COMPLETE, CopyState.BEHIND) else None
+
+    @property
+    def copied(self) -> int | None:
+        """The offset of the source up to which the copy has its records; None where that is not known."""
+        return self.row.position if self.is_others is False or self.row.target.is_mapped else None
 
     @property
     def to_end(self) -> int | None:
@@ -59,7 +69,7 @@ class CopyRow:
         """
         mapped = self.row.mapped
         if mapped is None:
-            return None if self.row.target.is_mapped else self.row.position
+            return None if self.row.target.is_mapped else self.copied
         return 0 if mapped.progress is None else mapped.progress.destination_end
 
     @property
@@ -82,7 +92,7 @@ class CopyRow:
             "to": target.destination_topic or None,
             "to_partition": self.to_partition if self.to_end is not None else None,
             "source_end": self.row.source_end,
-            "copied": self.row.position,
+            "copied": self.copied,
             "to_end": self.to_end,
             "missing": self.missing,
             "newest": None if self.newest_ms is None else utc_text(self.newest_ms),
@@ -90,7 +100,7 @@ class CopyRow:
         }
         if self.owner:
             found["owner"] = self.owner
-        if self.row.error is not None:
+        if self.row.error is not None and self.state is not CopyState.WRITTEN_TO:
             found["error"] = str(self.row.error)
         return found
 
@@ -98,13 +108,31 @@ class CopyRow:
 def copy_row(row: StatusRow) -> CopyRow:
     """Returns how a copy stands whose source was asked. Pure."""
     error = row.error
-    if error is not None:
+    if _is_written_to(row):
+        state = CopyState.WRITTEN_TO
+    elif error is not None:
         state = CopyState.PARKED if between_leases(error) is Decision.PARK else CopyState.UNKNOWN
     elif row.lag is None:
         state = CopyState.UNKNOWN
     else:
         state = CopyState.BEHIND if row.lag > 0 else CopyState.COMPLETE
-    return CopyRow(row=row, state=state)
+    return CopyRow(row=row, state=state, is_others=state is CopyState.WRITTEN_TO)
+
+
+def _is_written_to(row: StatusRow) -> bool:
+    """Tells whether somebody else is seen to have written behind the source's end, to what is known as the copy.
+
+    Not while somebody has the mirror, who would be disturbed by it. A copy that is merely ahead may be whole: its
+    source may have lost records. One whose records differ below the source's end has diverged from it.
+    """
+    target, state = row.target, row.target.owner
+    if target.is_mapped or type(row.error) is not DestinationForeignError:  # none of those that say more than that
+        return False
+    if row.position is None or row.source_end is None or row.position <= row.source_end:
+        return False
+    if state is None or not target.is_begun or not (state.is_released or not state.owner):
+        return False
+    return target.source.partition not in state.found_filled.get(target.destination_topic, ())
 
 
 def is_source_gone(row: StatusRow) -> bool:

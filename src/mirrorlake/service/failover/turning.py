@@ -1,7 +1,7 @@
 """The configuration of the way back, from what the clusters hold; and who serves the mirrors themselves. Reads only."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration, Mirror
@@ -9,16 +9,35 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.service.failover.copies import with_mirrors
-from mirrorlake.service.failover.way_back import check_turnable, served, turned
+from mirrorlake.service.failover.way_back import check_turnable, misnamed, served, turned
 from mirrorlake.together import all_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """The configuration in the other direction, and by the names of its mirrors why nothing goes back at all."""
+    """The configuration in the other direction, and what of it does not go back.
+
+    ``refusals`` say why nothing does, by the names of its mirrors; ``topic_refusals`` why a topic does not, by mirror
+    and topic of the cluster that was copied to.
+    """
 
     config: Configuration
     refusals: Mapping[str, MirrorlakeError]
+    topic_refusals: Mapping[tuple[str, str], MirrorlakeError] = field(default_factory=dict)
+
+    def refusal_of(self, mirror: str, topic: str) -> MirrorlakeError | None:
+        """Returns why a topic does not go back by a mirror; None where it may."""
+        return self.refusals.get(mirror) or self.topic_refusals.get((mirror, topic))
+
+    @property
+    def to_serve(self) -> Configuration:
+        """The configuration without what does not go back; it may have no mirrors."""
+        return with_mirrors(self.config, [each for mirror in self.config.mirrors if (each := self._served(mirror))])
+
+    def _served(self, mirror: Mirror) -> Mirror | None:
+        topics = mirror.source.topics
+        names = tuple(name for name in topics.names if self.refusal_of(mirror.name, name) is None)
+        return replace(mirror, source=replace(mirror.source, topics=replace(topics, names=names))) if names else None
 
 
 async def turn(config: Configuration, *, names: Collection[str]) -> Turned:
@@ -40,12 +59,15 @@ async def turn(config: Configuration, *, names: Collection[str]) -> Turned:
     finally:
         await clients.close()
     return Turned(
-        config=with_mirrors(config, [mirror for mirror, _ in found]),
-        refusals={mirror.name: error for mirror, error in found if error is not None},
+        config=with_mirrors(config, [mirror for mirror, _, _ in found]),
+        refusals={mirror.name: error for mirror, error, _ in found if error is not None},
+        topic_refusals={(mirror.name, topic): e for mirror, _, errors in found for topic, e in errors.items()},
     )
 
 
-async def _turn(mirror: Mirror, clients: WorkerCache) -> tuple[Mirror, MirrorlakeError | None]:
+async def _turn(
+    mirror: Mirror, clients: WorkerCache
+) -> tuple[Mirror, MirrorlakeError | None, Mapping[str, MirrorlakeError]]:
     destination = mirror.destinations[0]
     assert isinstance(destination, KafkaDestination)
     client = clients.client(destination.cluster.settings)
@@ -54,4 +76,5 @@ async def _turn(mirror: Mirror, clients: WorkerCache) -> tuple[Mirror, Mirrorlak
     names = {name for name, topic in there.topics.items() if selection.selects(name) and not topic.is_internal}
     state = (await find_states(client)).get(mirror.name)
     # A topic that is named stays, so that it is missed where it is not there.
-    return turned(mirror, sorted(names | {*selection.names})), served(mirror.name, state)
+    back = turned(mirror, sorted(names | {*selection.names}))
+    return back, served(mirror.name, state), misnamed(mirror, state)

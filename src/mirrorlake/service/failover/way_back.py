@@ -4,7 +4,7 @@ A copy with equal offsets can go back in one way only: the old source must hold 
 now, and nothing else. Where it holds records that were never copied, the two have diverged, and somebody must decide.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -19,6 +19,7 @@ from mirrorlake.errors import (
     DestinationForeignError,
     LoopError,
     MirrorlakeError,
+    UnsupportedError,
 )
 from mirrorlake.kafka.control.descriptions import AppendState
 from mirrorlake.mirror.policy import Decision, between_leases
@@ -152,8 +153,13 @@ def _hint_of_mapped(mirror: Mirror) -> str:
     Where they began behind something else, records that came from the old source would go back to it once more.
     """
     schemas = ", and `schemas` with `from` and `to` exchanged" if mirror.schemas is not None else ""
+    renames = any(
+        isinstance(each, KafkaDestination) and (each.branch is not None or each.topic_template != "{topic}")
+        for each in mirror.destinations
+    )
+    names = " for each topic, with `topic` as the name it had," if renames else ""
     return (
-        "write a mirror in the other direction that begins behind what was copied: `offsets: map` and "
+        f"write a mirror in the other direction{names} that begins behind what was copied: `offsets: map` and "
         "`start: {offsets: …}`, for each partition of the copy the highest `to_end` that "
         f"`mirrorlake failover plan` shows for it{schemas}; before mirror {mirror.name} is started again, move it past "
         "what came back (`mirrorlake offsets import`)"
@@ -220,6 +226,29 @@ def served(mirror: str, state: OwnerState | None) -> LoopError | None:
         f"mirror {mirror} is served by {state.owner}, which would copy again what goes back",
         hint="end that process; where it died, `mirrorlake run --once` with this file lets go of the mirror",
     )
+
+
+def misnamed(mirror: Mirror, state: OwnerState | None) -> Mapping[str, MirrorlakeError]:
+    """Returns why topics at the destination do not go back under the names they have, by topic.
+
+    A topic that was recreated at the source may have its copy beside that of the topic before (``on-recreate:
+    new-topic``), whose records are no beginning of what the source holds.
+
+    Args:
+        mirror: one that is turnable (`check_turnable`).
+        state: its state record at its destination.
+    """
+    found: dict[str, MirrorlakeError] = {}
+    for topic, places in state.generations.items() if state is not None else ():
+        names = sorted({topic, *places.values()})
+        if names != [topic]:
+            error = UnsupportedError(
+                f"topic {topic} of cluster {mirror.source.name} was recreated, and mirror {mirror.name} has copied it "
+                f"to {', '.join(names)}: which of them goes back to it is not for the names to say",
+                hint=_hint_of_equal(mirror),
+            )
+            found.update(dict.fromkeys(names, error))
+    return found
 
 
 def from_one(config: Configuration, cluster: str) -> Configuration:

@@ -10,18 +10,20 @@ from dataclasses import replace
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.connections import WorkerCache
+from mirrorlake.destinations.tail import TAIL_OFFSETS, read_tail
 from mirrorlake.destinations.transactions.owner_states import OwnerState, find_states
 from mirrorlake.errors import MirrorlakeError, TopicMissingError
+from mirrorlake.kafka.control.cluster import EARLIEST
 from mirrorlake.kafka.control.descriptions import ClusterMetadata
 from mirrorlake.kinds.registry import read_positions
 from mirrorlake.kinds.standing import Position
-from mirrorlake.offsets import TopicPartition
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.service.failover.copies import CopyRow, CopyState
 from mirrorlake.service.status import StatusRow
 from mirrorlake.together import all_of
 from mirrorlake.topics.map_topics import NOT_MAPPED, find_mapped
 from mirrorlake.topics.sources import cluster_source, source_of
-from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target, shard_of, transactional_id_of
 
 LOOKS_AT_ONCE = 16
 
@@ -127,10 +129,42 @@ async def _row(
         return CopyRow(row=StatusRow(target=target, error=error or cause), state=CopyState.UNKNOWN)
     row = StatusRow(target=target, position=found.offset, mapped=found.mapped, error=cause)
     try:
-        newest_ms = await newest_of(target, found, clients)
+        is_others = await is_ended_by_others(target, found, clients)
+        newest_ms = None if is_others else await newest_of(target, found, clients)
     except MirrorlakeError:
-        newest_ms = None  # where it ends is known all the same
-    return CopyRow(row=row, state=CopyState.SOURCE_GONE, newest_ms=newest_ms)
+        # Where the log ends is known. Whether the copy does is not.
+        is_others, newest_ms = None, None
+    return CopyRow(row=row, state=CopyState.SOURCE_GONE, newest_ms=newest_ms, is_others=is_others)
+
+
+async def is_ended_by_others(target: Target, found: Position, clients: WorkerCache) -> bool | None:
+    """Tells whether somebody else wrote the newest record of a copy with equal offsets; None where that is not known.
+
+    Then its log ends behind the copy. Producers that were moved there write behind all that was copied, so the newest
+    record alone says it.
+
+    Raises:
+        MirrorlakeError: it could not be read.
+    """
+    if target.is_mapped or found.offset == 0:
+        return False
+    here, place = clients.client(target.kafka.cluster.settings), target.destination_partition
+    start = max(found.offset - TAIL_OFFSETS, await here.offset_at(place, EARLIEST))
+    if start >= found.offset:
+        return False
+    offsets = OffsetRange(start_offset=start, end_offset=found.offset)
+    tail = await read_tail(here, place, offsets, whose="destination")
+    shard, state = shard_of(target.source), target.owner
+    # Not those of others that were accepted: they may write again.
+    own = {*(() if state is None else state.producer_ids.get(shard, ()))}
+    if not tail.written or tail.written[-1].producer_id in own:
+        return False
+    name = transactional_id_of(target.mirror.name, shard)
+    described = (await here.describe_transactions([name])).get(name)
+    if isinstance(described, MirrorlakeError):
+        raise described
+    own |= set() if described is None else {described.producer_id}
+    return tail.written[-1].producer_id not in own if own else None
 
 
 async def newest_of(target: Target, found: Position, clients: WorkerCache) -> int | None:

@@ -1,9 +1,12 @@
 """How copies stand, and what goes back of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.problems import ConfigurationErrors
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.destinations.transactions.owner_states import OwnerState
@@ -16,9 +19,12 @@ from mirrorlake.errors import (
     OtherMirrorError,
     TopicMissingError,
     TopicRecreatedError,
+    UnsupportedError,
 )
+from mirrorlake.mirror.policy import Decision, between_leases
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.failover.copies import CopyState, between_clusters, copy_row, is_source_gone
+from mirrorlake.service.failover.turning import Turned
 from mirrorlake.service.failover.way_back import (
     WayBack,
     back_row,
@@ -27,6 +33,7 @@ from mirrorlake.service.failover.way_back import (
     diverged_row,
     from_one,
     has_diverged,
+    misnamed,
     served,
     turned,
 )
@@ -113,6 +120,41 @@ def test_a_copy_is_complete_only_where_both_ends_are_known_and_nothing_stands_ag
     assert ("error" in found.as_json()) is (error is not None)
 
 
+COPIED = OwnerState(mirror="two", owner="gone", is_released=True, destinations={"two": "two"})
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "error", "owner", "state"),
+    [
+        (30, 37, FOREIGN, COPIED, CopyState.WRITTEN_TO),
+        (30, 37, FOREIGN, replace(COPIED, owner="", is_released=False), CopyState.WRITTEN_TO),
+        # Somebody writes where a process copies, or one that died may.
+        (30, 37, FOREIGN, replace(COPIED, is_released=False), CopyState.PARKED),
+        # Nobody is seen to have written there: the source may have lost its newest records.
+        (30, 37, AHEAD, COPIED, CopyState.PARKED),
+        # The source has as many, and others: they have diverged.
+        (37, 37, FOREIGN, COPIED, CopyState.PARKED),
+        (40, 37, FOREIGN, COPIED, CopyState.PARKED),
+        (None, 37, FOREIGN, COPIED, CopyState.PARKED),
+        # It never was the copy, as far as anybody knows.
+        (30, 37, FOREIGN, None, CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, destinations={"two": "other"}), CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (0,)}), CopyState.PARKED),
+        (30, 37, FOREIGN, replace(COPIED, found_filled={"two": (1,)}), CopyState.WRITTEN_TO),
+        (30, 37, OtherMirrorError("another fills it"), COPIED, CopyState.PARKED),
+    ],
+)
+def test_a_copy_is_written_to_where_others_are_seen_behind_the_sources_end_and_it_was_let_go_of(
+    end: int | None, position: int, error: MirrorlakeError, owner: OwnerState | None, state: CopyState
+) -> None:
+    there = row(end, position, error)
+    found = copy_row(replace(there, target=replace(there.target, owner=owner)))
+    assert found.state is state
+    is_known = state is not CopyState.WRITTEN_TO
+    assert (found.copied, found.to_end) == ((position, position) if is_known else (None, None))
+    assert ("error" in found.as_json()) is is_known
+
+
 @pytest.mark.parametrize(
     ("partition", "error", "is_gone"),
     [
@@ -170,6 +212,75 @@ def test_a_mirror_that_does_not_say_how_it_goes_back_is_refused(name: str, names
     (mirror,) = between_clusters(configuration(), [name]).mirrors
     with pytest.raises(ConfigurationError, match=reason):
         check_turnable(mirror, [name, *names])
+
+
+@pytest.mark.parametrize("offsets", ["preserve", "map"])
+@pytest.mark.parametrize(
+    "template", ["{topic}.dr", "dr.{topic}", "{cluster}.{topic}", "{topic}-{mirror}", "orders", "o"]
+)
+def test_a_copy_by_another_name_goes_back_by_a_mirror_that_says_the_name_it_had(template: str, offsets: str) -> None:
+    text = f"""
+clusters: {{east: {{bootstrap-servers: "east:9092"}}, west: {{bootstrap-servers: "west:9092"}}}}
+mirrors:
+  - name: m
+    source: {{cluster: east, topics: [orders]}}
+    destinations: [{{type: kafka, cluster: west, topic: "{template}", offsets: {offsets}}}]
+"""
+    (mirror,) = parse_configuration(text.encode(), file="m.yaml", environ={}).mirrors
+    with pytest.raises(ConfigurationError) as refused:
+        check_turnable(mirror, ["m"])
+    hint = str(refused.value.hint)
+    assert hint.startswith("write a mirror in the other direction")
+    assert "with `topic` as the name it had" in hint
+    assert "`offsets: map`" in hint
+    assert "`to_end`" in hint
+    assert "renames topics (`topic: " in str(refused.value) or offsets == "map"
+
+
+@pytest.mark.parametrize("topic", ["pay.{1}", "pay.{0}", r"pay.\\1", "pay.$1", "{topic", "{}", "{topics}"])
+def test_no_template_knows_the_groups_of_an_expression_so_there_is_none_to_turn_round(topic: str) -> None:
+    text = f"""
+clusters: {{east: {{bootstrap-servers: "east:9092"}}, west: {{bootstrap-servers: "west:9092"}}}}
+mirrors:
+  - name: m
+    source: {{cluster: east, topics: ["/pay-(.*)/"]}}
+    destinations: [{{type: kafka, cluster: west, topic: "{topic}"}}]
+"""
+    with pytest.raises(ConfigurationErrors):
+        parse_configuration(text.encode(), file="m.yaml", environ={})
+
+
+@pytest.mark.parametrize(
+    ("generations", "refused"),
+    [
+        ({}, set()),
+        ({"a": {"id-1": "a"}}, set()),
+        ({"a": {"id-1": "a", "id-2": "a.2"}}, {"a", "a.2"}),
+        ({"a": {"id-2": "a.2"}, "b": {"id-3": "b"}}, {"a", "a.2"}),
+        ({"a": {"id-2": "a.2", "id-3": "a.3"}, "a.2": {"id-4": "a.2.2"}}, {"a", "a.2", "a.3", "a.2.2"}),
+    ],
+)
+def test_a_topic_that_was_recreated_and_its_copies_do_not_go_back_by_their_names(
+    generations: dict[str, dict[str, str]], refused: set[str]
+) -> None:
+    mirror = between_clusters(configuration(), ["orders"]).mirrors[0]
+    found = misnamed(mirror, OwnerState(mirror="orders", destinations={"b": "b"}, generations=generations))
+    assert found.keys() == refused
+    assert all("was recreated" in str(error) and between_leases(error) is Decision.PARK for error in found.values())
+    assert misnamed(mirror, None) == {}
+
+
+def test_what_does_not_go_back_is_left_out_of_what_is_served_topic_by_topic() -> None:
+    config = configuration()
+    mirrors = [turned(between_clusters(config, [name]).mirrors[0], ["a", "b"]) for name in ("orders", "filtered")]
+    both = replace(config, mirrors=tuple(mirrors))
+    no = UnsupportedError("no")
+    back = Turned(config=both, refusals={}, topic_refusals={("orders-back", "a"): no})
+    assert [each.source.topics.names for each in back.to_serve.mirrors] == [("b",), ("a", "b")]
+    assert [back.refusal_of("orders-back", topic) for topic in "ab"] == [no, None]
+    all_of_it = replace(back, topic_refusals={("orders-back", topic): no for topic in "ab"})
+    assert [each.name for each in all_of_it.to_serve.mirrors] == ["filtered-back"]
+    assert [each.name for each in replace(back, refusals={"filtered-back": no}).to_serve.mirrors] == ["orders-back"]
 
 
 @pytest.mark.parametrize("name", ["mapped", "routed", "filtered"])
