@@ -10,7 +10,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, decode
 from mirrorlake.errors import OtherMirrorError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.handover import (
-    copied_by_another,
+    copied_by_others,
     has_let_go,
     holdings_after,
     holds,
@@ -107,12 +107,12 @@ def test_records_of_before_are_read_by_the_configuration_of_mirrors_that_share_a
 def test_a_mapped_copy_of_another_mirror_is_not_made_a_second_time() -> None:
     mapped = mirror(destination=", offsets: map")
     states = {"other": RELEASED}
-    assert copied_by_another(target(0, mapped), states) is RELEASED
-    assert copied_by_another(target(3, mapped), states) is RELEASED
-    assert copied_by_another(target(1, mapped), states) is None, "of a topic that is shared by partitions"
-    assert copied_by_another(target(0, mapped, topic_id="b"), states) is None, "another topic of that name"
+    assert copied_by_others(target(0, mapped), states) == [RELEASED]
+    assert copied_by_others(target(3, mapped), states) == [RELEASED]
+    assert copied_by_others(target(1, mapped), states) == [], "of a topic that is shared by partitions"
+    assert copied_by_others(target(0, mapped, topic_id="b"), states) == [], "another topic of that name"
     begun = OwnerState(mirror="m", source_cluster_id="east-id", destinations={"copy": "orders"})
-    assert copied_by_another(target(0, mapped), {**states, "m": begun}) is None
+    assert copied_by_others(target(0, mapped), {**states, "m": begun}) == []
     assert isinstance(refusal(target(0, mapped), states), OtherMirrorError)
     for start in (", start: latest", ", start: {offsets: {orders: {0: 7}}}"):
         assert refusal(target(0, mirror(source=start, destination=", offsets: map")), states) is None
