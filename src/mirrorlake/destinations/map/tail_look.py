@@ -122,7 +122,8 @@ class TailLook:
             f"{progress_partition} knows of none from offset {known_end} on: the progress has lost its newest records, "
             "and to continue would copy them twice",
             hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
-            "`offsets` to copy from; or delete the destination topic and give the mirror another name",
+            "`offsets` to copy from; or delete the destination topic, and copy the source topics that go there, and no "
+            "others, by a mirror of another name",
             destination_end=known_end,
             found=found,
         )
