@@ -1,9 +1,11 @@
 """Mirrors that bring several source topics into one destination topic, as processes: what is lost, and the remedies."""
 
 import itertools
+import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -183,3 +185,16 @@ def test_a_source_topic_that_was_recreated_is_copied_anew_and_what_others_have_t
         run = site.run(site.mirror("ab", more=f"on-recreate: {said}"))
         assert run.code == 0, run.err
     assert site.arrived() == before + site.written("a")
+
+
+def test_where_the_source_is_gone_failover_names_the_copy_of_every_source_topic(site: Site) -> None:
+    assert site.run(site.mirror("ab")).code == 0
+    with socket() as nobody:  # bound, and nobody listens
+        nobody.bind(("127.0.0.1", 0))
+        gone = replace(site, east=f"127.0.0.1:{nobody.getsockname()[1]}")
+        gone.configure(gone.mirror("ab"))
+        ended = gone.says("failover", "plan", "--format", "json")
+    found = {(row["topic"], row["to"], row["copied"], row["state"]) for row in json.loads(ended.out)["copies"]}
+    assert found == {(site.topic(letter), site.shared, RECORDS, "source-gone") for letter in "ab"}, (
+        ended.out + ended.err
+    )

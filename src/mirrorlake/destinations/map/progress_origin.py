@@ -35,7 +35,7 @@ def check_progress(
         DestinationForeignError: the source is another cluster, or the destination topic was made anew.
         TopicRecreatedError: the source topic was made anew.
     """
-    elsewhere = "give the mirror another name and other destination topics: what is there may be the same records"
+    elsewhere = "give the mirror another name and other destination topics: the records there may be the same ones"
     for found, expected, kind, what, hint in (
         (progress.source_cluster_id, source_cluster_id, DestinationForeignError, "cluster id", elsewhere),
         (progress.source_topic_id, source_topic_id, TopicRecreatedError, "topic id", RECREATED),

@@ -89,6 +89,11 @@ class OwnerState:
     mapped_sources: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     format_version: int = STATE_FORMAT
 
+    def sources_of(self, topic: str) -> tuple[str, ...]:
+        """Returns the source topics that the mirror brings, or brought, to a destination topic, by name."""
+        named = {self.destinations[topic]} if topic in self.destinations else set()
+        return tuple(sorted(named | self.mapped_sources.get(topic, {}).keys()))
+
 
 def transactional_id(mirror: str) -> str:
     """Returns the mirror's own transactional id; no shard's can be equal, theirs end in a number."""

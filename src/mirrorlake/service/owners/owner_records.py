@@ -85,11 +85,12 @@ def _known(target: Target, states: States) -> OwnerState | None:
 
 
 def _origins(accepted: Sequence[Target]) -> dict[str, tuple[tuple[str, str], ...]]:
-    return {
-        target.destination_topic: tuple(dict.fromkeys((each.cluster_id, each.topic) for each in target.origins))
-        for target in accepted
-        if target.origins
-    }
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for target in accepted:  # several source topics may go to one
+        if target.origins:
+            places = dict.fromkeys((each.cluster_id, each.topic) for each in target.origins)
+            found.setdefault(target.destination_topic, {}).update(places)
+    return {topic: tuple(places) for topic, places in found.items()}
 
 
 def _found_filled(accepted: Sequence[Target], known: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
