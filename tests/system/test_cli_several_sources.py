@@ -198,3 +198,39 @@ def test_where_the_source_is_gone_failover_names_the_copy_of_every_source_topic(
     assert found == {(site.topic(letter), site.shared, RECORDS, "source-gone") for letter in "ab"}, (
         ended.out + ended.err
     )
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_lost_topic_of_a_route_that_several_sources_share_is_replaced_and_every_record_is_once_at_one(
+    site: Site, start: str
+) -> None:
+    odd, even, again = (f"{name}-{site.name}" for name in ("odd", "even", "again"))
+
+    def routed(first: str, start: str) -> str:
+        to = f"CASE WHEN pmod(offset, 2) = 0 THEN '{first}' ELSE '{odd}' END"
+        route = f'route: {{to: "{to}", topics: [{first}, {odd}]}}'
+        return site.mirror("ab", start=start).replace(f'topic: "{site.shared}"', route)
+
+    assert site.run(routed(even, start)).code == 0
+    for letter in "ab":
+        append(site.east, site.topic(letter), 0, simple_records(6, start=ord(letter) * 10_000))
+    assert site.run().code == 0
+    delete_topic(site.west, even)
+    refused = site.run()
+    assert "put a topic of another name in its place in the route" in refused.err
+    first = 0
+    if start == "latest":
+        first = RECORDS
+        for letter in "ab":
+            assert f"with `start: {{offsets: {{{site.topic(letter)}: {{0: {first}}}}}}}`" in refused.err
+        start = "{offsets: {" + ", ".join(f"{site.topic(letter)}: {{0: {first}}}" for letter in "ab") + "}}"
+    run = site.run(routed(again, start))
+    assert run.code == 0, run.err
+    for topic, is_odd in ((again, 0), (odd, 1)):
+        wanted = Counter(
+            record.value
+            for letter in "ab"
+            for offset, record in consume(site.east, site.topic(letter), 0).items()
+            if offset >= first and offset % 2 == is_odd
+        )
+        assert site.arrived(topic) == wanted
