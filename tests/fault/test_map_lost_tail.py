@@ -15,13 +15,15 @@ from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.map.moves import ProgressMove, moved, write_moves
-from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX
+from mirrorlake.destinations.map.offset_map import RUNS_PER_PAGE_MAX, OffsetMap
 from mirrorlake.destinations.map.progress import ProgressKey
-from mirrorlake.destinations.map.progress_store import ProgressTopics
+from mirrorlake.destinations.map.progress_store import ProgressTopics, read_offset_map
+from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.destinations.map.work import MapWork
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import LostProgressError, LostTailError
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.plan.planning import Action, read_plan
@@ -40,7 +42,7 @@ RECORDS = 200
 CUT = 100
 BATCH = 10
 MANY_RUNS = 2 * RUNS_PER_PAGE_MAX + 60
-PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE, LATER, WITHIN = (
+PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE, LATER, WITHIN, APART = (
     f"lost-tail-{name}"
     for name in (
         "plain",
@@ -53,6 +55,7 @@ PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, OLD_PROGRESS, MOVED, TWICE, LATER, WIT
         "twice",
         "later",
         "within",
+        "apart",
     )
 )
 BACK = 30
@@ -75,6 +78,28 @@ class Cut:
     def work(self, topic: str, partition: int = 0, *, copies_lost_again: bool = False) -> MapWork:
         work = map_work(self.destination, TopicPartition(topic, partition), partition=0)
         return replace(work, settings=replace(work.settings, copies_lost_again=copies_lost_again))
+
+    def work_apart(self, partition: int, *, copies_lost_again: bool = False) -> MapWork:
+        """Of a mirror of two shards, one for each source partition; all goes to one destination partition."""
+        work = self.work(APART, partition, copies_lost_again=copies_lost_again)
+        names = [map_transactional_id(APART, shard) for shard in range(2)]
+
+        async def ask() -> list[int]:
+            async with ClusterClient(settings_of(self.destination)) as client:
+                found = await client.describe_transactions(names)
+                return [each.producer_id if isinstance(each, TransactionState) else -1 for each in found.values()]
+
+        other = asyncio.run(ask())[1 - partition]
+        return replace(
+            work,
+            settings=replace(
+                work.settings,
+                topics=ProgressTopics(mirror=APART, shards=2),
+                shard=partition,
+                transactional_id=names[partition],
+                other_shards_ids=frozenset({other} - {-1}),
+            ),
+        )
 
     def copy(self, *works: MapWork) -> list[LeaseRow]:
         plan = lease_plan(self.source, [(work.settings.source, [work]) for work in works], end=None)
@@ -143,6 +168,9 @@ def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka
         made.copied(made.work(SHARED, 1))
         made.write(SHARED, 0, RECORDS)
         made.copied(made.work(SHARED))
+        made.create(APART, partitions=2)
+        made.write(APART, 0, RECORDS)
+        made.copied(made.work_apart(0))
         made.create(PAGED)
         asyncio.run(_one_transaction_each(made.source, PAGED, MANY_RUNS))
         made.copied(made.work(PAGED))
@@ -150,7 +178,7 @@ def cut(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka
         older = log_end(made.destination, progress)
         made.write(OLD_PROGRESS, RECORDS, 50)
         made.copied(made.work(OLD_PROGRESS))
-        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, MOVED, TWICE, LATER, WITHIN), CUT)
+        data = dict.fromkeys((PLAIN, AGAIN, OVERWRITTEN, SHARED, PAGED, MOVED, TWICE, LATER, WITHIN, APART), CUT)
         restart_without_tails(server, data | {progress: older})
         for topic in data:
             assert CUT - BATCH < log_end(made.destination, topic) <= CUT
@@ -230,6 +258,31 @@ def test_of_two_sources_in_one_partition_the_whole_one_waits_and_does_not_hide_t
         assert held == consume(cut.source, SHARED, partition)
         assert len(held) == count
     assert len(consume(cut.destination, SHARED, 0)) == RECORDS + 360
+
+
+def test_a_log_that_another_shard_of_the_mirror_has_filled_again_is_no_log_that_is_whole(cut: Cut) -> None:
+    cut.write(APART, 5000, 150, partition=1)
+    cut.copied(cut.work_apart(1))
+    assert log_end(cut.destination, APART) > RECORDS
+    (row,) = cut.copy(cut.work_apart(0))
+    assert isinstance(row.error, LostTailError)
+    cut.copied(cut.work_apart(0, copies_lost_again=True))
+    cut.copied(cut.work_apart(1), cut.work_apart(0))
+    for partition, count in ((0, RECORDS), (1, 150)):
+        source = TopicPartition(APART, partition)
+        key = ProgressKey(destination_topic=APART, source=source)
+        topics = ProgressTopics(mirror=APART, shards=2)
+
+        async def ask(shard: int, key: ProgressKey = key, topics: ProgressTopics = topics) -> OffsetMap | None:
+            async with ClusterClient(settings_of(cut.destination)) as client:
+                return await read_offset_map(client, topics, shard, key)
+
+        mapping, there = asyncio.run(ask(partition)), consume(cut.destination, APART, 0)
+        assert mapping is not None
+        records = consume(cut.source, APART, partition)
+        assert {o: there[at] for o in records if (at := mapping.destination_of(o)) is not None} == records
+        assert len(records) == count
+    assert len(consume(cut.destination, APART, 0)) == RECORDS + 150
 
 
 def test_a_map_of_several_pages_loses_those_that_speak_of_lost_records(cut: Cut) -> None:

@@ -64,6 +64,7 @@ class MapKind(Kind):
                 skips_truncated=target.mirror.on_truncation is TruncationPolicy.SKIP,
                 restarts_recreated=target.mirror.on_recreate is RecreationPolicy.RESTART,
                 own_producer_ids=target.own_producer_ids,
+                other_shards_ids=target.other_shards_ids,
                 copies_lost_again=target.mirror.on_lost_tail is LostTailPolicy.COPY_AGAIN,
                 keeps_log_append_time=keeps_log_append_time(target),
                 stamps_times=stamps_times(target),

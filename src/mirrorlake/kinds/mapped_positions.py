@@ -101,6 +101,7 @@ async def _position(
             source_cluster_id=target.source_cluster_id,
             source_topic_id=target.topic_id,
             destination_topic_id=target.destination_topic_id,
+            start=target.map_start,
             is_routed=target.takes is not None,
         )
         _check_whole(target, progress, known, ends)

@@ -33,7 +33,8 @@ def origins_of(topic: str, states: States) -> tuple[Origin, ...]:
     for state in states.values():
         if topic in state.destinations:
             is_held = not state.is_released and state.partitions.get(topic) != ()
-            places = [(state.source_cluster_id, state.destinations[topic]), *state.origins.get(topic, ())]
+            places = [(state.source_cluster_id, source) for source in state.sources_of(topic)]
+            places += state.origins.get(topic, ())
             found += [Origin(cluster_id=c, topic=t, mirror=state.mirror, is_held=is_held) for c, t in places]
     return tuple(found)
 

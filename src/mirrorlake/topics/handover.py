@@ -87,26 +87,39 @@ def predecessors(target: Target, states: States) -> list[OwnerState]:
     ]
 
 
-def copied_by_another(target: Target, states: States) -> OwnerState | None:
-    """Returns the mirror that has copied a mapped target's source partition to its topic before this mirror began.
+def copied_by_others(target: Target, states: States) -> list[OwnerState]:
+    """Returns the mirrors that have copied a mapped target's source partition to its topic before this mirror began.
 
-    Its progress is its own, so this one would copy everything a second time. None where this mirror has begun itself,
-    where another topic of that name was copied, or nobody did.
+    Their progress is their own, so this one would copy everything a second time. None where this mirror has begun
+    itself, where another topic of that name was copied, or nobody did.
     """
     own = states.get(target.mirror.name)
-    topic, partition = target.destination_topic, target.source.partition
-    if own is not None and (_fills(own, topic, partition) or has_let_go(own, topic, partition)):
-        return None
-    for state in _others_of_source(target.mirror.name, target.source_cluster_id, states):
-        is_of_topic = state.destinations.get(topic) == target.source.topic
-        known = state.topic_ids.get(target.source.topic) or target.topic_id
-        if is_of_topic and known == target.topic_id and (_fills(state, topic, partition) or _once(state, target)):
-            return state
-    return None
+    if own is not None and _has_mapped(own, target, is_own=True):
+        return []
+    return [
+        state
+        for state in _others_of_source(target.mirror.name, target.source_cluster_id, states)
+        if (state.topic_ids.get(target.source.topic) or target.topic_id) == target.topic_id
+        and _has_mapped(state, target, is_own=False)
+    ]
 
 
-def _once(state: OwnerState, target: Target) -> bool:
-    return target.source.partition in state.let_go.get(target.destination_topic, ())
+def _has_mapped(state: OwnerState, target: Target, *, is_own: bool) -> bool:
+    """Tells whether a record says that the target's source partition was copied to its topic with mapped offsets.
+
+    A record of before names one source topic of each destination topic. Others that it copied somewhere at the cluster,
+    and names nowhere, went to such a topic; a mirror's own progress tells which ones it has begun, another's is to be
+    asked for.
+    """
+    topic, source = target.destination_topic, target.source
+    if topic in state.mapped_sources:
+        return source.partition in state.mapped_sources[topic].get(source.topic, ())
+    if not _fills(state, topic, source.partition) and source.partition not in state.let_go.get(topic, ()):
+        return False
+    if is_own or state.destinations.get(topic) == source.topic:
+        return True
+    is_named_nowhere = source.topic in state.topic_ids and source.topic not in state.destinations.values()
+    return topic in state.mapped_topics and is_named_nowhere
 
 
 def known_of(states: States, *, mirror: str, base: str, topic: str, source_cluster_id: str) -> OwnerState | None:

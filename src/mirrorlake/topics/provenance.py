@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.resolved import RecreationPolicy
+from mirrorlake.destinations.map.progress_origin import RECREATED
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError, OtherMirrorError, OtherSourceError, TopicRecreatedError
 from mirrorlake.offsets import StartKind
-from mirrorlake.topics.handover import States, copied_by_another, holds, known_of
+from mirrorlake.topics.handover import States, copied_by_others, holds, known_of
 from mirrorlake.topics.targets import Target
 
 Generations = Mapping[str, Mapping[str, str]]
@@ -73,8 +74,8 @@ def refusal(target: Target, states: States) -> MirrorlakeError | None:
     copy of what another mirror has copied there.
     """
     if target.is_mapped:
-        if not _begins_elsewhere(target) and (other := copied_by_another(target, states)) is not None:
-            return _copied_by(target, other)
+        if not _begins_elsewhere(target) and (others := copied_by_others(target, states)):
+            return _copied_by(target, others[0])
     else:
         for state in states.values():
             if state.mirror != target.mirror.name and holds(state, target.destination_topic, target.source.partition):
@@ -161,12 +162,15 @@ def of_another_source(target: Target, before: OwnerState) -> OtherSourceError:
 
 def recreated(target: Target, known: str) -> TopicRecreatedError:
     """Returns the error for a destination that holds records of a topic of the same name, with id ``known``."""
+    afresh = (
+        f"`on-recreate: new-topic` keeps {target.destination_topic} and copies to another topic; `on-recreate: "
+        f"restart` deletes its records and copies afresh, as does kafka-topics.sh --delete --topic "
+        f"{target.destination_topic} by hand"
+    )
     return TopicRecreatedError(
         f"source topic {target.source.topic} was deleted and recreated (topic id {known}, now {target.topic_id}); "
         f"{target.destination_topic} holds records of the one before",
-        hint=f"`on-recreate: new-topic` keeps {target.destination_topic} and copies to another topic; `on-recreate: "
-        f"restart` deletes its records and copies afresh, as does kafka-topics.sh --delete --topic "
-        f"{target.destination_topic} by hand",
+        hint=RECREATED if target.is_mapped else afresh,
         expected=known,
         found=target.topic_id,
     )

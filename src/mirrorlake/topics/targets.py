@@ -5,7 +5,7 @@ same code as ``run``.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
@@ -134,7 +134,11 @@ class Target:
     @property
     def is_begun(self) -> bool:
         """True where the mirror's state record names the destination topic with this source topic."""
-        return self.owner is not None and self.owner.destinations.get(self.destination_topic) == self.source.topic
+        if self.owner is None:
+            return False
+        if self.source.topic in self.owner.mapped_sources.get(self.destination_topic, {}):
+            return True
+        return self.owner.destinations.get(self.destination_topic) == self.source.topic
 
     @property
     def is_archive(self) -> bool:
@@ -180,9 +184,20 @@ class Target:
 
     @property
     def own_producer_ids(self) -> frozenset[int]:
-        """The producer ids that the mirror's mapped shards wrote under, as far as its state record knows."""
-        held = self.owner.map_producer_ids.values() if self.owner is not None else ()
-        return frozenset(each for ids in held for each in ids)
+        """The producer ids that the partition's mapped shard wrote under, as far as the mirror's state record knows.
+
+        With those of shards that the mirror has no longer: what they wrote is this one's now, or another's.
+        """
+        return self._producer_ids_of(lambda shard: shard == self.map_shard or shard >= self.map_shards)
+
+    @property
+    def other_shards_ids(self) -> frozenset[int]:
+        """The same of the mirror's other shards: they may fill the same destination partition from other sources."""
+        return self._producer_ids_of(lambda shard: shard != self.map_shard and shard < self.map_shards)
+
+    def _producer_ids_of(self, wanted: Callable[[int], bool]) -> frozenset[int]:
+        held = self.owner.map_producer_ids if self.owner is not None else {}
+        return frozenset(each for shard, ids in held.items() if wanted(shard) for each in ids)
 
     @property
     def progress_topics(self) -> ProgressTopics:

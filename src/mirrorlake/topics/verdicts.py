@@ -6,7 +6,8 @@ from dataclasses import replace
 from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
-from mirrorlake.topics.handover import States, others_holding
+from mirrorlake.topics.handover import States, copied_by_others, others_holding
+from mirrorlake.topics.mapped_sources import OtherProgress
 from mirrorlake.topics.provenance import refusal, shared_and_recreated
 from mirrorlake.topics.targets import Target
 
@@ -23,8 +24,26 @@ async def judged(targets: list[Target], states: States, client: ClusterClient) -
     errors = {target.source: refusal(target, states) for target in sound}
     if not any(errors.values()) or await _holds_nothing(client, sound):
         errors = {}
+    progress = OtherProgress(client)
+    errors = {t.source: await refusal_now(t, states, progress) for t in sound if errors.get(t.source) is not None}
     others = others_holding(sound[0].destination_topic, sound[0].mirror.name, states)
     return [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
+
+
+async def refusal_now(target: Target, states: States, progress: OtherProgress) -> MirrorlakeError | None:
+    """Returns why a target is refused; other mirrors' mapped copies count where the topic is the one they went to.
+
+    Args:
+        target: of which ``refusal`` may say why.
+        states: of the destination cluster.
+        progress: of other mirrors there.
+    """
+    error = refusal(target, states)
+    if error is None or not target.is_mapped:
+        return error
+    others = [state.mirror for state in copied_by_others(target, states)]
+    gone = [mirror for mirror in others if await progress.is_gone(mirror, target)]
+    return refusal(target, {name: state for name, state in states.items() if name not in gone}) if gone else error
 
 
 def _with_verdict(target: Target, error: MirrorlakeError | None, others: Sequence[str]) -> Target:

@@ -94,6 +94,20 @@ def test_a_way_over_three_clusters_is_known_also_where_no_record_says_so_yet() -
     assert errors_of(RING, first, second, third) == [LoopError, LoopError, LoopError]
 
 
+def test_a_topic_of_several_sources_came_from_each_of_them_and_from_where_those_were_before() -> None:
+    shared = OwnerState(
+        mirror="first",
+        source_cluster_id="east-id",
+        destinations={"all": "b"},
+        mapped_topics=("all",),
+        mapped_sources={"all": {"a": (0,), "b": (0,)}},
+    )
+    assert [each.topic for each in origins_of("all", {"first": shared})] == ["a", "b"]
+    back = configured(("back", "west", "all", "east", "a"))
+    way = target(back, "back", "all", destination_topic="a", destination_cluster_id="east-id")
+    assert errors_of(back, replace(way, origins=origins_of("all", {"first": shared}))) == [LoopError]
+
+
 NAMED = configured(("back", "west", "t", "east", "t"), ("further", "west", "u", "east", "v"))
 HELD = OwnerState(mirror="there", source_cluster_id="east-id", destinations={"t": "t", "u": "u"})
 

@@ -10,7 +10,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, decode
 from mirrorlake.errors import OtherMirrorError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.handover import (
-    copied_by_another,
+    copied_by_others,
     has_let_go,
     holdings_after,
     holds,
@@ -19,6 +19,7 @@ from mirrorlake.topics.handover import (
     predecessors,
     with_configured_partitions,
 )
+from mirrorlake.topics.mapped_sources import mapped_sources_after
 from mirrorlake.topics.provenance import refusal
 from mirrorlake.topics.sources import source_of
 from mirrorlake.topics.targets import Target
@@ -107,15 +108,53 @@ def test_records_of_before_are_read_by_the_configuration_of_mirrors_that_share_a
 def test_a_mapped_copy_of_another_mirror_is_not_made_a_second_time() -> None:
     mapped = mirror(destination=", offsets: map")
     states = {"other": RELEASED}
-    assert copied_by_another(target(0, mapped), states) is RELEASED
-    assert copied_by_another(target(3, mapped), states) is RELEASED
-    assert copied_by_another(target(1, mapped), states) is None, "of a topic that is shared by partitions"
-    assert copied_by_another(target(0, mapped, topic_id="b"), states) is None, "another topic of that name"
+    assert copied_by_others(target(0, mapped), states) == [RELEASED]
+    assert copied_by_others(target(3, mapped), states) == [RELEASED]
+    assert copied_by_others(target(1, mapped), states) == [], "of a topic that is shared by partitions"
+    assert copied_by_others(target(0, mapped, topic_id="b"), states) == [], "another topic of that name"
     begun = OwnerState(mirror="m", source_cluster_id="east-id", destinations={"copy": "orders"})
-    assert copied_by_another(target(0, mapped), {**states, "m": begun}) is None
+    assert copied_by_others(target(0, mapped), {**states, "m": begun}) == []
     assert isinstance(refusal(target(0, mapped), states), OtherMirrorError)
     for start in (", start: latest", ", start: {offsets: {orders: {0: 7}}}"):
         assert refusal(target(0, mirror(source=start, destination=", offsets: map")), states) is None
+
+
+def test_of_several_source_topics_in_one_each_is_known_to_be_copied() -> None:
+    mapped = mirror(destination=", offsets: map")
+    # `payments` was taken last, so `destinations` names it.
+    last = replace(OTHER, destinations={"copy": "payments"}, mapped_topics=("copy",), partitions={"copy": (0, 1, 2)})
+    said = replace(last, let_go={}, mapped_sources={"copy": {"orders": (0, 2), "payments": (1,)}})
+    for number, expected in ((0, [said]), (1, []), (2, [said])):
+        assert copied_by_others(target(number, mapped), {"other": said}) == expected
+    # One of before does not say where `orders` went: it names no other topic for it, so it was there.
+    assert copied_by_others(target(0, mapped), {"other": last}) == [last]
+    elsewhere = replace(last, destinations={"copy": "payments", "more": "orders"})
+    assert copied_by_others(target(0, mapped), {"other": elsewhere}) == []
+    # That this mirror fills the topic from another source topic does not say that it has begun this one.
+    own = replace(said, mirror="m", mapped_sources={"copy": {"payments": (0, 1, 2)}})
+    assert copied_by_others(target(0, mapped), {"other": said, "m": own}) == [said]
+    assert copied_by_others(target(0, mapped), {"other": said, "m": replace(said, mirror="m")}) == []
+
+
+def test_what_was_mapped_is_remembered_of_every_source_topic_and_never_forgotten() -> None:
+    mapped = mirror(destination=", offsets: map")
+    first = mapped_sources_after([target(0, mapped), target(1)], None)
+    assert first == {"copy": {"orders": (0,)}}, "of mapped copies alone"
+    payments = replace(target(3, mapped), source=TopicPartition("payments", 3))
+    known = replace(OTHER, mapped_topics=("copy",), mapped_sources=first)
+    second = mapped_sources_after([target(5, mapped), payments], known)
+    assert second == {"copy": {"orders": (0, 5), "payments": (3,)}}
+    # A record of before: what it copied and names nowhere may have gone there.
+    before = replace(OTHER, mapped_topics=("copy",), topic_ids={"orders": "a", "late": "b"}, destinations={"copy": "x"})
+    found = mapped_sources_after([payments], before)["copy"]
+    assert found == {"x": (0, 2, 3), "orders": (0, 2, 3), "late": (0, 2, 3), "payments": (3,)}
+
+
+def test_mapped_sources_are_written_as_ranges_and_read_as_numbers() -> None:
+    state = replace(OTHER, mapped_sources={"copy": {"orders": (0, 1, 2, 7), "wide": tuple(range(5000))}})
+    assert decode_state(encode_state(state)) == state
+    assert len(encode_state(state)) < 1000
+    assert decode_state(encode_state(OTHER)).mapped_sources == {}
 
 
 def test_what_is_taken_is_held_and_what_is_not_configured_any_more_is_let_go_of_after_a_graceful_end_only() -> None:

@@ -100,6 +100,7 @@ class OwnedShard:
         channel_to: Callable[[int], Awaitable[AppendChannel]],
         *,
         own_producer_ids: Collection[int],
+        other_shards_ids: Collection[int],
         copies_lost_again: bool,
     ) -> None:
         """Makes a destination partition ready for participants; the first who asks looks at it, the others wait.
@@ -121,7 +122,7 @@ class OwnedShard:
                     await self._session.close([where], committed=committed)
                     standing = (await self._session.look([where]))[where]
             ids = (self.identity.producer_id, *own_producer_ids)
-            look = TailLook(self._client, where, ids, end_offset=end_offset)
+            look = TailLook(self._client, where, ids, end_offset=end_offset, other_shards_ids=other_shards_ids)
             trims = await self._seen_whole.find_lost(
                 look, standing, self.known, topic_id, copies_lost_again=copies_lost_again
             )

@@ -56,7 +56,8 @@ class MapSettings:
     ``skips_truncated`` allows to go on at the source's log start where it has moved past the position.
     ``restarts_recreated`` allows to begin anew where the source topic was recreated; what was copied of the one
     before stays where it is. ``copies_lost_again`` allows to copy once more what the destination has lost.
-    ``own_producer_ids`` are those the mirror's mapped shards wrote under, as far as they are remembered.
+    ``own_producer_ids`` are those the shard wrote under, as far as they are remembered, ``other_shards_ids`` those of
+    the mirror's other mapped shards: they may write to the same destination partition from other sources.
     ``keeps_log_append_time`` False where the destination's brokers stamp their own time, or, with ``stamps_times``, the
     copy does. ``source_is_compacted`` says that the source topic may lose records to its cleaner.
     ``keeps_compression`` is True where the destination's brokers are known to store batches as they come: one that they
@@ -82,6 +83,7 @@ class MapSettings:
     restarts_recreated: bool = False
     copies_lost_again: bool = False
     own_producer_ids: frozenset[int] = frozenset()
+    other_shards_ids: frozenset[int] = frozenset()
     keeps_log_append_time: bool = True
     stamps_times: bool = False
     keeps_compression: bool = False

@@ -104,6 +104,7 @@ class ShardTransaction:
         make_participant: Callable[[MapProgress | None], Participant],
         hand_off: ProducerHandOff | None,
         own_producer_ids: Collection[int] = (),
+        other_shards_ids: Collection[int] = (),
         copies_lost_again: bool = False,
     ) -> Participant:
         """Adds a source partition to the transactions; takes the shard over where nobody has in this lease.
@@ -112,7 +113,8 @@ class ShardTransaction:
             key: whose progress.
             make_participant: makes it from the newest progress, None where there is none; may refuse by raising.
             hand_off: what the shard's last lease left, if it ended cleanly.
-            own_producer_ids: those the mirror's shards are known to have written under, beside the one of now.
+            own_producer_ids: those the shard is known to have written under, beside the one of now.
+            other_shards_ids: those that the mirror's other shards are known to have written under.
             copies_lost_again: whether the progress goes back where the destination has lost its newest records.
 
         Raises:
@@ -127,6 +129,7 @@ class ShardTransaction:
             wanted.destination_topic_id,
             self._channel_to,
             own_producer_ids=own_producer_ids,
+            other_shards_ids=other_shards_ids,
             copies_lost_again=copies_lost_again,
         )
         # Before anything of this partition is copied: how an open transaction ended is told by its position of now.

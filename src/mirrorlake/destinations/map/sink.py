@@ -151,6 +151,7 @@ class MapSink(EndlessSink):
             make_participant=make_participant,
             hand_off=self._orders.hand_off,
             own_producer_ids=self._settings.own_producer_ids,
+            other_shards_ids=self._settings.other_shards_ids,
             copies_lost_again=self._settings.copies_lost_again,
         )
         self._participant = participant
@@ -472,5 +473,6 @@ class MapSink(EndlessSink):
             source_cluster_id=self._settings.source_cluster_id,
             source_topic_id=self._settings.source_topic_id,
             destination_topic_id=topic_id,
+            start=self._settings.start,
             is_routed=self._settings.takes is not None,
         )

@@ -29,7 +29,7 @@ class Holder(Enum):
     NOT_TOLD = auto()
     """A committed transactional batch of another producer id: ours before that one expired, or somebody else's."""
     OTHERS = auto()
-    """A marker, an aborted batch, or one written outside of a transaction: none of ours."""
+    """A marker, an aborted batch, one written outside of a transaction, or by another shard: none of ours."""
     NOTHING = auto()
     """No batch (deleted, or compacted away), or one that is not decided yet."""
 
@@ -41,15 +41,23 @@ class TailLook:
         client: of the destination cluster.
         partition: of the destination.
         own_producer_ids: those our records may have.
+        other_shards_ids: those that no record of ours has, as the mirror's other shards write under them.
         end_offset: of the partition's log, after the fence, and before a marker that closed what was open there.
     """
 
     def __init__(
-        self, client: ClusterClient, partition: TopicPartition, own_producer_ids: Collection[int], *, end_offset: int
+        self,
+        client: ClusterClient,
+        partition: TopicPartition,
+        own_producer_ids: Collection[int],
+        *,
+        end_offset: int,
+        other_shards_ids: Collection[int] = (),
     ) -> None:
         self._client = client
         self.partition = partition
         self._own_producer_ids = own_producer_ids
+        self._other_shards_ids = other_shards_ids
         self._end_offset = end_offset
 
     async def find_lost(
@@ -114,7 +122,8 @@ class TailLook:
             f"{progress_partition} knows of none from offset {known_end} on: the progress has lost its newest records, "
             "and to continue would copy them twice",
             hint="bring the progress back from another replica; or give the mirror another name, and as `start` the "
-            "`offsets` to copy from; or delete the destination topic and give the mirror another name",
+            "`offsets` to copy from; or delete the destination topic, and copy the source topics that go there, and no "
+            "others, by a mirror of another name",
             destination_end=known_end,
             found=found,
         )
@@ -143,6 +152,8 @@ class TailLook:
     def _holder(self, batch: Batch, *, is_aborted: bool) -> Holder:
         header = batch.header
         if header.is_control or is_aborted or not header.is_transactional:
+            return Holder.OTHERS
+        if header.producer_id in self._other_shards_ids:
             return Holder.OTHERS
         return Holder.OURS if header.producer_id in self._own_producer_ids else Holder.NOT_TOLD
 

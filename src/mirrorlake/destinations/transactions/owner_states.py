@@ -7,7 +7,7 @@ another producer id from then on, and its partitions still know the one before.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -59,7 +59,9 @@ class OwnerState:
     partition. ``origins`` say where the records of a destination topic were before they came to the mirror's source:
     cluster id and topic, by destination topic. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics
     that hold the mirror's progress and offset maps, empty while it has none; ``map_producer_ids`` are all producer ids
-    that the transactional ids of its mapped shards ever stood for, by shard.
+    that the transactional ids of its mapped shards ever stood for, by shard. ``mapped_sources`` are all source
+    partitions that it ever filled with mapped offsets, by source topic, by destination topic: several source topics may
+    go to one, of which ``destinations`` names one. Records of before name none.
     """
 
     mirror: str
@@ -84,7 +86,13 @@ class OwnerState:
     progress_topic_id: str = ""
     pages_topic_id: str = ""
     map_producer_ids: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    mapped_sources: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     format_version: int = STATE_FORMAT
+
+    def sources_of(self, topic: str) -> tuple[str, ...]:
+        """Returns the source topics that the mirror brings, or brought, to a destination topic, by name."""
+        named = {self.destinations[topic]} if topic in self.destinations else set()
+        return tuple(sorted(named | self.mapped_sources.get(topic, {}).keys()))
 
 
 def transactional_id(mirror: str) -> str:
@@ -99,7 +107,22 @@ def knock_id(mirror: str) -> str:
 
 def encode_state(state: OwnerState) -> bytes:
     """Returns the value of a state record."""
-    return json.dumps(asdict(state), sort_keys=True).encode()
+    mapped = {
+        topic: {source: _ranges(numbers) for source, numbers in sources.items()}
+        for topic, sources in state.mapped_sources.items()
+    }
+    return json.dumps({**asdict(state), "mapped_sources": mapped}, sort_keys=True).encode()
+
+
+def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns ascending numbers as ranges with exclusive ends: mostly one, where thousands of numbers would be many."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number:
+            found[-1] = found[-1][0], number + 1
+        else:
+            found.append((number, number + 1))
+    return found
 
 
 def decode_state(value: bytes) -> OwnerState:
@@ -140,6 +163,13 @@ def decode_state(value: bytes) -> OwnerState:
             progress_topic_id=fields.get("progress_topic_id", ""),
             pages_topic_id=fields.get("pages_topic_id", ""),
             map_producer_ids={int(shard): tuple(ids) for shard, ids in fields.get("map_producer_ids", {}).items()},
+            mapped_sources={
+                name: {
+                    source: tuple(number for first, end in ranges for number in range(first, end))
+                    for source, ranges in sources.items()
+                }
+                for name, sources in fields.get("mapped_sources", {}).items()
+            },
             format_version=fields["format_version"],
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -75,7 +75,8 @@ async def _vanished(
     except MirrorlakeError:
         return []  # the rows of all else say so
     found: list[CopyRow] = []
-    for topic in sorted(set(state.destinations.values()) - {*seen}) if state is not None else ():
+    copied = {source for to in state.destinations for source in state.sources_of(to)} if state is not None else set()
+    for topic in sorted(copied - {*seen}):
         if mirror.source.topics.selects(topic):
             gone = TopicMissingError(
                 f"topic {topic} was copied, and is not in cluster {mirror.source.name} any more",

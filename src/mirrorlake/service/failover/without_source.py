@@ -47,18 +47,19 @@ async def _of_destination(
     client = clients.client(destination.cluster.settings)
     try:
         state = (await find_states(client)).get(mirror.name)
-        chosen = {to: topic for to, topic in _filled(state) if mirror.source.topics.selects(topic)}
+        chosen = [(to, topic) for to, topic in _filled(state) if mirror.source.topics.selects(topic)]
         if state is None or not chosen:
             return [_unknown(mirror, destination, _nothing_copied(mirror, destination, cause))]
-        there = await client.metadata(sorted(chosen), refresh=True)
+        names = {to for to, _ in chosen}
+        there = await client.metadata(sorted(names), refresh=True)
         mapped = NOT_MAPPED
-        if chosen.keys() & {*state.mapped_topics}:
-            mapped = await find_mapped(client, mirror.name, state, chosen)
+        if names & {*state.mapped_topics}:
+            mapped = await find_mapped(client, mirror.name, state, names)
     except MirrorlakeError as error:
         return [_unknown(mirror, destination, error)]
     targets = [
         mapped.added_to(target)
-        for to, topic in sorted(chosen.items())
+        for to, topic in sorted(chosen)
         for target in _targets(mirror, destination, state, to, topic, there)
     ]
     positions = await read_positions(targets, clients)
@@ -72,7 +73,7 @@ async def _of_destination(
 
 
 def _filled(state: OwnerState | None) -> Iterable[tuple[str, str]]:
-    return () if state is None else state.destinations.items()
+    return () if state is None else [(to, topic) for to in state.destinations for topic in state.sources_of(to)]
 
 
 def _nothing_copied(mirror: Mirror, destination: KafkaDestination, cause: MirrorlakeError) -> MirrorlakeError:
@@ -118,6 +119,8 @@ def _targets(
         gone = TopicMissingError(f"topic {to} is not in cluster {destination.cluster.name} any more", topic=to)
         return [replace(target, error=error or gone)]
     numbers = state.partitions.get(to, tuple(range(count)))
+    if topic in (sources := state.mapped_sources.get(to, {})):
+        numbers = tuple(sorted({*sources[topic]} & {*numbers}))
     return [replace(target, source=TopicPartition(topic, number)) for number in numbers]
 
 

@@ -6,6 +6,7 @@ from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.topics.handover import States, holdings_after, known_of, with_holdings
+from mirrorlake.topics.mapped_sources import mapped_sources_after
 from mirrorlake.topics.provenance import generations_after
 from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target
 
@@ -63,6 +64,7 @@ def record_after(
             (t.pages_topic_id for t in accepted if not t.error), before.pages_topic_id if before else ""
         ),
         map_producer_ids=map_producer_ids,
+        mapped_sources=mapped_sources_after(accepted, before),
     )
     return with_holdings(state, holdings_after(accepted, of_others, before, mirror))
 
@@ -83,11 +85,12 @@ def _known(target: Target, states: States) -> OwnerState | None:
 
 
 def _origins(accepted: Sequence[Target]) -> dict[str, tuple[tuple[str, str], ...]]:
-    return {
-        target.destination_topic: tuple(dict.fromkeys((each.cluster_id, each.topic) for each in target.origins))
-        for target in accepted
-        if target.origins
-    }
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for target in accepted:  # several source topics may go to one
+        if target.origins:
+            places = dict.fromkeys((each.cluster_id, each.topic) for each in target.origins)
+            found.setdefault(target.destination_topic, {}).update(places)
+    return {topic: tuple(places) for topic, places in found.items()}
 
 
 def _found_filled(accepted: Sequence[Target], known: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

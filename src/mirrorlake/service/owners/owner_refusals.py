@@ -6,8 +6,10 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.topics.handover import States, holds
+from mirrorlake.topics.mapped_sources import OtherProgress
 from mirrorlake.topics.provenance import refusal
 from mirrorlake.topics.targets import Target
+from mirrorlake.topics.verdicts import refusal_now
 
 Place = tuple[str, str, int]
 """Source topic, label of the destination, partition: one target of a mirror."""
@@ -35,13 +37,14 @@ async def find_refused(
     """
     refused: dict[Place, MirrorlakeError] = {}
     is_empty: dict[str, bool] = {}
+    progress = OtherProgress(client)
     for target in targets:
         topic = target.source.topic
-        if (error := refusal(target, states)) is None:
+        if refusal(target, states) is None:
             continue
         if topic not in is_empty:
             is_empty[topic] = await _is_empty([t for t in targets if t.source.topic == topic], client)
-        if not is_empty[topic]:
+        if not is_empty[topic] and (error := await refusal_now(target, states, progress)) is not None:
             # Of the same trouble discovery may know a better remedy.
             refused[place_of(target)] = target.error if type(target.error) is type(error) and target.error else error
     return refused

@@ -10,6 +10,7 @@ from mirrorlake.destinations.map.moves import begun_at, moved
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.map.progress_origin import check_progress
 from mirrorlake.destinations.map.route_change import check_route
+from mirrorlake.destinations.map.settings import MapStart
 from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import DestinationForeignError, RouteChangedError
 from mirrorlake.filters.branch import Branch, decides_alike, parse_route
@@ -120,7 +121,9 @@ def test_a_topic_of_a_route_that_was_deleted_is_not_copied_again_by_a_mirror_of_
     hints = []
     for is_routed in (False, True):
         with pytest.raises(DestinationForeignError) as refused:
-            check_progress(progress(10), source=SOURCE, destination_topic="a", is_routed=is_routed, **ids)
+            check_progress(
+                progress(10), source=SOURCE, destination_topic="a", start=MapStart(), is_routed=is_routed, **ids
+            )
         hints.append(refused.value.hint)
-    assert hints[0].startswith("give the mirror another name")
+    assert hints[0].startswith("copy source topic")
     assert hints[1].startswith("put a topic of another name in its place in the route")
