@@ -97,6 +97,7 @@ def spark_said(folder: Path, large: Path) -> dict[str, Any]:
         text=True,
         check=False,
         timeout=240,
+        env=quick_spark_environ(),
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
