@@ -122,14 +122,15 @@ def test_what_the_source_deletes_was_archived_before(
     archived = Archived(source, topic_name, tmp_path, run_async)
     create_topic(archived.source, archived.topic, retention_ms="30000")
     config = archived.config()
-    planned = mirrorlake("plan", "-c", config)
-    assert "the source deletes records older than 30 s, and `flush` lets a record wait for 1 h" in planned.out, planned
     with archived.run(config) as service:
         service.await_words("heartbeat")
         archived.write(1, at=datetime.now(UTC))
         written = datetime.now(UTC)
         archived.write(39, at=written)
         there = consume(archived.source, archived.topic, 0)
+        planned = mirrorlake("plan", "-c", config)
+        told = "the source deletes records older than 30 s, and `flush` lets a record wait for 1 h"
+        assert told in planned.out, planned
         wait_until(lambda: archived.position == 40, "half of the retention", log=service.said)
         service.await_words("trigger=retention")
         wait_until(lambda: not consume(archived.source, archived.topic, 0), "the deletion", log=service.said)

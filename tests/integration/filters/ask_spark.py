@@ -67,8 +67,8 @@ def exact_answer(
     by_failing: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for text, failing in asked:
         by_failing[tuple(failing)].append(text)
-    for failing, texts in by_failing.items():
-        sound = records.where(~f.col("offset").isin(list(failing))) if failing else records
+    for offsets, texts in by_failing.items():
+        sound = records.where(~f.col("offset").isin(list(offsets))) if offsets else records
         for at in range(0, len(texts), 40):
             values |= bytes_of(sound, texts[at : at + 40])
     answers = [
