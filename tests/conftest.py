@@ -43,7 +43,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SIGNALS_AT_START = [signal.getsignal(number) for number in STOP_SIGNALS]
 
 Result = TypeVar("Result")
-EAGER_CLEANER = {"log.cleaner.backoff.ms": "500"}  # by default it looks every 15 s whether there is something to do
+# By default one looks every 15 s whether there is something to clean, every 10 s whether a transaction's time is up.
+EAGER = {"log.cleaner.backoff.ms": "500", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
 COROUTINE_TIMEOUT_SECONDS = 300.0  # far longer than any test; keeps a hanging one from holding the suite
 
 
@@ -108,16 +109,14 @@ def kafka_libs() -> Path:
 @pytest.fixture(scope="session")
 def source_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """A broker that all tests of the session share: leave it running and as you found it."""
-    with EmbeddedKafka(tmp_path_factory.mktemp("source-kafka"), libs=kafka_libs, properties=EAGER_CLEANER) as server:
+    with EmbeddedKafka(tmp_path_factory.mktemp("source-kafka"), libs=kafka_libs, properties=EAGER) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def destination_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """The other broker that all tests of the session share."""
-    with EmbeddedKafka(
-        tmp_path_factory.mktemp("destination-kafka"), libs=kafka_libs, properties=EAGER_CLEANER
-    ) as server:
+    with EmbeddedKafka(tmp_path_factory.mktemp("destination-kafka"), libs=kafka_libs, properties=EAGER) as server:
         yield server
 
 

@@ -187,9 +187,15 @@ def test_how_a_transaction_of_letters_alone_ended_is_told_by_letters_and_progres
     assert log_end(destination, letters_at.topic, 0) > 0, "they are there, seen or not"
 
 
-@pytest.mark.parametrize("mode", ["map", "preserve"])
+# In preserve mode each letter leaves a gap behind that is filled by a transaction of its own: fewer take as long.
+@pytest.mark.parametrize(("mode", "every"), [("map", 4), ("preserve", 16)], ids=["map", "preserve"])
 def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
-    mode: str, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+    mode: str,
+    every: int,
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
 ) -> None:
     """Killed whenever it has come some way, whatever it is at then; a bounded run finishes."""
     here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
@@ -199,7 +205,7 @@ def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
         one = site.register("a")
         kinds = (one, None, one)
         records = [
-            Record(int(time.time() * 1000), b"%d" % n, SHORT if n % 4 == 3 else each.value)
+            Record(int(time.time() * 1000), b"%d" % n, SHORT if n % every == 3 else each.value)
             for n, each in enumerate(numbered([kinds[n % 3] for n in range(4000)]))
         ]
         make_topic(east, topic_name, records[:40], [])
@@ -216,5 +222,5 @@ def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
         with ServiceProcess("run", "-c", file, "--once", folder=tmp_path, without_spark=True) as once:
             assert once.exit_code() == 0, once.said()
         letters = letters_in(west, site.letters, 0)
-        assert [letter_headers(each)["offset"] for each in letters] == [str(n) for n in range(3, 4000, 4)]
-        assert [each.key for each in site.copied()] == [b"%d" % n for n in range(4000) if n % 4 != 3]
+        assert [letter_headers(each)["offset"] for each in letters] == [str(n) for n in range(3, 4000, every)]
+        assert [each.key for each in site.copied()] == [b"%d" % n for n in range(4000) if n % every != 3]

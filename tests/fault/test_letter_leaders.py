@@ -99,7 +99,7 @@ def test_each_letter_is_written_once_while_leaders_move_and_brokers_and_the_serv
         one = site.register("a")
         make_topic(site.east, topic_name, records_of(one, 0, PER_CHUNK))
         made = site.file(mode, POLICY)
-        file = str(write_yaml(made, made.read_text().replace("lease: 1s", "lease: 4s")))
+        file = str(write_yaml(made, made.read_text().replace("lease: 1s", "lease: 2s")))
         leaders: dict[str, set[int]] = {}
         with Writing(site, one, start=PER_CHUNK) as writing:  # noqa: SIM117  it ends after the service
             with ServiceProcess("run", "-c", file, folder=tmp_path, without_spark=True) as service:

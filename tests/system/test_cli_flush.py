@@ -120,20 +120,21 @@ def test_what_the_source_deletes_was_archived_before(
 ) -> None:
     source = new_kafka(log_retention_check_interval_ms=1000)
     archived = Archived(source, topic_name, tmp_path, run_async)
-    create_topic(archived.source, archived.topic, retention_ms="60000")
+    create_topic(archived.source, archived.topic, retention_ms="30000")
     config = archived.config()
-    archived.write(1, at=datetime.now(UTC))
-    planned = mirrorlake("plan", "-c", config)
-    assert "the source deletes records older than 1 min, and `flush` lets a record wait for 1 h" in planned.out, planned
     with archived.run(config) as service:
         service.await_words("heartbeat")
+        archived.write(1, at=datetime.now(UTC))
         written = datetime.now(UTC)
         archived.write(39, at=written)
         there = consume(archived.source, archived.topic, 0)
+        planned = mirrorlake("plan", "-c", config)
+        told = "the source deletes records older than 30 s, and `flush` lets a record wait for 1 h"
+        assert told in planned.out, planned
         wait_until(lambda: archived.position == 40, "half of the retention", log=service.said)
         service.await_words("trigger=retention")
         wait_until(lambda: not consume(archived.source, archived.topic, 0), "the deletion", log=service.said)
-        assert datetime.now(UTC) >= written + timedelta(seconds=60)
+        assert datetime.now(UTC) >= written + timedelta(seconds=30)
         service.signal(signal.SIGTERM)
         assert service.exit_code() == 0, service.said()
     assert_same_records(there, archived_records(archived.root, archived.topic))

@@ -24,8 +24,10 @@ pytestmark = pytest.mark.kafka
 
 SKIP_AFTER_SECONDS = 3
 HOLE = OffsetRange(start_offset=10, end_offset=20)
-LONG_HOLE = OffsetRange(start_offset=10, end_offset=1510)
+LONG_HOLE = OffsetRange(start_offset=10, end_offset=810)
 """Its filling by markers takes seconds."""
+FLUSH_BYTES_MAX = 1_000_000
+"""Who takes over from a dead owner waits until no lease of it can append: as long as a segment of so many may take."""
 RECORDS = simple_records(40)
 BEHIND = {offset: record for offset, record in enumerate(RECORDS) if offset not in range(10, 20)}
 """What is there of the records without those in the hole."""
@@ -66,7 +68,7 @@ mirrors:
     destinations:
       - {{type: kafka, cluster: west, topic: "{self.kept}"}}
       - {{type: kafka, cluster: west, topic: "{self.mapped}", offsets: map}}
-      - {{type: archive, store: other, flush: {{max-time: 1s}}}}
+      - {{type: archive, store: other, flush: {{max-time: 1s, max-bytes: {FLUSH_BYTES_MAX}}}}}
 engine: {{lanes: 2, lease: 1s, memory: 512MiB, discovery: 500ms}}
 """,
         )
@@ -79,10 +81,10 @@ engine: {{lanes: 2, lease: 1s, memory: 512MiB, discovery: 500ms}}
     def mapped(self) -> str:
         return f"{self.topic}.mapped"
 
-    def positions(self) -> tuple[int, int, int]:
-        """Where the copies stand that have equal offsets, and how many records the mapped one has."""
-        kept, archived = log_end(self.servers, self.kept), archive_position(self.folder / "other", self.topic)
-        return kept, archived, len(self.records_mapped())
+    def stands_at(self, end: int, mapped: int) -> bool:
+        """Whether the copies that have equal offsets stand at an offset, and the mapped one has so many records."""
+        where = log_end(self.servers, self.kept), archive_position(self.folder / "other", self.topic)
+        return where == (end, end) and len(self.records_mapped()) == mapped
 
     def records_mapped(self) -> list[Record]:
         return [*consume(self.servers, self.mapped, 0).values()] if log_end(self.servers, self.mapped) else []
@@ -135,7 +137,7 @@ def scene(destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> 
 
 def test_a_hole_is_passed_over_after_its_time_recorded_and_not_filled_by_what_comes_late(scene: Scene) -> None:
     started = time.monotonic()
-    said = scene.runs_until(lambda: scene.positions() == (40, 40, len(BEHIND)), "all behind the hole")
+    said = scene.runs_until(lambda: scene.stands_at(40, len(BEHIND)), "all behind the hole")
     assert time.monotonic() - started > SKIP_AFTER_SECONDS
     assert "missing segment is passed over" in said
     assert "[10, 20) are missing in the archive" in said, "it was waited for, and that was said"
@@ -164,9 +166,9 @@ def test_a_segment_that_comes_in_time_is_copied_and_no_gap_is_recorded(scene: Sc
     scene = replace(scene, skip_after_seconds=120)
 
     def comes_in_time() -> bool:
-        if scene.aside.exists() and scene.positions() == (10, 10, 10):
+        if scene.aside.exists() and scene.stands_at(10, 10):
             scene.aside.rename(scene.segment)
-        return scene.positions() == (40, 40, 40)
+        return scene.stands_at(40, 40)
 
     said = scene.runs_until(comes_in_time, "all of it")
     assert "passed over" not in said
@@ -195,7 +197,7 @@ def test_a_service_killed_in_the_middle_of_a_hole_fills_the_rest_of_it_and_nothi
     assert 100 < log_end(servers, scene.kept) < LONG_HOLE.end_offset
 
     end = LONG_HOLE.end_offset + 20
-    scene.runs_until(lambda: scene.positions() == (end, end, len(BEHIND)), "all behind the hole")
+    scene.runs_until(lambda: scene.stands_at(end, len(BEHIND)), "all behind the hole")
     behind = dict(enumerate(RECORDS[:10])) | dict(enumerate(RECORDS[20:], start=LONG_HOLE.end_offset))
     assert_same_records(behind, consume(servers, scene.kept, 0))
     assert scene.records_mapped() == [*behind.values()]

@@ -40,7 +40,11 @@ def starts(file: Path, topic: str) -> dict[int, int]:
     return dict(mirror.source.start.offsets.get(topic, {}))
 
 
-@pytest.mark.parametrize("settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["plain", "exact"])
+EXACT = "west.exactly.once.source.support = enabled\nwest.producer.transaction.timeout.ms = 10000\n"
+"""A transaction of a process that was killed is open for so long, instead of the producer's own minute."""
+
+
+@pytest.mark.parametrize("settings", ["", EXACT], ids=["plain", "exact"])
 def test_a_copy_of_mirror_maker_goes_on_without_loss_or_repetition(
     settings: str,
     source_kafka: EmbeddedKafka,

@@ -13,6 +13,7 @@ from fault.archive_writer import archived, write_archive, write_for_ever
 from mirrorlake.stores.crash_points import no_crash
 from support import doc_examples
 from support.fork_server import fork_context
+from support.quick_spark import quick_spark_environ
 
 SEGMENT_OFFSETS = 3
 LIBRARIES = ("pyarrow", "DuckDB", "polars", "Spark")
@@ -65,6 +66,7 @@ def test_the_example_of_spark_reads_beside_a_live_writer(lake: Path) -> None:
             text=True,
             check=False,
             timeout=240,
+            env=quick_spark_environ(),
         )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []

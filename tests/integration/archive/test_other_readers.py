@@ -17,6 +17,7 @@ from mirrorlake.archive.formats.registry import NDJSON, PARQUET, record_writer
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.memory import MemoryStore
+from support.quick_spark import quick_spark_environ
 from unit.archive.maintenance.test_joined_segments import archive_in, ends, footer_of, merge, put_one
 from unit.archive.sample_records import AWKWARD, Record, columns_of, envelope
 
@@ -97,6 +98,7 @@ def spark_said(folder: Path, large: Path) -> dict[str, Any]:
         text=True,
         check=False,
         timeout=240,
+        env=quick_spark_environ(),
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

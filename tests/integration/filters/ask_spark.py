@@ -1,6 +1,7 @@
 """Evaluates expressions in Spark over given records; run by test_equal_to_spark.py.
 
-ask_spark.py FILE    a pickle of questions [([(key, value, timestamp_ms, partition, offset, headers)], [asked])]
+It reads paths from stdin, one a line: each of a pickle of questions
+[([(key, value, timestamp_ms, partition, offset, headers)], [asked])], and says one line when it has answered them.
 
 What is asked are expressions, or pairs of one and the offsets for which it must fail by ANSI rules. Writes
 FILE.answers: a pickle of one answer a question. Of expressions: a list a row, a value an expression. Of pairs: for each
@@ -9,11 +10,15 @@ its bytes by offset, and the offsets of those it was said to fail for, and does.
 
 import pickle
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from mirrorlake.pipeline.session_start import build_session
+from mirrorlake.pipeline.settings import SessionSettings
 
 SCHEMA = "key binary, value binary, ms bigint, partition int, offset bigint, pairs array<struct<k: string, v: binary>>"
 
@@ -21,23 +26,27 @@ FAILING_ASKED_MAX = 2
 """How many rows of one expression are asked about each by itself."""
 
 
-def main(asked: Path) -> None:
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.ansi.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.mapKeyDedupPolicy", "LAST_WIN")
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    answers = [
-        answer(spark, rows, of) if isinstance(of[0], str) else exact_answer(spark, rows, of)
-        for rows, of in pickle.loads(asked.read_bytes())
-    ]
-    spark.stop()
-    asked.with_suffix(".answers").write_bytes(pickle.dumps(answers))
+SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+def main() -> None:
+    session = build_session(SessionSettings(lanes=1, batch_slots=0, driver_heap_mb=1024, spark_conf=SETTINGS))
+    try:
+        for line in sys.stdin:
+            asked = Path(line.rstrip("\n"))
+            answers = [
+                answer(session.spark, rows, of) if isinstance(of[0], str) else exact_answer(session.spark, rows, of)
+                for rows, of in pickle.loads(asked.read_bytes())
+            ]
+            asked.with_suffix(".answers").write_bytes(pickle.dumps(answers))
+            print("answered", flush=True)
+    finally:
+        session.stop(10.0)
 
 
 def records_of(spark: SparkSession, rows: list[tuple[object, ...]]) -> DataFrame:
@@ -55,12 +64,13 @@ def exact_answer(
     records = records_of(spark, rows)
     spark.conf.set("spark.sql.ansi.enabled", "true")
     values: dict[str, dict[int, bytes | None]] = {}
-    whole = [text for text, failing in asked if not failing]
-    for at in range(0, len(whole), 40):
-        values |= bytes_of(records, whole[at : at + 40])
+    by_failing: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for text, failing in asked:
-        if failing:
-            values |= bytes_of(records.where(~f.col("offset").isin(failing)), [text])
+        by_failing[tuple(failing)].append(text)
+    for offsets, texts in by_failing.items():
+        sound = records.where(~f.col("offset").isin(list(offsets))) if offsets else records
+        for at in range(0, len(texts), 40):
+            values |= bytes_of(sound, texts[at : at + 40])
     answers = [
         (values[text], [each for each in failing[:FAILING_ASKED_MAX] if fails(records, text, each)])
         for text, failing in asked
@@ -97,4 +107,4 @@ def answer(spark: SparkSession, rows: list[tuple[object, ...]], expressions: lis
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -5,7 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +89,40 @@ OF_TEXTS = [
 ]  # fmt: skip
 
 
-def ask(tmp_path: Path, *questions: tuple[list[Row], Sequence[object]]) -> list[Any]:
-    """Returns what Spark says to each question; see `ask_spark`."""
-    asked = tmp_path / "asked.pickle"
-    asked.write_bytes(pickle.dumps(questions))
-    script = Path(__file__).with_name("ask_spark.py")
-    done = subprocess.run([sys.executable, str(script), str(asked)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    answers: list[Any] = pickle.loads(asked.with_suffix(".answers").read_bytes())
-    return answers
+class Asked:
+    """A Spark that is started once for the questions of this file, as each start takes it seconds; see `ask_spark`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._said = folder / "said"
+        script = Path(__file__).with_name("ask_spark.py")
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+            )
+
+    def __call__(self, *questions: tuple[list[Row], Sequence[object]]) -> list[Any]:
+        """Returns what Spark says to each question."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = self._folder / "asked.pickle"
+        asked.write_bytes(pickle.dumps(questions))
+        self._process.stdin.write(f"{asked}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "answered\n", self._said.read_text(errors="replace")[-3000:]
+        answers: list[Any] = pickle.loads(asked.with_suffix(".answers").read_bytes())
+        return answers
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    spark = Asked(tmp_path_factory.mktemp("ask-spark"))
+    yield spark
+    spark.close()
 
 
 def columns_of(records: list[Row]) -> RecordColumns:
@@ -126,11 +151,11 @@ def said(condition: str, records: list[Row]) -> list[bool | None]:
     return [found[row[4]] for row in records]
 
 
-def test_conditions_and_values_are_what_spark_says(tmp_path: Path) -> None:
+def test_conditions_and_values_are_what_spark_says(ask: Asked) -> None:
     records, asked_of = rows(), texts()
     of_text: list[Row] = [(None, text, 0, 0, n, []) for n, text in enumerate(asked_of)]
 
-    of_records, of_texts = ask(tmp_path, (records, CONDITIONS), (of_text, VALUES))
+    of_records, of_texts = ask((records, CONDITIONS), (of_text, VALUES))
 
     differing: list[tuple[str, object, object, object]] = []
     for column, condition in enumerate(CONDITIONS):
@@ -146,11 +171,11 @@ def test_conditions_and_values_are_what_spark_says(tmp_path: Path) -> None:
     assert not differing, (len(differing), differing[:20])
 
 
-def test_texts_are_as_long_as_spark_reads_them(tmp_path: Path) -> None:
+def test_texts_are_as_long_as_spark_reads_them(ask: Asked) -> None:
     length = f"length(get_json_object({TEXT}, '$.a'))"
     questions: list[tuple[list[Row], list[str]]] = [([(None, text, 0, 0, 0, [])], [length]) for text in LARGE_DOCUMENTS]
 
-    answers = ask(tmp_path, *questions)
+    answers = ask(*questions)
 
     found = [json_field(text, ("a",)) for text in LARGE_DOCUMENTS]
     assert [None if each is None else character_count(each) for each in found] == [rows[0][0] for rows in answers]
@@ -180,14 +205,13 @@ def made_by_us(text: str, records: list[Row]) -> tuple[dict[int, bytes | None], 
     return made, sorted(failing)
 
 
-def test_what_is_selected_is_what_spark_makes_by_ansi_rules_and_fails_where_that_does(tmp_path: Path) -> None:
+def test_what_is_selected_is_what_spark_makes_by_ansi_rules_and_fails_where_that_does(ask: Asked) -> None:
     records = rows()
     of_text: list[Row] = [(None, text, 0, 0, n, []) for n, text in enumerate(texts())]
     questions = [(records, SELECTED), (of_text, OF_TEXTS)]
     ours = [[(text, *made_by_us(text, asked)) for text in wanted] for asked, wanted in questions]
 
     answers = ask(
-        tmp_path,
         *(
             (asked, [(text, failing) for text, _, failing in each])
             for (asked, _), each in zip(questions, ours, strict=True)

@@ -446,10 +446,10 @@ def test_leases_of_a_frozen_host_that_wake_up_after_it_was_given_up_change_nothi
 
 def test_a_start_without_executors_is_bounded_and_a_signal_ends_it_at_any_time(scene: Scene) -> None:
     too_large = {**scene.place.cluster.spark_conf(), "spark.executor.memory": "64g"}
-    scene.write(**{"spark-conf": too_large, "start-timeout": "40s"})
+    scene.write(**{"spark-conf": too_large, "start-timeout": "25s"})
     with scene.run("--once") as bounded:
         assert bounded.exit_code() == 1
-        assert f"no executors from {scene.place.cluster.master} after 40 s" in bounded.said()
+        assert f"no executors from {scene.place.cluster.master} after 25 s" in bounded.said()
         assert "spark.executor.memory" in bounded.said()
         bounded.assert_nothing_left()
 

@@ -157,6 +157,8 @@ class Search:
         self._record_ids: dict[tuple[int, Answer], int] = {}
         self._asked: dict[int, Effect | None] = {}
         self._performed: dict[tuple[int, Effect], tuple[int, Answer]] = {}
+        # What a writer makes of a world is the same wherever the others are: most states are made of known steps.
+        self._steps: dict[tuple[int, int], tuple[int, int]] = {}
 
     def run(self) -> None:
         beginnings = tuple(
@@ -178,7 +180,9 @@ class Search:
         for index, record in enumerate(writers):
             before, after = writers[:index], writers[index + 1 :]
             for begun in beginnings[index] if record == IDLE else (record,):
-                then, writer = self._step(world, begun)
+                if (step := self._steps.get((world, begun))) is None:
+                    step = self._steps[world, begun] = self._step(world, begun)
+                then, writer = step
                 yield (then, *before, writer, *after)
             yield (world, *before, IDLE, *after)  # a crash, which an idle writer does not notice
 

@@ -184,11 +184,12 @@ def test_however_often_a_position_is_moved_no_group_is_led_past_a_record(
         held = OffsetRange(start_offset=0, end_offset=len(copy.log))
         last = max((at for at, offset in enumerate(copy.log) if offset is not None), default=-1)
         assert copy.progress.destination_end == last + 1
+        found = copy.map
         for offset in range(130):
-            assert copy.map.destination_of(offset) == (copy.log.index(offset) if offset in copy.log else None)
-            place = translate_mapped(offset, copy.map, held)
+            assert found.destination_of(offset) == (copy.log.index(offset) if offset in copy.log else None)
+            place = translate_mapped(offset, found, held)
             if isinstance(place, Unknown):
-                assert not copy.map.runs
+                assert not found.runs
                 continue
             assert isinstance(place, Placed)
             later = {each for each in copy.log if each is not None and each >= offset}
