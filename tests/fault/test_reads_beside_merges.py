@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +39,7 @@ from support.object_servers import ObjectServer
 from support.records import Record, build_batch, consume, simple_records
 from support.segments import records_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PARTITIONS = 2
 BATCH_RECORDS, BATCH_OFFSETS = 10, 13
@@ -238,6 +238,7 @@ def read_again_and_again(scene: Scene, spark: Any, reader: Reader, *, rounds: in
     return overtaken
 
 
+@pytest.mark.spark
 def test_restores_and_queries_beside_two_rival_merges_and_a_writer_have_every_record_once(
     scene: Scene, spark: Any
 ) -> None:
@@ -256,3 +257,34 @@ def test_restores_and_queries_beside_two_rival_merges_and_a_writer_have_every_re
         read = [records_of(each) for each in read_archived_range(archived, OffsetRange(start_offset=0, end_offset=end))]
         assert sum(map(len, read)) == len(dict(ChainMap(*read)))
         assert_same_records({o: each for o, each in records.items() if o < end}, dict(ChainMap(*read)))
+
+
+CHECKED = (
+    ("archive", "ls"),
+    ("archive", "check"),
+    ("archive", "check", "--level", "checksums"),
+    ("archive", "snapshot"),
+)
+
+
+def ask_again_and_again(scene: Scene, verb: Sequence[str]) -> int:
+    """Returns in how many rounds files of the archive went while it was looked at."""
+    overtaken = 0
+    for _ in range(2 * ROUNDS):
+        names, before = scene.names(), scene.ends()
+        ended = without_spark(*verb, "-c", scene.configs["patient"], "--format", "json")
+        assert ended.code == 0, ended.err + ended.out
+        rows = {row["partition"]: row for row in ended.rows() if row["name"] == scene.topic}
+        for partition in range(PARTITIONS):
+            end = rows[partition]["end" if "snapshot" in verb else "position"]
+            assert before[partition] <= end <= scene.ends()[partition], ended.out
+        overtaken += bool(names - scene.names())
+    return overtaken
+
+
+def test_checks_and_snapshots_beside_two_rival_merges_and_a_writer_find_nothing_wrong(scene: Scene) -> None:
+    with scene, ThreadPoolExecutor(len(CHECKED)) as asking:
+        asked = {" ".join(verb): asking.submit(ask_again_and_again, scene, verb) for verb in CHECKED}
+        overtaken = {verb: future.result() for verb, future in asked.items()}
+    assert any(overtaken.values()), "no merge was at work meanwhile"
+    assert all(scene.merged()), scene.merged()

@@ -120,7 +120,7 @@ engine: {{lanes: 1, lease: 2s, memory: 512MiB}}
         staged.publish(key)
 
 
-@pytest.fixture(params=["filesystem", "bucket"])
+@pytest.fixture
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     if request.param == "bucket":
         server: ObjectServer = request.getfixturevalue("versitygw")
@@ -152,8 +152,15 @@ def fill(scene: Scene) -> None:
     scene.archive()
 
 
-@pytest.mark.parametrize("is_mixed", [False, True], ids=["new", "old and new"])
-@pytest.mark.parametrize("compression", [*CODECS])
+@pytest.mark.parametrize(
+    ("lake", "compression", "is_mixed"),
+    [
+        *(("filesystem", compression, is_mixed) for compression in CODECS for is_mixed in (False, True)),
+        ("bucket", "zstd-1", True),
+        ("bucket", "snappy", False),
+    ],
+    indirect=["lake"],
+)
 def test_a_topic_that_was_archived_in_small_segments_and_joined_is_restored_equal(
     source_kafka: EmbeddedKafka,
     destination_kafka: EmbeddedKafka,
