@@ -17,6 +17,8 @@ from typing import Any, Self
 
 import pytest
 
+from mirrorlake.archive.claims import RangeClaim, encode_claim
+from mirrorlake.archive.names import ClaimName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.config.loading import load_configuration
@@ -113,7 +115,12 @@ engine: {{lanes: 2, lease: 2s, memory: 512MiB}}
                     return
                 where = TopicPartition(self.topic, partition)
                 offsets = (start * BATCH_OFFSETS, (start + count) * BATCH_OFFSETS)
+                # With a claim, as every writer: a description without one behind the last segment is one that lost it.
+                name = ClaimName(from_offset=offsets[0])
+                claim = RangeClaim(to_offset=offsets[1] - 1, extension=self._form, raw_bytes=1, writer="test")
+                store.create(f"{self.topic}/{partition}/{name}", encode_claim(claim, name))
                 write_segment(store, where, self._content[partition], *offsets, form=self._form)
+                store.delete(f"{self.topic}/{partition}/{name}")
                 self._batches[partition] = start + count
 
     def __enter__(self) -> Self:
