@@ -7,12 +7,19 @@ arguments, environment, folder, streams, signals and exit code are its own.
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from mirrorlake.cli.main import main
 from mirrorlake.pipeline.in_process import InProcessEngine
 from support.fork_server import fork_context
+
+_polling = threading.Lock()
+"""Starting a process asks all that were started before whether they have ended; of two who ask at one time one is told
+255, whatever the process said.
+"""
 
 
 class ForkedCommand:
@@ -33,7 +40,8 @@ class ForkedCommand:
             args=(arguments, dict(environ), str(Path.cwd()), str(out), str(err)),
             daemon=True,  # ended with the tests
         )
-        self._process.start()
+        with _polling:
+            self._process.start()
         assert self._process.pid is not None
         self._pid = self._process.pid
 
@@ -43,7 +51,8 @@ class ForkedCommand:
 
     def poll(self) -> int | None:
         """Its exit code, negative where a signal ended it; None while it runs."""
-        return self._process.exitcode
+        with _polling:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits for its end.
@@ -51,8 +60,8 @@ class ForkedCommand:
         Raises:
             subprocess.TimeoutExpired: it still runs after so many seconds.
         """
-        self._process.join(timeout)
-        code = self._process.exitcode
+        wait([self._process.sentinel], timeout)
+        code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired("mirrorlake", timeout or 0.0)
         return code

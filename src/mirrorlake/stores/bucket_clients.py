@@ -31,7 +31,10 @@ _WRITE_LIMITS = ((1 << 20, 15.0), (32 << 20, 60.0), (256 << 20, 300.0), (5 << 30
 """Largest size in bytes, and seconds one put of it may take: about 1 MB/s, on a line that is slow but alive."""
 
 PUT_BYTES_MAX = _WRITE_LIMITS[-1][0]
-"""What one conditional put can hold on S3; a segment is at most a fifth of it (`SEGMENT_RAW_BYTES_MAX`)."""
+"""What one conditional put can hold on S3: five times the records of a segment (`SEGMENT_RAW_BYTES_MAX`).
+
+A snapshot has no such bound.
+"""
 
 
 class BucketClients:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import obstore
 from obstore.exceptions import AlreadyExistsError
 
-from mirrorlake.errors import MirrorlakeError, StoreUnavailableError, StoreUnusableError
-from mirrorlake.stores.bucket_clients import BucketClients
+from mirrorlake.errors import MirrorlakeError, StoreUnavailableError, StoreUnusableError, UnsupportedError
+from mirrorlake.stores.bucket_clients import PUT_BYTES_MAX, BucketClients
 from mirrorlake.stores.bucket_errors import LIBRARY_ERRORS, answer_of, bucket_error, bucket_errors_as_ours, cause_of
 from mirrorlake.stores.bucket_file import BucketFile
 from mirrorlake.stores.object_store import (
@@ -174,8 +174,15 @@ class BucketStore:
         Raises:
             ObjectExistsError: another object is there.
             StoreUnavailableError: it is not there now, and may yet come to be: a request can be under way.
+            UnsupportedError: it is larger than one put can be.
         """
         path, where = self._root + check_key(key), self._settings.where(key)
+        if len(content) > PUT_BYTES_MAX:
+            raise UnsupportedError(
+                f"{where} would have {len(content)} bytes, and one put of an object store holds {PUT_BYTES_MAX}",
+                hint="keep what becomes so large in an archive on a filesystem: a snapshot is one file, however many "
+                "keys it has; a segment is as large as `flush.max-bytes` lets it",
+            )
         give_up_at = time.monotonic() + PUT_SECONDS_MAX
         for attempt in range(len(PUT_PAUSES_SECONDS) + 1):
             try:

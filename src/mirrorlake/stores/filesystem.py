@@ -109,23 +109,26 @@ class FilesystemStore:
 
     def _info(self, prefix: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
         """Returns what a listing says of a file; None where it was deleted since the folder was read."""
-        size_bytes, is_dangling, is_special, modified = 0, False, False, None
+        path = self._path(prefix) / entry.name
         try:
             found = entry.stat(follow_symlinks=True)
-            size_bytes, is_special = found.st_size, not stat.S_ISREG(found.st_mode)
-            modified = found.st_mtime
         except FileNotFoundError:
-            if not entry.is_symlink():
+            # The entry says what it was when the folder was read: a link may have gone since.
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
                 return None
-            is_dangling = True  # shown, so that it is refused
+            except OSError as error:
+                raise store_error(error, path) from error
         except OSError as error:
-            raise store_error(error, self._path(prefix) / entry.name) from error
+            raise store_error(error, path) from error
+        is_dangling = stat.S_ISLNK(found.st_mode)  # shown, so that it is refused
         return ObjectInfo(
             key=f"{prefix}/{entry.name}" if prefix else entry.name,
-            size_bytes=size_bytes,
+            size_bytes=0 if is_dangling else found.st_size,
             is_dangling=is_dangling,
-            is_special=is_special,
-            modified_seconds=modified,
+            is_special=not is_dangling and not stat.S_ISREG(found.st_mode),
+            modified_seconds=None if is_dangling else found.st_mtime,
         )
 
     def folders(self, prefix: str) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """What a bucket store makes of lost answers, refusals and stores that are not what they should be."""
 
+import mmap
 from collections.abc import Callable, Iterator
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -10,8 +12,10 @@ from mirrorlake.errors import (
     PermissionDeniedError,
     StoreUnavailableError,
     StoreUnusableError,
+    UnsupportedError,
 )
 from mirrorlake.secret import Secret
+from mirrorlake.stores.bucket_clients import PUT_BYTES_MAX
 from mirrorlake.stores.bucket_store import BucketStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError
 from mirrorlake.stores.settings import S3Settings
@@ -121,6 +125,17 @@ def test_a_large_create_on_an_existing_key_loses_however_the_store_ends_it(versi
         with pytest.raises(ObjectExistsError):
             publish(store, "orders/0/a", b"y" * 9_000_000)
     assert store.read("orders/0/a") == b"x" * 9_000_000
+
+
+def test_what_one_put_cannot_hold_is_refused_by_name_before_a_byte_is_sent(spoilt: Spoilt) -> None:
+    """A snapshot is one object, however many keys it has."""
+    with TemporaryFile() as file:
+        file.truncate(PUT_BYTES_MAX + 1)
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with pytest.raises(UnsupportedError, match="one put") as caught:
+            spoilt.store.create("orders/0/a", content)  # type: ignore[arg-type]
+    assert f"s3://lake/{spoilt.settings.prefix}/orders/0/a" in str(caught.value)
+    assert spoilt.proxy.kinds() == []
 
 
 @pytest.mark.parametrize(

@@ -303,6 +303,36 @@ def test_a_listing_shows_what_came_in_the_place_of_what_went_while_it_was_read(t
     assert [*found, *(info.name for info in listing)] == ["a", "b-d", "e"]
 
 
+@pytest.mark.parametrize("target", ["nowhere", "a", "folder"])
+def test_a_link_that_is_deleted_while_it_is_listed_is_not_there_and_one_to_nowhere_is_shown(
+    tmp_path: Path, target: str
+) -> None:
+    """A link that is gone, whatever it led to, is as any file that is gone; only one that is there leads nowhere."""
+    (tmp_path / "a").touch()
+    (tmp_path / "folder").mkdir()
+    for name in "bd":
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "c").symlink_to("nowhere")
+    listing = FilesystemStore(tmp_path).list("")
+    found = [next(listing)]
+    for name in "bd":
+        (tmp_path / name).unlink()
+    (tmp_path / "e").touch()
+    found += listing
+    assert [(info.name, info.is_dangling) for info in found] == [("a", False), ("c", True), ("e", False)]
+
+
+def test_a_file_in_the_place_of_a_link_to_nowhere_is_listed_as_the_file_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").symlink_to("nowhere")
+    listing = FilesystemStore(tmp_path).list("")
+    next(listing)
+    (tmp_path / "b").unlink()
+    (tmp_path / "b").write_bytes(b"content")
+    (info,) = listing
+    assert (info.name, info.size_bytes, info.is_dangling, info.is_special) == ("b", 7, False, False)
+
+
 def test_names_that_a_folder_shows_for_ever_and_that_are_not_there_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,12 +6,14 @@ from pathlib import PurePosixPath
 import structlog
 
 from mirrorlake.archive.groups.objects import read_groups
+from mirrorlake.archive.names import parse_segment_name, partition_prefix
 from mirrorlake.archive.root_marker import ROOT_MARKER, read_root_marker
 from mirrorlake.archive.topic_record import (
     TOPICS_FOLDER,
     TopicRecord,
     lost_partition,
     lost_topic,
+    partitions_in,
     read_topic_record,
     recorded_topics,
 )
@@ -93,18 +95,19 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         try:
             record = read_topic_record(opened, name)
             groups = read_groups(opened, name)
+            is_gone = record is None and not in_topic and not _has_come(opened, name)
+            missing = [] if record is None else [*_missing_in_topic(store, name, record, survey, in_topic)]
         except MirrorlakeError as error:
             yield Finding(store=store, name=name, error=error)
             continue
         for key in groups.damaged:
             damage = _damaged_groups(store.where(key), is_unknown=groups.is_unknown)
             yield Finding(store=store, name=name, error=damage)
-        if record is not None:
-            yield from _missing_in_topic(store, name, record, survey, in_topic)
-        elif not in_topic:
+        yield from missing
+        if is_gone:
             gone = lost_topic(name, where=store.where(name), register=store.where(TOPICS_FOLDER))
             yield Finding(store=store, name=name, error=gone)
-        elif marker is not None:
+        elif record is None and in_topic and marker is not None:
             _log.warning(
                 f"{store.where(name)} has no _topic.json: partitions that are missing cannot be told",
                 hint="the next run adds it",
@@ -151,13 +154,25 @@ def _missing_in_topic(
             continue
         report = there.get(partition)
         position = report.names.position if report is not None else 0
-        if position >= reached:
+        # The record may be of a later moment than the look: what it speaks of was there before it, and so is now.
+        if position >= reached or _end_now(open_store(store), name, partition) >= reached:
             continue
         error = lost_partition(open_store(store), name, partition, reached=reached, position=position)
         if report is None:
             yield Finding(store=store, name=name, partition=partition, error=error)
         elif not report.names.problems:
             report.names.problems.append(error)
+
+
+def _end_now(opened: ObjectStore, name: str, partition: int) -> int:
+    """Returns the highest end of a partition's segments, by their names; 0 where there is none."""
+    names = (parse_segment_name(info.name) for info in opened.list(partition_prefix(name, partition)))
+    return max((each.end_offset for each in names if each is not None), default=0)
+
+
+def _has_come(opened: ObjectStore, name: str) -> bool:
+    """Tells whether a topic that was recorded has a partition's folder by now, or a record of its own."""
+    return bool(partitions_in(opened, name)) or read_topic_record(opened, name) is not None
 
 
 def check_is_archive(survey: Survey) -> None:
