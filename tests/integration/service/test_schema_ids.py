@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic, wait_until
 from support.records import CODECS, Record, build_batch, consume, produce
@@ -92,6 +93,34 @@ def test_a_registry_that_is_away_keeps_only_those_waiting_who_need_it(site: Sche
         assert running.states() <= {"running", "caught-up"}, "none is parked"
         assert running.service.health().is_good
         site.there.fault = lambda _method, _path: None
+        site.await_copied(running)
+        site.assert_equal()
+
+
+@pytest.mark.parametrize(("mode", "otherwise"), [("preserve", "dead-letter"), ("map", "pass")])
+def test_an_id_registered_while_its_registry_is_away_is_not_called_absent(
+    site: SchemaSite, mode: str, otherwise: str
+) -> None:
+    one = site.register("a")
+    next_id = site.here.model.next_id
+    asked: list[str] = []
+
+    def note(_method: str, path: str) -> None:
+        if f"/{next_id}" in path:
+            asked.append(path)
+
+    site.here.fault = note
+    make_topic(site.east, site.topic, numbered([one] * 3), [])
+    create_topic(site.west, site.letters)
+    append(site.east, site.topic, 0, numbered([next_id], start=3))
+    letters = f", dead-letters: {{topic: {site.letters}}}" if otherwise == "dead-letter" else ""
+    with RunningService(site.file(mode, f", on-unreadable: {otherwise}{letters}")) as running:
+        wait_until(lambda: len(asked) > 1, "an answer that nobody knows it", log=lambda: str(running.rows()))
+        site.here.fault = lambda _method, _path: (503, {})
+        assert site.register("a", "b") == next_id
+        time.sleep(ABSENT_SECONDS_MIN + 3)
+        assert len(site.copied(0)) == 3, "it is waited for"
+        site.here.fault = lambda _method, _path: None
         site.await_copied(running)
         site.assert_equal()
 

@@ -12,8 +12,10 @@ from mirrorlake.kinds.kafka import archived_ids_of, ids_of
 from mirrorlake.service.subjects.bringing import Brought, Meaning
 
 ABSENT_SECONDS_MIN = 10.0
-"""An id or GUID is called absent when the source's registry has not known it for so long: a registry of several nodes
-gives a producer an id before all of its nodes have heard of it, and the producer's records may be here first."""
+"""An id or GUID is called absent when the source's registry has said for so long that it does not know it: a registry
+of several nodes gives a producer an id before all of its nodes have heard of it, and the producer's records may be here
+first. Both ends of that time are answers, and every question between them was answered: while a registry is away
+somebody may have registered it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,28 +58,27 @@ class KnownIds:
         # Those whose schemas the destination holds, in a registry that gives no GUIDs, are among the absent: a registry
         # of several nodes may be in the middle of an upgrade.
         self._absent_since: dict[SchemaName, float] = {}
+        self._absent: set[SchemaName] = set()
         self._unnamed: set[UUID] = set()
         self._asked: dict[SchemaName, None] = {}
         self._looked_for: set[SchemaName] = set()
         self._map = self._map_of(schemas)
-        self._made_of = (0, 0)
+        self._made_of = 0
         self._changes = 0
 
     @property
     def map(self) -> SchemaIdMap | None:
         """What leases are told: the same object until something changes. None where records keep their ids."""
-        now = self._clock.elapsed_seconds()
         with self._lock:
-            over = [id_ for id_, since in self._absent_since.items() if now - since >= ABSENT_SECONDS_MIN]
-            if self._made_of != (self._changes, len(over)):
+            if self._made_of != self._changes:
                 self._map = self._map_of(
                     self.schemas,
                     self._pairs,
-                    absent=[each for each in over if each not in self._unnamed],
-                    unnamed=[each for each in over if isinstance(each, UUID) and each in self._unnamed],
+                    absent=self._absent - self._unnamed,
+                    unnamed=[each for each in self._absent & self._unnamed if isinstance(each, UUID)],
                     refused=self._refused,
                 )
-                self._made_of = self._changes, len(over)
+                self._made_of = self._changes
             return self._map
 
     @property
@@ -128,6 +129,14 @@ class KnownIds:
         with self._lock:
             self._looked_for = set(self._asked)
 
+    def not_answered(self) -> None:
+        """Takes that a question went without an answer: what is not called absent yet is not for another ten seconds.
+
+        The next answer that says so begins them anew.
+        """
+        with self._lock:
+            self._absent_since = {id_: since for id_, since in self._absent_since.items() if id_ in self._absent}
+
     def take(self, brought: Brought) -> list[MovedId]:
         """Takes what was found; returns the ids that are something else than they were before.
 
@@ -153,16 +162,14 @@ class KnownIds:
             unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
             self._unnamed = (self._unnamed | unnamed) - brought.absent
             for id_ in (brought.absent | unnamed) - self._pairs.keys():
-                self._absent_since.setdefault(id_, now)
+                if now - self._absent_since.setdefault(id_, now) >= ABSENT_SECONDS_MIN:
+                    self._absent.add(id_)
             for id_ in (*brought.pairs, *brought.refused):
                 self._absent_since.pop(id_, None)
             self._unnamed &= self._absent_since.keys()
-            certain = self._pairs.keys() | self._refused.keys()
-            self._asked = {
-                id_: None
-                for id_ in self._asked
-                if id_ not in certain and now - self._absent_since.get(id_, now) < ABSENT_SECONDS_MIN
-            }
+            self._absent &= self._absent_since.keys()
+            certain = self._pairs.keys() | self._refused.keys() | self._absent
+            self._asked = {id_: None for id_ in self._asked if id_ not in certain}
             return moved
 
     def _changed(self, brought: Brought) -> list[MovedId]:

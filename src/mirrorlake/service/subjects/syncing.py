@@ -186,6 +186,7 @@ class SchemaSync:
                 failures = await self._look_at(key, way, now)
             except MirrorlakeError as error:
                 failures = [error]
+                way.known.not_answered()
             self._say(key, way, failures)
 
     async def _look_at(self, key: Key, way: _Way, now: float) -> list[MirrorlakeError]:

@@ -85,6 +85,24 @@ def test_an_id_is_absent_only_when_the_registry_has_not_known_it_for_a_while() -
     assert (ids.map, ids.asked, ids.absent) == (SchemaIdMap.of({5: 50}), (), ())
 
 
+def test_time_alone_makes_no_id_absent_and_a_question_without_an_answer_begins_it_anew() -> None:
+    ids, clock = known()
+    ids.ask((5,))
+    ids.take(Brought(absent=frozenset({5})))
+    clock.seconds += 10 * ABSENT_SECONDS_MIN
+    assert (ids.map, ids.is_asked) == (SchemaIdMap.of({}), True)
+    # The registry was away, and somebody may have registered the id meanwhile: at a node that is behind, too.
+    ids.not_answered()
+    ids.take(Brought(absent=frozenset({5})))
+    assert (ids.map, ids.is_asked) == (SchemaIdMap.of({}), True)
+    clock.seconds += ABSENT_SECONDS_MIN
+    ids.take(Brought(absent=frozenset({5})))
+    assert (ids.map, ids.is_asked) == (SchemaIdMap.of({}, absent=[5]), False)
+    # What was answered for ten seconds stays absent until somebody registers it.
+    ids.not_answered()
+    assert ids.map == SchemaIdMap.of({}, absent=[5])
+
+
 def test_a_refused_id_says_why_and_one_that_is_there_after_all_is_copied() -> None:
     ids, _ = known()
     ids.take(Brought(refused={4: "two histories"}))
@@ -144,6 +162,8 @@ def test_a_guid_is_asked_about_and_known_as_an_id_is() -> None:
     assert [*ids.asked] == [OTHER_GUID]
     assert ids.map == SchemaIdMap.of({GUID: OTHER_GUID, 5: 6})
     clock.seconds += ABSENT_SECONDS_MIN
+    assert ids.map == SchemaIdMap.of({GUID: OTHER_GUID, 5: 6})
+    ids.take(Brought(absent=frozenset({OTHER_GUID})))
     assert ids.map == SchemaIdMap.of({GUID: OTHER_GUID, 5: 6}, absent=[OTHER_GUID])
 
 
@@ -165,6 +185,7 @@ def test_a_guid_that_the_destination_does_not_name_is_told_after_a_while_and_onl
     ids.take(Brought(unnamed=frozenset({OTHER_GUID})))
     ids.take(Brought(absent=frozenset({OTHER_GUID})))
     clock.seconds += ABSENT_SECONDS_MIN
+    ids.take(Brought(absent=frozenset({OTHER_GUID})))
     assert ids.map == SchemaIdMap.of({GUID: GUID}, absent=[OTHER_GUID])
 
 
