@@ -127,7 +127,8 @@ class SchemaSite:
 
     def await_copied(self, running: RunningService) -> None:
         def is_there() -> bool:
-            return [row["dest_next"] for row in running.rows()] == [log_end(self.east, self.topic, p) for p in (0, 1)]
+            ends = {row["partition"]: row["dest_next"] for row in running.rows()}
+            return ends == {p: log_end(self.east, self.topic, p) for p in (0, 1)}
 
         wait_until(is_there, "all to be copied", log=lambda: str(running.rows()))
 
