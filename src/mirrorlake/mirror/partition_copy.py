@@ -12,6 +12,7 @@ from mirrorlake.errors import (
     OutcomeUnknownError,
     SourceTruncatedError,
 )
+from mirrorlake.mirror.delivery_pieces import PIECE_BATCHES_MAX, pieces_of
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.policy import Decision, within_lease
@@ -143,7 +144,13 @@ class PartitionCopy:
         self._next_offset = delivery.covered.end_offset
         if self._pace is not None:
             self._count(self._pace, sum(item.batch.header.batch_bytes for item in delivery.batches))
-        self._inbox.append(delivery)
+        if len(delivery.batches) <= PIECE_BATCHES_MAX:
+            self._inbox.append(delivery)
+        else:
+            pieces = [*pieces_of(delivery)]
+            for _ in pieces[1:]:
+                delivery.frame.pin()
+            self._inbox.extend(pieces)
         self._wake.set()
 
     def _count(self, pace: Pace, read_bytes: int) -> None:
@@ -225,6 +232,7 @@ class PartitionCopy:
                 finally:
                     self._is_busy = False
                 self.reader.changed()
+                await self._let_others_go_on()
             if self._is_out_of_range:
                 await self._settle_out_of_range()
             await self._let_reader_ask()
@@ -255,6 +263,7 @@ class PartitionCopy:
         """Hands over what was fetched, then waits until every sink has made it safe."""
         while self._inbox:
             await self._hand_over_next()
+            await self._let_others_go_on()
         if self._turn is not None:
             for sink in self._sinks:
                 await sink.end_encoding()
@@ -293,6 +302,11 @@ class PartitionCopy:
             self.steps += 1
             del delivery
             frame.unpin()
+
+    async def _let_others_go_on(self) -> None:
+        """Lets the lease look at its time, and its connections send and receive, between two pieces of a delivery."""
+        if self._inbox:
+            await asyncio.sleep(0)
 
     async def _hand_over(self, delivery: Delivery) -> None:
         if len(self._sinks) > 1:

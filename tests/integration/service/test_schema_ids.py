@@ -166,6 +166,17 @@ def test_a_history_that_cannot_become_the_sources_parks_what_needs_it_and_says_b
     assert site.copied(1) == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_an_answer_of_thousands_of_batches_is_copied_in_pieces(site: SchemaSite, mode: str) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, [], [])
+    batch = build_batch(numbered([one]), codec=CODECS["zstd"])
+    asyncio.run(produce(site.east, site.topic, 0, [batch] * 4000))
+    with RunningService(site.file(mode)) as running:
+        site.await_copied(running)
+        site.assert_equal()
+
+
 def test_batches_of_every_codec_and_ids_in_headers_are_changed_too(site: SchemaSite) -> None:
     one = site.register("a")
     create_topic(site.east, site.topic, 2)

@@ -199,6 +199,49 @@ def test_an_answer_may_be_changed_only_by_who_alone_takes_it(sinks: int) -> None
     assert may_be_changed == [sinks == 1] * sinks
 
 
+def many_batches(count: int) -> FetchedPartition:
+    """What the source answers for offset 0, in batches of one record."""
+    batches = []
+    for offset in range(count):
+        batch = bytearray(build_batch(simple_records(1)))
+        batch[:8] = offset.to_bytes(8, "big")
+        batches.append(bytes(batch))
+    return ten_records()._replace(
+        records=memoryview(bytearray(b"".join(batches))), high_watermark=count, last_stable_offset=count
+    )
+
+
+@pytest.mark.parametrize("fails_at", [None, 1024])
+def test_an_answer_of_many_batches_is_handed_over_in_pieces_between_which_others_go_on(fails_at: int | None) -> None:
+    seen: list[object] = []
+    frame = Frame()
+
+    class Sink(RacingSink):
+        async def deliver(self, delivery: Delivery) -> None:
+            if delivery.covered.start_offset == fails_at:
+                raise CorruptBatchError("the second piece")
+            seen.append((delivery.covered.start_offset, delivery.covered.end_offset))
+            self.next_offset = delivery.covered.end_offset
+            asyncio.get_running_loop().call_soon(seen.append, "another")
+
+    async def body() -> None:
+        sink = Sink()
+        sink.failure = None
+        copy = copying(reader_of(the_cleaner_did_it), [sink], end_offset=2500)
+        assert read(copy).fetch_offset == 0
+        answer = PinnedAnswer(frame)  # type: ignore[arg-type]
+        read(copy).fetched(many_batches(2500), answer, is_quiet=True)
+        answer.unpin()
+        await copy.run()
+
+    asyncio.run(body())
+    pieces = [(0, 1024), (1024, 2048), (2048, 2500)]
+    wanted = [each for piece in (pieces if fails_at is None else pieces[:1]) for each in (piece, "another")]
+    assert seen[: len(wanted) - 1] == wanted[:-1]
+    assert [each for each in seen if each != "another"] == wanted[::2]
+    assert frame.releases == 1
+
+
 def test_an_answer_that_comes_while_a_sink_claims_again_is_dropped() -> None:
     async def body() -> None:
         sink, frame = RacingSink(), Frame()
