@@ -50,6 +50,8 @@ def status(path: Path, *, as_json: bool) -> int:
             print_warning(message)
         for message in failing_copies(rows):
             print_warning(message)
+        for message in () if is_v3 else waiting_copies(rows):
+            print_note(message)
         for failed in found.service.failed_keeping:
             print_warning(failed.message)
         for message in (said for doubted in found.service.doubted_keeping for said in doubted.messages):
@@ -71,6 +73,11 @@ def stale_copies(rows: Sequence[Row]) -> list[str]:
 def failing_copies(rows: Sequence[Row]) -> list[str]:
     """Returns such a line of partitions at which a running service fails and tries again, with what it fails at."""
     return _told_by_place(rows, "failing", "tries again after a failure:")
+
+
+def waiting_copies(rows: Sequence[Row]) -> list[str]:
+    """Returns such a line of partitions at which nothing is wrong and that wait, with what for."""
+    return _told_by_place(rows, "waiting", "waits, with nothing wrong, in")
 
 
 def _told_by_place(rows: Sequence[Row], key: str, what: str) -> list[str]:

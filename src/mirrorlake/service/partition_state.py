@@ -269,8 +269,11 @@ class PartitionState:
 
     @property
     def gave_up(self) -> bool:
-        """True where a bounded run has tried often enough; leases that did nothing are no tries, for a while."""
-        return self.failures - self.failures_unbegun >= ONCE_FAILURES_MAX
+        """True where a bounded run has tried often enough; leases that did nothing are no tries, for a while.
+
+        Not where it is parked: that says more, and of failures before it some may still be counted.
+        """
+        return not self.is_parked and self.failures - self.failures_unbegun >= ONCE_FAILURES_MAX
 
     @property
     def is_finished(self) -> bool:

@@ -384,9 +384,13 @@ class Supervisor:
             )
 
     def _ask_for_ids(self, rows: Iterable[LeaseRow]) -> None:
+        asked: dict[tuple[str, str], dict[SchemaName, None]] = defaultdict(dict)
         for row in rows:
             if ids := unknown_ids(row.error):
-                self._schemas.ask(row.mirror, row.destination, ids)
+                asked[row.mirror, row.destination] |= dict.fromkeys(ids)
+        # All of a lease at once: who is asked says for what it waits each time that this is more than before.
+        for (mirror, destination), ids_of_all in asked.items():
+            self._schemas.ask(mirror, destination, tuple(ids_of_all))
 
     def _live_seconds(self, chosen: Sequence[Chosen]) -> float:
         live_seconds = self._limits.lease_seconds

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.service.selection import Selection
@@ -96,6 +97,40 @@ def test_a_registry_that_is_away_keeps_only_those_waiting_who_need_it(site: Sche
         site.there.fault = lambda _method, _path: None
         site.await_copied(running)
         site.assert_equal()
+
+
+def test_partitions_that_wait_for_schema_ids_after_a_start_are_one_line_until_they_wait_for_more(
+    site: SchemaSite,
+) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    partitions = 8
+    make_topic(site.east, site.topic, *(numbered([one if n % 2 else two] * 3) for n in range(partitions)))
+    site.there.fault = lambda _method, _path: (503, {})
+    with capture_logs() as lines, RunningService(site.file("map")) as running:
+
+        def waiting() -> list[dict[str, object]]:
+            return [row for row in running.rows() if row.get("reason") == "schema-ids"]
+
+        wait_until(lambda: len(waiting()) == partitions, "all to wait", log=lambda: str(running.rows()))
+        tries = len(site.there.requests)
+        wait_until(lambda: len(site.there.requests) > tries + 3, "it to be tried again", log=lambda: str(lines))
+        assert all("not known yet" in str(row["error"]) for row in waiting())
+        site.there.fault = lambda _method, _path: None
+        ends = dict.fromkeys(range(partitions), 3)
+        wait_until(
+            lambda: {row["partition"]: row["dest_next"] for row in running.rows()} == ends,
+            "all to be copied",
+            log=lambda: str(running.rows()),
+        )
+        told = [line for line in lines if line["event"] == "waiting for schema ids"]
+        # Whether the first lease had all of them is not said; a line more is one for an id more.
+        assert 1 <= len(told) <= 2, told
+        assert {line["log_level"] for line in told} == {"info"}
+        (mirror,) = {(line["name"], line["destination"], line["registry"]) for line in told}
+        assert mirror == (site.topic, "west", "here")
+        assert sorted(told[-1]["ids"].split(", ")) == sorted([str(one), str(two)])
+        assert [line["count"] for line in told] in ([2], [1, 2])
+        assert not [line for line in lines if line.get("kind") == "SchemaUnknownError"]
 
 
 @pytest.mark.parametrize(("mode", "otherwise"), [("preserve", "dead-letter"), ("map", "pass")])

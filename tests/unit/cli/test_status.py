@@ -1,7 +1,7 @@
 """What ``status`` says below its table."""
 
 from mirrorlake.cli.output import Row
-from mirrorlake.cli.status import failing_copies, stale_copies
+from mirrorlake.cli.status import failing_copies, stale_copies, waiting_copies
 
 
 def row(name: str, partition: int, **more: str) -> Row:
@@ -28,3 +28,12 @@ def test_partitions_that_are_tried_again_are_counted_with_what_they_fail_at() ->
         "pay → west: tries again after a failure: 1 partition(s): orders-0 (no server answered)",
     ]
     assert failing_copies([row("trade", 0)]) == []
+
+
+def test_what_waits_is_said_in_a_line_for_each_mirror_and_destination() -> None:
+    waits = [row("trade", n, waiting=f"schema ids 5 from offset {n} on are not known yet") for n in range(1, 3)]
+    assert waiting_copies([row("trade", 0), *waits]) == [
+        "trade → west: waits, with nothing wrong, in 2 partition(s): orders-1 (schema ids 5 from offset 1 on are not "
+        "known yet), orders-2 (schema ids 5 from offset 2 on are not known yet)"
+    ]
+    assert waiting_copies([row("trade", 0)]) == []

@@ -1,10 +1,117 @@
 """What is left when a run ends, in words."""
 
-import pytest
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 
-from mirrorlake.errors import TopicRecreatedError
-from mirrorlake.service.lifecycle.endings import _left, _offsets_left
-from support.partition_states import kafka_state
+import pytest
+from structlog.testing import capture_logs
+
+from mirrorlake.clock import ManualClock
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    MirrorlakeError,
+    SchemaUnknownError,
+    SchemaUnreadableError,
+    TopicRecreatedError,
+)
+from mirrorlake.mirror.policy import Decision
+from mirrorlake.mirror.work import LeaseRow
+from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.lifecycle.endings import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_PARKED,
+    _left,
+    _offsets_left,
+    exit_code,
+)
+from mirrorlake.service.partition_state import ONCE_FAILURES_MAX, PartitionState
+from mirrorlake.service.sight.events import Events
+from mirrorlake.service.sight.metrics import Metrics
+from support.leases import archive_work
+from support.partition_states import kafka_state, table_of
+
+WAITS = SchemaUnknownError("schema ids 4711 from offset 5 on are not known yet")
+UNREADABLE = SchemaUnreadableError("the key of the record at offset 5 names no schema that is known: absent")
+AWAY = BrokerUnreachableError("no connection to 127.0.0.1:1")
+
+
+def run_state(partition: int, errors: Iterable[MirrorlakeError]) -> PartitionState:
+    """A partition of a bounded run after failures, one a lease."""
+    state = kafka_state(partition)
+    state.position, state.once_end = 5, 10
+    for error in errors:
+        state.failed(error, 0.0)
+    return state
+
+
+def ending(*states: PartitionState, once: bool = True, ended: bool = True) -> tuple[int, list[tuple[str, str]]]:
+    """The exit code, and of each line what it says and which partitions it names."""
+    clock = ManualClock()
+    table = table_of(*states, clock=clock, events=Events(Metrics(clock=clock), clock, {}), once=once)
+    with capture_logs() as lines:
+        code = exit_code(table, once=once, ended=ended, superseded=None, waiting=[])
+    return code, [(line["event"], line["left"]) for line in lines]
+
+
+GAVE_UP, PARKED = "gave up before everything was copied", "ended while partitions are parked"
+
+
+@pytest.mark.parametrize("before", [[], [WAITS] * 9, [AWAY] * ONCE_FAILURES_MAX, [AWAY, *[WAITS] * 7, AWAY]])
+def test_a_partition_that_is_parked_has_not_been_given_up_however_often_it_failed_before(
+    before: list[MirrorlakeError],
+) -> None:
+    states = [run_state(number, [*before, UNREADABLE]) for number in range(2)]
+    assert not any(state.gave_up for state in states)
+    assert all(state.is_finished for state in states)
+    assert ending(*states) == (EXIT_PARKED, [(PARKED, "; ".join(map(_left, states)))])
+
+
+def test_a_lease_that_got_on_and_met_what_parks_gives_nothing_up() -> None:
+    state = run_state(0, [WAITS] * ONCE_FAILURES_MAX)
+    row = LeaseRow(
+        mirror=state.mirror,
+        source=state.source,
+        destination=state.destination,
+        start_offset=5,
+        position=8,
+        source_start=0,
+        source_end=10,
+        error=UNREADABLE,
+    )
+    assert state.took(row, 0.0) is Decision.PARK
+    assert ending(state) == (EXIT_PARKED, [(PARKED, _left(state))])
+    assert _left(state).endswith("offsets 8 to 9")
+
+
+def test_an_archive_that_was_given_up_is_named_with_the_copies_that_were() -> None:
+    copy = run_state(0, [AWAY] * ONCE_FAILURES_MAX)
+    work = archive_work(Path("lake"), TopicPartition("orders", 1), end=10)
+    archived = replace(run_state(1, [AWAY] * ONCE_FAILURES_MAX), work=work)
+    assert ending(copy, archived) == (EXIT_FAILED, [(GAVE_UP, f"{_left(copy)}; {_left(archived)}")])
+
+
+def test_an_end_names_what_was_given_up_and_what_is_parked_and_fails() -> None:
+    given_up, parked = run_state(0, [AWAY] * ONCE_FAILURES_MAX), run_state(1, [*[WAITS] * 6, UNREADABLE])
+    assert ending(given_up, parked) == (EXIT_FAILED, [(PARKED, _left(parked)), (GAVE_UP, _left(given_up))])
+
+
+def test_an_end_that_took_too_long_names_what_is_parked_and_fails() -> None:
+    parked = run_state(0, [UNREADABLE])
+    assert ending(parked, once=False, ended=False) == (EXIT_FAILED, [(PARKED, _left(parked))])
+
+
+def test_an_end_at_which_nothing_is_left_says_nothing() -> None:
+    assert ending(run_state(0, [])) == (EXIT_DONE, [])
+
+
+def test_leases_that_wait_for_a_schema_are_given_up_after_two_minutes_not_before() -> None:
+    state = run_state(0, [WAITS] * 2 * ONCE_FAILURES_MAX)
+    assert not state.gave_up
+    state.failed(WAITS, 120.0)
+    assert state.gave_up
+    assert ending(state) == (EXIT_FAILED, [(GAVE_UP, _left(state))])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from mirrorlake.kafka.schema_ids.search import SEARCH
 
 _UNREADABLE = (kernels.SHORT, kernels.NOT_FRAMED, kernels.GUID, kernels.ABSENT)
 
+_LETTERS_TOPIC = 'dead-letters: {topic: "{topic}.dead-letters"}'
+"""How a topic for dead letters is named, in hints; as the configuration's own say it."""
+
 
 def with_ids(batch: Batch, ids: SchemaIdMap, *, in_place: bool = False) -> Batch:
     """Returns a batch with the destination's schema ids: itself where none changes, else one with memory of its own.
@@ -69,7 +72,8 @@ def unknown_error(unknown: Iterable[SchemaName], ids: SchemaIdMap, *, offset: in
         return SchemaUnreadableError(
             f"the record at offset {offset}, or one behind it, has a schema that the destination's registry does not "
             f"get; {reason}",
-            hint="`mirrorlake schemas plan` shows both histories; settle it, and restart the partition",
+            hint="`mirrorlake schemas plan` shows both histories; settle it, or have such records go to a topic by "
+            f"`schemas: {{on-unreadable: dead-letter, {_LETTERS_TOPIC}}}`, and restart the partition",
             offset=offset,
         )
     names = ",".join(map(str, unknown))
@@ -102,18 +106,25 @@ def unreadable_error(side: str, framing: Framing, *, offset: int) -> SchemaUnrea
         return SchemaUnreadableError(
             f"the {side} of the record at offset {offset} names its schema by a guid, and the destination's registry "
             "gives none: no reader there could find the schema by it",
-            hint="Confluent's registry gives GUIDs from 8.0 on; `schemas: {on-unreadable: pass}` copies such records "
-            "as they are",
+            hint=f"Confluent's registry gives GUIDs from 8.0 on; {_ways_on(side)}",
             offset=offset,
             side=side,
             framing=framing.value,
         )
     return SchemaUnreadableError(
         f"the {side} of the record at offset {offset} names no schema that is known: {framing.value}",
-        hint="`schemas: {on-unreadable: pass}` copies such records as they are",
+        hint=_ways_on(side),
         offset=offset,
         side=side,
         framing=framing.value,
+    )
+
+
+def _ways_on(side: str) -> str:
+    """Returns what may be done with records that name no schema on a side; the other side's policy stays."""
+    return (
+        f"`schemas: {{on-unreadable: {{{side}: pass}}}}` copies such records as they are, `schemas: {{on-unreadable: "
+        f"{{{side}: dead-letter}}, {_LETTERS_TOPIC}}}` writes them to that topic instead"
     )
 
 

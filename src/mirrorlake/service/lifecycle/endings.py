@@ -43,7 +43,10 @@ def exit_code(
     if superseded is not None:
         _log.error("another process has taken over", error=str(superseded))
         return EXIT_SUPERSEDED
-    if unflushed := table.unflushed:
+    # What is parked is named whatever else there is, and first: the lines behind it say why the code is another one.
+    if parked := [_left(state) for state in table.states if state.is_parked]:
+        _log.error("ended while partitions are parked", partitions=len(parked), left=_named(parked))
+    if unflushed := [state for state in table.unflushed if not (once and state.gave_up)]:
         _log.error(
             "the graceful stop could not archive everything",
             partitions=len(unflushed),
@@ -51,7 +54,6 @@ def exit_code(
             left=_named([_left(state) for state in unflushed]),
             hint="nothing is lost: the next start continues from there",
         )
-        return EXIT_FAILED
     failed = _given_up(table.states, waiting) if once else []
     if failed:
         _log.error(
@@ -62,12 +64,9 @@ def exit_code(
         )
     for partition, error in missing.items():
         _log.error("not all of the source could be read", source=str(partition), error=error.message, hint=error.hint)
-    if failed or missing or not ended:
+    if unflushed or failed or missing or not ended:
         return EXIT_FAILED
-    if parked := [_left(state) for state in table.states if state.is_parked]:
-        _log.error("ended while partitions are parked", partitions=len(parked), left=_named(parked))
-        return EXIT_PARKED
-    return EXIT_DONE
+    return EXIT_PARKED if parked else EXIT_DONE
 
 
 def served_elsewhere(living: Mapping[str, Sequence[OwnerState]]) -> int:

@@ -8,7 +8,7 @@ import structlog
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.units import format_duration
-from mirrorlake.errors import MirrorlakeError, RemoteTierError
+from mirrorlake.errors import MirrorlakeError, RemoteTierError, SchemaUnknownError
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
@@ -115,6 +115,8 @@ class Events:
             return
         if state.error is None or decision is None:
             return
+        if isinstance(state.error, SchemaUnknownError):
+            return  # many partitions wait for the same ids, so whoever asks the registries says so (`SchemaSync.ask`)
         own: dict[str, Fact] = {"failures": state.failures, "lane": lane}
         if isinstance(state.error, RemoteTierError):
             own = {"position": state.position}

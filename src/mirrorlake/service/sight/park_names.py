@@ -26,6 +26,7 @@ from mirrorlake.errors import (
     RemoteTierError,
     RouteChangedError,
     RouteFailedError,
+    SchemaUnknownError,
     SchemaUnreadableError,
     SelectFailedError,
     SourceDivergedError,
@@ -77,7 +78,9 @@ PARK_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType(
 """One name for each class of errors that park; a class without a name of its own has its parent's."""
 
 
-WAIT_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType({RemoteTierError: "remote-tier"})
+WAIT_NAMES: Mapping[type[MirrorlakeError], str] = MappingProxyType(
+    {RemoteTierError: "remote-tier", SchemaUnknownError: "schema-ids"}
+)
 """What partitions wait for that nothing is wrong with; all other errors that do not park are failures."""
 
 

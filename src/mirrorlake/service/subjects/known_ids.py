@@ -119,10 +119,15 @@ class KnownIds:
             counts = {"known": len(self._pairs), "absent": len(absent), "refused": len(self._refused)}
             return counts | {"guid": len(self._unnamed)}
 
-    def ask(self, ids: tuple[SchemaName, ...]) -> None:
-        """Takes ids and GUIDs that records have and the map of their lease did not hold; it may hold them by now."""
+    def ask(self, ids: tuple[SchemaName, ...]) -> tuple[SchemaName, ...]:
+        """Takes ids and GUIDs that records have and the map of their lease did not hold; it may hold them by now.
+
+        Returns all that leases wait for where some of these are new among them; else none.
+        """
         with self._lock:
+            before = len(self._asked)
             self._asked.update((id_, None) for id_ in ids if id_ not in self._pairs and id_ not in self._refused)
+            return tuple(self._asked) if len(self._asked) > before else ()
 
     def looking(self) -> None:
         """Takes that the ids that are asked for now are looked for."""

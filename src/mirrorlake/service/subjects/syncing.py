@@ -43,6 +43,9 @@ CLOSE_SECONDS_MAX = 2.0
 GUIDS_SAID_MAX = 5
 """GUIDs that one warning names."""
 
+IDS_SAID_MAX = 10
+"""Ids and GUIDs that one line names."""
+
 RETRY_SECONDS = 1.0
 """Between two looks at the registries of one mirror while leases wait for an id, or a look has failed."""
 
@@ -141,9 +144,18 @@ class SchemaSync:
         return None if way is None else way.known.map
 
     def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
-        """Takes ids and GUIDs that a lease has met and the map does not hold."""
-        if (way := self._ways.get((mirror, destination))) is not None:
-            way.known.ask(ids)
+        """Takes ids and GUIDs that a lease has met and the map does not hold; says so once, until there are more."""
+        way = self._ways.get((mirror, destination))
+        if way is not None and (waited_for := way.known.ask(ids)):
+            names = sorted(map(str, waited_for))
+            _log.info(
+                "waiting for schema ids",
+                name=mirror,
+                destination=destination,
+                registry=way.schemas.source.name,
+                ids=", ".join(names[:IDS_SAID_MAX]) + (", …" if len(names) > IDS_SAID_MAX else ""),
+                count=len(names),
+            )
 
     def look(self) -> None:
         """Looks at what is due: subjects as often as their mirror says, ids that leases wait for at once."""

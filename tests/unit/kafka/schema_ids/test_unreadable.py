@@ -97,6 +97,31 @@ def test_an_id_that_is_not_known_yet_is_waited_for_before_anything_is_concluded(
     assert unknown_ids(raised.value) == (UNKNOWN_GUID,)
 
 
+@pytest.mark.parametrize("side", SIDE_NAMES)
+@pytest.mark.parametrize("bad", [b"", b"text", framed(ABSENT_ID), by_guid(ABSENT_GUID), by_guid(UNNAMED_GUID)])
+def test_what_parks_names_both_ways_on_for_its_side_whoever_finds_it(side: str, bad: bytes) -> None:
+    other = "value" if side == "key" else "key"
+    record = sample(0, bad, None) if side == "key" else sample(0, None, bad)
+    for find in (lambda: found([record], id_map(letters=other)), lambda: compiled(record, id_map(passes=other))):
+        with pytest.raises(SchemaUnreadableError) as raised:
+            find()
+        assert f"`schemas: {{on-unreadable: {{{side}: pass}}}}` copies such records as they are" in raised.value.hint
+        dead_letter = f'{{on-unreadable: {{{side}: dead-letter}}, dead-letters: {{topic: "{{topic}}.dead-letters"}}}}'
+        assert f"`schemas: {dead_letter}` writes them to that topic instead" in raised.value.hint
+
+
+def test_what_the_destination_does_not_get_may_become_a_dead_letter_and_does_not_pass() -> None:
+    with pytest.raises(SchemaUnreadableError) as raised:
+        compiled(sample(0, None, framed(REFUSED_ID)), id_map(passes="key value"))
+    assert "on-unreadable: dead-letter, dead-letters: {topic: " in raised.value.hint
+    assert "pass" not in raised.value.hint
+
+
+def compiled(record: Sample, ids: SchemaIdMap) -> None:
+    """What the search that copies is made with says of a batch of one record."""
+    with_ids(only_batch(encode_batch(columns_of([record]), codec=Codec.NONE)), ids)
+
+
 _payloads = st.sampled_from(
     [
         *(None, b"", b"\0\0\0\1", b"\1abc", b"text", framed(KNOWN_ID), framed(ABSENT_ID)),

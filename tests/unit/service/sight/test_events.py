@@ -4,7 +4,13 @@ import structlog
 from structlog.testing import capture_logs
 
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import BrokerUnreachableError, LostTailError, TopicMissingError
+from mirrorlake.errors import (
+    BrokerUnreachableError,
+    LostTailError,
+    MirrorlakeError,
+    SchemaUnknownError,
+    TopicMissingError,
+)
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
@@ -53,6 +59,19 @@ def test_what_parks_for_one_reason_is_one_line_and_a_partition_of_its_own_is_nam
     assert [line.get("partitions") for line in lines] == [2, None]
     assert [line["reason"] for line in lines] == ["lost-tail"] * 2
     assert lines[1]["partition"] == 2
+
+
+def test_a_wait_for_schema_ids_is_no_failure_of_its_partition_and_what_fails_beside_it_is_told() -> None:
+    told = events(ManualClock())
+    waits = SchemaUnknownError("schema ids 5 from offset 3 on are not known yet", ids="5")
+    outcomes: list[MirrorlakeError] = [waits, BrokerUnreachableError("no connection to 127.0.0.1:1"), waits]
+    one = state(0)
+    with capture_logs() as lines:
+        for outcome in outcomes:
+            told.lease_ended(0, one, None, one.failed(outcome, 0.0))
+    assert [(line["event"], line["kind"], line["failures"]) for line in lines] == [
+        ("partition failed, trying again", "BrokerUnreachableError", 2)
+    ]
 
 
 def test_a_start_whose_position_is_not_known_says_no_offset() -> None:

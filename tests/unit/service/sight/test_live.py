@@ -9,6 +9,7 @@ from mirrorlake.errors import (
     BrokerUnreachableError,
     MirrorlakeError,
     RemoteTierError,
+    SchemaUnknownError,
     StoreUnavailableError,
     TopicMissingError,
 )
@@ -49,6 +50,15 @@ def test_what_waits_for_a_remote_tier_runs_and_says_what_it_waits_for() -> None:
         reason="remote-tier",
         error="waiting for the source's remote tier: orders-0",
     )
+
+
+def test_what_waits_for_schema_ids_runs_and_says_which() -> None:
+    state = kafka_state(0)
+    state.failed(SchemaUnknownError("schema ids 5 from offset 3 on are not known yet", ids="5"), 0.0)
+    row = shown(told(state))
+    assert (row["state"], row["reason"]) == ("running", "schema-ids")
+    assert row["waiting"] == "schema ids 5 from offset 3 on are not known yet"
+    assert "failing" not in row
 
 
 def test_a_passing_failure_has_no_reason_and_a_parked_partition_has_its_own() -> None:

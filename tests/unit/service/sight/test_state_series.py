@@ -6,7 +6,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import RemoteTierError, TopicMissingError, TopicRecreatedError
+from mirrorlake.errors import (
+    MirrorlakeError,
+    RemoteTierError,
+    SchemaUnknownError,
+    TopicMissingError,
+    TopicRecreatedError,
+)
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.sources.client import Bounds
@@ -89,14 +95,21 @@ def test_what_is_paused_is_counted_by_mirror_and_its_lag_is_shown() -> None:
     assert shown.of_states()["lag_records 0"] == 6
 
 
-def test_what_waits_for_a_remote_tier_is_counted_and_not_parked() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RemoteTierError("waiting for the source's remote tier"), "remote-tier"),
+        (SchemaUnknownError("schema ids 5 from offset 3 on are not known yet"), "schema-ids"),
+    ],
+)
+def test_what_waits_is_counted_by_what_it_waits_for_and_not_parked(error: MirrorlakeError, reason: str) -> None:
     shown = Shown()
     state = kafka_state(0)
     shown.began(state)
     shown.metrics.looked()
-    waiting = 'mirrorlake_waiting_partitions{reason="remote-tier"}'
+    waiting = f'mirrorlake_waiting_partitions{{reason="{reason}"}}'
     assert shown.all()[waiting] == 0
-    state.failed(RemoteTierError("waiting for the source's remote tier"), 0.0)
+    state.failed(error, 0.0)
     assert (shown.all()[waiting], shown.parked()) == (1, 0)
 
 

@@ -56,6 +56,17 @@ def test_where_ids_are_kept_there_is_no_map() -> None:
     assert ids.map is None
 
 
+def test_what_is_waited_for_is_told_whole_when_something_of_it_is_new_and_not_again() -> None:
+    ids, _ = known()
+    assert ids.ask((5, UUID(int=6))) == (5, UUID(int=6))
+    assert ids.ask((5,)) == ()
+    ids.take(Brought(absent=frozenset({5})))
+    assert ids.ask((5, UUID(int=6))) == (), "it is not certain yet, and so the same wait"
+    assert ids.ask((5, 7)) == (5, UUID(int=6), 7)
+    ids.take(Brought(pairs={5: 9, 7: 8}, refused={UUID(int=6): "another history"}))
+    assert ids.ask((5, 7, UUID(int=6))) == (), "a lease that began before has met what is known by now"
+
+
 def test_what_leases_ask_for_is_asked_until_it_is_known() -> None:
     ids, _ = known()
     ids.take(Brought(pairs={1: 7}, refused={2: "why"}))
