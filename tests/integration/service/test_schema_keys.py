@@ -14,7 +14,7 @@ from mirrorlake.service.subjects import known_ids
 from support.command import write_yaml
 from support.copies import archived_records, assert_same_records, log_end, wait_until
 from support.records import Headers, Record, consume
-from support.registry_model import RegistryModel
+from support.registry_model import RegistryModel, record
 from support.running_service import Row, RunningService
 from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_headers, letters_in
 from support.stub_registry import StubRegistry
@@ -238,3 +238,45 @@ def assert_letters(site: KeySite, sent: list[dict[int, Record]], name: str, beco
             (str(offset), "key", told.removeprefix("letter: ")) for offset in meant
         ]
         assert [replace(each, headers=each.headers[:-9]) for each in found] == [sent[partition][n] for n in meant]
+
+
+def test_a_key_whose_history_the_destination_cannot_have_parks_or_is_a_letter_and_never_passes(site: KeySite) -> None:
+    key, value = f"{site.topic}-key", site.register("a")
+    common, refused = site.register("k", subject=key), site.register("k", "l", subject=key)
+    names = {policy: [site.name("cluster", policy, mode) for mode in MODES] for policy in POLICIES}
+    for name in [name for each in names.values() for name in each]:
+        site.there.model.register(f"{name}-key", {"schema": record("k")})
+        site.there.model.register(f"{name}-key", {"schema": record("somebody's own")})
+    now_ms = int(time.time() * 1000)
+    keys = [framed(common, b"0"), framed(refused, b"1"), framed(common, b"2")]
+    make_topic(site.east, site.topic, [Record(now_ms, each, framed(value, b"v")) for each in keys], batch_records=1)
+    sent = consume(site.east, site.topic, 0)
+
+    with RunningService(site.crossed_file("cluster")) as running:
+        for policy, each in names.items():
+            for name in each:
+                state = "caught-up" if policy == "letter" else "parked"
+                running.await_states(state, mirror=name, partitions=1)
+        rows = {row["name"]: row for row in running.rows()}
+
+    for policy, each in names.items():
+        for name in each:
+            key_there, value_there = (site.there.model.live(f"{name}-{side}")[0].id for side in ("key", "value"))
+            first, last = (
+                replace(sent[at], timestamp=0, key=framed(key_there, b"%d" % at), value=framed(value_there, b"v"))
+                for at in (0, 2)
+            )
+            copied = site.copied(topic=name)
+            if policy == "letter":
+                assert copied == [first, last], name
+                (letter,) = letters_in(site.west, f"{name}.letters", 0)
+                own = letter_headers(letter)
+                assert (own["offset"], own["side"], own["reason"]) == ("1", "key", "refused")
+                assert replace(letter, headers=letter.headers[:-9]) == sent[1]
+                continue
+            assert copied == [first], name
+            assert rows[name]["reason"] == "unreadable-schema"
+            error = rows[name]["error"]
+            assert f"schema id {refused}" in error
+            assert "source: 1=" in error
+            assert "destination: 1=" in error
