@@ -15,12 +15,15 @@ meanwhile, no answer was taken, and the watchdog ended the worker."""
 def pieces_of(delivery: Delivery, *, batches_max: int = PIECE_BATCHES_MAX) -> Iterator[Delivery]:
     """Yields deliveries of at most so many batches each, in order, that account together for the same offsets.
 
-    All but the last end with a batch; what no batch holds before the next one is the next piece's. Each needs a pin of
-    its own.
+    It is the delivery itself where that has no more. All but the last end with a batch; what no batch holds before the
+    next one is the next piece's. Each needs a pin of its own.
     """
     batches, covered = delivery.batches, delivery.covered
+    if len(batches) <= batches_max:
+        yield delivery
+        return
     start = covered.start_offset
-    for first in range(0, len(batches), batches_max) or (0,):
+    for first in range(0, len(batches), batches_max):
         behind = first + batches_max
         part = batches[first:behind]
         is_last = behind >= len(batches)

@@ -12,7 +12,7 @@ from mirrorlake.errors import (
     OutcomeUnknownError,
     SourceTruncatedError,
 )
-from mirrorlake.mirror.delivery_pieces import PIECE_BATCHES_MAX, pieces_of
+from mirrorlake.mirror.delivery_pieces import pieces_of
 from mirrorlake.mirror.encoder_turn import EncoderTurn
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.policy import Decision, within_lease
@@ -144,13 +144,10 @@ class PartitionCopy:
         self._next_offset = delivery.covered.end_offset
         if self._pace is not None:
             self._count(self._pace, sum(item.batch.header.batch_bytes for item in delivery.batches))
-        if len(delivery.batches) <= PIECE_BATCHES_MAX:
-            self._inbox.append(delivery)
-        else:
-            pieces = [*pieces_of(delivery)]
-            for _ in pieces[1:]:
-                delivery.frame.pin()
-            self._inbox.extend(pieces)
+        pieces = [*pieces_of(delivery)]
+        for _ in pieces[1:]:
+            delivery.frame.pin()
+        self._inbox.extend(pieces)
         self._wake.set()
 
     def _count(self, pace: Pace, read_bytes: int) -> None:

@@ -63,14 +63,13 @@ class KnownIds:
         self._asked: dict[SchemaName, None] = {}
         self._looked_for: set[SchemaName] = set()
         self._map = self._map_of(schemas)
-        self._made_of = 0
-        self._changes = 0
+        self._is_map_old = False
 
     @property
     def map(self) -> SchemaIdMap | None:
         """What leases are told: the same object until something changes. None where records keep their ids."""
         with self._lock:
-            if self._made_of != self._changes:
+            if self._is_map_old:
                 self._map = self._map_of(
                     self.schemas,
                     self._pairs,
@@ -78,7 +77,7 @@ class KnownIds:
                     unnamed=[each for each in self._absent & self._unnamed if isinstance(each, UUID)],
                     refused=self._refused,
                 )
-                self._made_of = self._changes
+                self._is_map_old = False
             return self._map
 
     @property
@@ -158,7 +157,7 @@ class KnownIds:
                 if self._pairs.get(id_, there) != there
             ]
             brought = replace(brought, pairs=pairs, refused={**brought.refused, **self._ambiguous})
-            self._changes += 1
+            self._is_map_old = True
             self._pairs |= pairs
             # Where the schema is there, its records are copied, whatever is to become of the subject.
             refused = {**self._refused, **brought.refused}
