@@ -19,6 +19,8 @@ from mirrorlake.errors import MirrorlakeError, SourceTruncatedError, TopicMissin
 from mirrorlake.kafka.control.descriptions import ConfigValue
 from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, walk
 from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
+from mirrorlake.kafka.schema_ids.counting import all_counts
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import BatchFacts, Bounds, SourceTopic, SourceTopics
 from mirrorlake.sources.facts import classified
@@ -243,6 +245,10 @@ class HeldLog:
         if offsets.start_offset < self._content.start:
             raise SourceTruncatedError(f"{self.partition} begins at offset {self._content.start}")
         yield self._content.records(offsets)
+
+    async def schema_ids(self, offsets: OffsetRange, sides: int) -> AsyncIterator[SchemaIdCounts]:
+        async for records in self.read_range(offsets):
+            yield all_counts(records, sides)
 
 
 def offset_at(content: HeldPartition, timestamp_ms: int) -> int | None:

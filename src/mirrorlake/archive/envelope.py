@@ -3,11 +3,13 @@
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
+from mirrorlake.archive.schemas.id_counts import counts_in, fields_of
 from mirrorlake.archive.seal import SEAL_ALGORITHM
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 
 FORMAT_VERSION = 1
@@ -91,6 +93,8 @@ class SegmentFooter:
             range, as in any segment.
         algorithm: what ``checksum`` is: of the records, of ``parts``, or, where they were never decoded, of the file.
         parts: runs of records with a checksum each, up to ``end_offset``, where ``checksum`` is of those; else none.
+        schema_ids: what its records have where a schema is named, of the sides that were counted; None where none was,
+            and nothing is known.
         compression: of a Parquet segment's pages, as it was asked for; empty where it does not say.
         file: the file's own length and checksum, where this stands beside it; None where it is part of the file.
         seal: of the bytes that hold this: see `mirrorlake.archive.seal`. None where they were written without one.
@@ -113,6 +117,7 @@ class SegmentFooter:
     algorithm: str = ALGORITHM
     parts: tuple[RecordPart, ...] = ()
     file: FileSum | None = None
+    schema_ids: SchemaIdCounts | None = None
     # Of the bytes, not of what they say: two that say the same are equal.
     compression: str = field(default="", compare=False)
     seal: str | None = field(default=None, compare=False)
@@ -151,6 +156,7 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         "created_at": envelope.created_at,
         **({"follows_mirror_v3": True} if envelope.follows_mirror_v3 else {}),
         **({"select": envelope.select} if envelope.select else {}),
+        **({} if footer.schema_ids is None else {"schema_ids": fields_of(footer.schema_ids)}),
         **({"compression": footer.compression} if footer.compression else {}),
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
@@ -232,7 +238,12 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
     )
     _ = footer.offsets  # a range, or ValueError
     _check_parts(footer)
-    return footer
+    return replace(footer, schema_ids=_schema_ids(fields, footer)) if "schema_ids" in fields else footer
+
+
+def _schema_ids(fields: dict[str, object], footer: SegmentFooter) -> SchemaIdCounts:
+    first, last = footer.first_offset, footer.last_offset
+    return counts_in(fields["schema_ids"], records=footer.records, first_offset=first, last_offset=last)
 
 
 def _check_parts(footer: SegmentFooter) -> None:

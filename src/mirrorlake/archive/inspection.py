@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.name_check import misplaced, without_last_record
 from mirrorlake.archive.formats.registry import open_segment, open_under_any_name
 from mirrorlake.archive.looks import same_complaint
@@ -24,11 +25,14 @@ from mirrorlake.archive.names import (
     parse_segment_name,
 )
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.schemas.id_counts import check_schema_ids
 from mirrorlake.archive.sidecar import FORMATS_OF_MIRROR_V3, FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshot_content
 from mirrorlake.archive.topic_record import strays_in
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
+from mirrorlake.kafka.schema_ids.counts import sides_of
 from mirrorlake.stores.object_store import ObjectStore
 
 Folder = ArchivedPartition | SnapshotPartition
@@ -306,8 +310,18 @@ def check_segment(archived: Folder, segment: Segment) -> SegmentFooter | None:
                 hint="the file is damaged: put it back from a copy, or archive the range again",
                 key=key,
             )
-        reader.check_content()
+        _check_content(reader, footer, key)
     return footer
+
+
+def _check_content(reader: SegmentReader, footer: SegmentFooter, key: str) -> None:
+    """Compares all of a segment with what it says of itself, the schema ids of its records too."""
+    counter = SchemaIdCounter(sides_of(footer.schema_ids))
+    reader.check_content(each=counter.take)
+    if counter.counts is not None and isinstance(reader, LogSegmentReader):
+        for columns in reader.records():
+            counter.take(columns)
+    check_schema_ids(footer.schema_ids, counter.counts, where=key)
 
 
 def _check_bare(archived: Folder, segment: Segment, reader: SegmentReader) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from mirrorlake.destinations.tail import Tail
 from mirrorlake.kafka.records.codec import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
@@ -58,5 +59,17 @@ class SourceLog(Protocol):
         Raises:
             SourceTruncatedError: the log starts past the range's start, or ends before its end.
             BrokerNotReadyError: the range is there, and still nothing came.
+        """
+        ...
+
+    def schema_ids(self, offsets: OffsetRange, sides: int) -> AsyncIterator[SchemaIdCounts]:
+        """Yields, part by part of a range, what its records have where a schema is named.
+
+        Args:
+            offsets: the range.
+            sides: bit 0 for keys, bit 1 for values: what is counted, and of which alone is told.
+
+        Raises:
+            SourceTruncatedError, BrokerNotReadyError: as ``read_range``.
         """
         ...

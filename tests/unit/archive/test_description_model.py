@@ -54,7 +54,13 @@ class LinesWriter:
         self._is_compacted = is_compacted
 
     def close(
-        self, *, end_offset: int, gaps: object = (), leader_epoch: int | None = None, filtered: object = None
+        self,
+        *,
+        end_offset: int,
+        gaps: object = (),
+        leader_epoch: int | None = None,
+        filtered: object = None,
+        schema_ids: object = None,
     ) -> SegmentFooter:
         data, footer = lines(self._start_offset, end_offset - 1, is_compacted=self._is_compacted)
         self._file.write(data)  # type: ignore[attr-defined]

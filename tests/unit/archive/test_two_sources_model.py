@@ -70,7 +70,13 @@ class LinesWriter:
         self._about = about
 
     def close(
-        self, *, end_offset: int, gaps: object = (), leader_epoch: int | None = None, filtered: object = None
+        self,
+        *,
+        end_offset: int,
+        gaps: object = (),
+        leader_epoch: int | None = None,
+        filtered: object = None,
+        schema_ids: object = None,
     ) -> SegmentFooter:
         data, footer = lines(self._about.cluster_id, self._about.start_offset, end_offset)
         self._file.write(data)  # type: ignore[attr-defined]

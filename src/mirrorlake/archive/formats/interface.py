@@ -8,6 +8,7 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, OffsetRange
 
 
@@ -95,6 +96,7 @@ class SegmentWriter(Protocol):
         gaps: Sequence[Gap] = (),
         leader_epoch: int | None = None,
         filtered: FilteredGaps = NOTHING_FILTERED,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Writes what is left and returns what the segment says about itself.
 
@@ -103,6 +105,7 @@ class SegmentWriter(Protocol):
             gaps: gaps that are neither ``absent`` nor ``filtered``, in offset order; others are found from the offsets.
             leader_epoch: the source's latest of what was read; None where it is not known.
             filtered: what a filter left out.
+            schema_ids: what its records have where a schema is named; None where it was not counted.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.

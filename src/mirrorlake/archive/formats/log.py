@@ -9,6 +9,7 @@ from mirrorlake.archive.envelope import FILE_ALGORITHM, SegmentEnvelope, Segment
 from mirrorlake.archive.formats.log_batches import LogBatch
 from mirrorlake.archive.formats.summing_file import SummingFile
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap
 
 WRITE_BYTES_MAX = 1 << 20
@@ -63,6 +64,7 @@ class LogSegmentWriter:
         gaps: Sequence[Gap] = (),
         leader_epoch: int | None = None,
         filtered: FilteredGaps = NOTHING_FILTERED,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Returns what the segment says about itself; see `SegmentWriter.close`."""
         report = self._gaps.finish(end_offset, gaps, filtered)
@@ -83,6 +85,7 @@ class LogSegmentWriter:
             leader_epoch=leader_epoch,
             algorithm=FILE_ALGORITHM,
             file=file,
+            schema_ids=schema_ids,
         )
 
     def abandon(self) -> None:

@@ -25,6 +25,7 @@ from mirrorlake.kafka.records.columns import (
     NO_TIMESTAMP_TYPE,
     RecordColumns,
 )
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap
 
 PIECE_BYTES_MAX = 4 << 20
@@ -92,11 +93,17 @@ class NdjsonSegmentWriter:
         gaps: Sequence[Gap] = (),
         leader_epoch: int | None = None,
         filtered: FilteredGaps = NOTHING_FILTERED,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Returns what the segment says about itself; see `SegmentWriter.close`."""
         report = self._gaps.finish(end_offset, gaps, filtered)
         return self._account.footer(
-            self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch, file=self._file.sum()
+            self._envelope,
+            end_offset=end_offset,
+            gaps=report,
+            leader_epoch=leader_epoch,
+            file=self._file.sum(),
+            schema_ids=schema_ids,
         )
 
     def abandon(self) -> None:

@@ -7,6 +7,7 @@ from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.parquet_rows import ParquetRows
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap
 from mirrorlake.page_compression import Compression
 
@@ -61,6 +62,7 @@ class ParquetSegmentWriter:
         gaps: Sequence[Gap] = (),
         leader_epoch: int | None = None,
         filtered: FilteredGaps = NOTHING_FILTERED,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Writes what is left and the footer, and returns it.
 
@@ -69,12 +71,15 @@ class ParquetSegmentWriter:
             gaps: gaps that are neither ``absent`` nor ``filtered``, in offset order; others are found from the offsets.
             leader_epoch: the source's latest of what was read; None where it is not known.
             filtered: what a filter left out.
+            schema_ids: what its records have where a schema is named; None where it was not counted.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.
         """
         report = self._gaps.finish(end_offset, gaps, filtered)
-        return self._rows.close(self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch)
+        return self._rows.close(
+            self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch, schema_ids=schema_ids
+        )
 
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""

@@ -21,6 +21,7 @@ from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
 from mirrorlake.archive.seal import OPEN_SEAL, READ_BYTES, SealingFile, flaw_behind
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, OffsetRange
 from mirrorlake.page_compression import Compression
 
@@ -156,6 +157,7 @@ class JoiningParquetWriter:
         gaps: Sequence[Gap] = (),
         leader_epoch: int | None = None,
         filtered: FilteredGaps = NOTHING_FILTERED,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Writes what is left and the footer, and returns it.
 
@@ -164,13 +166,16 @@ class JoiningParquetWriter:
             gaps: gaps that are neither ``absent`` nor ``filtered``, in offset order; others are found from the offsets.
             leader_epoch: the source's latest of what was read; None where it is not known.
             filtered: what a filter left out.
+            schema_ids: what its records have where a schema is named; None where it was not counted.
 
         Raises:
             ValueError: a record past the end, or in one of the gaps; the file is nothing then.
         """
         report = self._gaps.finish(end_offset, gaps, filtered)
         self._end_run(end_offset)
-        said = self._account.footer(self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch)
+        said = self._account.footer(
+            self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch, schema_ids=schema_ids
+        )
         footer = replace(said, compression=self._compression.value)
         text = encode_footer(replace(footer, seal=OPEN_SEAL))
         self._sealing.hold_back()

@@ -19,6 +19,7 @@ from mirrorlake.archive.formats.record_account import RecordAccount
 from mirrorlake.archive.gaps import GapReport
 from mirrorlake.archive.seal import OPEN_SEAL, SealingFile
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.page_compression import Compression
 
 ROW_GROUP_BYTES_MAX = 16 << 20
@@ -170,11 +171,17 @@ class ParquetRows:
         gaps: GapReport,
         leader_epoch: int | None,
         snapshot: SnapshotState | None = None,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Writes what is left and the footer, and returns it; see `SegmentFooter`."""
         self._groups.flush()
         said = self._account.footer(
-            envelope, end_offset=end_offset, gaps=gaps, leader_epoch=leader_epoch, snapshot=snapshot
+            envelope,
+            end_offset=end_offset,
+            gaps=gaps,
+            leader_epoch=leader_epoch,
+            snapshot=snapshot,
+            schema_ids=schema_ids,
         )
         footer = replace(said, compression=self._compression.value)
         # The page indexes and the footer: some hundred bytes for each row group.

@@ -6,6 +6,7 @@ from mirrorlake.archive.checksum import ALGORITHM, PARTS_ALGORITHM, ContentCheck
 from mirrorlake.archive.envelope import FileSum, SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.gaps import GapReport
 from mirrorlake.kafka.records.columns import NO_TIMESTAMP, RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 
 
 class _RecordTotals:
@@ -58,6 +59,7 @@ class _RecordTotals:
         parts: Sequence[RecordPart] = (),
         snapshot: SnapshotState | None = None,
         file: FileSum | None = None,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Returns what the file says; see `SegmentFooter`."""
         return SegmentFooter(
@@ -78,6 +80,7 @@ class _RecordTotals:
             leader_epoch=leader_epoch,
             snapshot=snapshot,
             file=file,
+            schema_ids=schema_ids,
         )
 
     def _note_offsets(self, low: int, high: int) -> None:
@@ -110,6 +113,7 @@ class RecordAccount(_RecordTotals):
         leader_epoch: int | None,
         snapshot: SnapshotState | None = None,
         file: FileSum | None = None,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Returns what the file says; see `SegmentFooter`."""
         return self._said(
@@ -120,6 +124,7 @@ class RecordAccount(_RecordTotals):
             checksum=self._checksum.hexdigest(),
             snapshot=snapshot,
             file=file,
+            schema_ids=schema_ids,
         )
 
 
@@ -156,7 +161,13 @@ class JoinedAccount(_RecordTotals):
         self._parts += footer.parts or (RecordPart(end_offset=footer.end_offset, checksum=footer.checksum),)
 
     def footer(
-        self, envelope: SegmentEnvelope, *, end_offset: int, gaps: GapReport, leader_epoch: int | None
+        self,
+        envelope: SegmentEnvelope,
+        *,
+        end_offset: int,
+        gaps: GapReport,
+        leader_epoch: int | None,
+        schema_ids: SchemaIdCounts | None = None,
     ) -> SegmentFooter:
         """Returns what the file says; see `SegmentFooter`. The last run has ended."""
         single = self._parts[0].checksum if self._parts else ContentChecksum().hexdigest()
@@ -168,4 +179,5 @@ class JoinedAccount(_RecordTotals):
             leader_epoch=leader_epoch,
             checksum=checksum_of_parts(parts) if parts else single,
             parts=parts,
+            schema_ids=schema_ids,
         )

@@ -18,8 +18,9 @@ from mirrorlake.archive.envelope import FileSum, SegmentFooter
 from mirrorlake.archive.maintenance.cleaning import delete_covered, delete_orphaned_descriptions, delete_retired
 from mirrorlake.archive.maintenance.erase_audit import Erasure, record_erasure
 from mirrorlake.archive.maintenance.erased_keys import Key, KeySet, WithoutKeys
+from mirrorlake.archive.maintenance.joined_proof import prove_written, reread_segment
 from mirrorlake.archive.maintenance.look import look_at
-from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written, prove_written, reread_segment
+from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, no_holds
 from mirrorlake.archive.maintenance.proof import Content, content_without, prove_same_file

@@ -1,11 +1,13 @@
-"""Proving a segment that was put together from row groups of others and from records, before it is published.
+"""Proving a segment that was made of others, before it is published: read back, it must hold what they hold.
 
+One is decoded as any segment is (`proof.py`), unless it was put together from row groups of others and from records.
 What was copied is compared as bytes: each run of them, as the store gives it back, with the checksum that was made as
 it was read from a segment whose seal it had. Where it lies in the new file is proven apart from how that was written:
 Arrow reads the footer, must find in it what it found in the segment's own, and reads the offsets of all records by it.
 What was encoded is decoded again, and compared with what its segments say they held.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import BinaryIO
 
@@ -13,12 +15,66 @@ import xxhash
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
+from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.parquet_joining import CopiedGroups, EncodedGroups
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
-from mirrorlake.archive.maintenance.proof import Content, HeldSum, check_held, unproven
+from mirrorlake.archive.formats.registry import LOG, PARQUET
+from mirrorlake.archive.formats.summing_file import sum_of
+from mirrorlake.archive.maintenance.making import Written
+from mirrorlake.archive.maintenance.proof import Content, HeldSum, check_held, prove_holds, unproven
 from mirrorlake.archive.maintenance.range_sweep import RangeSweep
 from mirrorlake.archive.seal import READ_BYTES, flaw_behind
+from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import StagedObject
+
+
+def prove_written(
+    staged: StagedObject, written: Written, parts: Sequence[Content], *, extension: str, where: str
+) -> FileSum:
+    """Reads a hidden segment back, compares it with what its inputs hold, and returns the sum of its bytes.
+
+    Args:
+        staged: holds it.
+        written: as it was returned when it was written.
+        parts: what it has to hold.
+        extension: of its format.
+        where: names it in messages.
+
+    Raises:
+        ChainBrokenError: it is damaged, or does not hold a part.
+        MirrorlakeError: it could not be read.
+    """
+    footer = written.footer
+    if any(isinstance(section, CopiedGroups) for section in written.sections):
+        return prove_joined(staged, footer, written.sections, parts, where=where)
+    with contextlib.ExitStack() as opened:
+        reader = opened.enter_context(reread_segment(staged, extension, footer, where=where))
+        prove_holds(reader, where=where, parts=parts)
+        told = reader.footer
+        assert told is not None, "a segment that says nothing of itself was proven"
+        if (told.records, told.first_offset, told.last_offset, told.gap_offsets, told.schema_ids) != (
+            footer.records,
+            footer.first_offset,
+            footer.last_offset,
+            footer.gap_offsets,
+            footer.schema_ids,
+        ):
+            raise ChainBrokenError(f"{where} says of itself what was not written")
+    with staged.reread() as file:
+        return sum_of(file)
+
+
+def reread_segment(staged: StagedObject, extension: str, footer: SegmentFooter, *, where: str) -> SegmentReader:
+    """Returns a reader of a segment that was written and not published yet; ``footer`` is what was returned for it."""
+    file = staged.reread()
+    if extension == PARQUET:
+        return ParquetSegmentReader(file, where=where)
+    if extension == LOG:
+        return LogSegmentReader(file, footer=footer, where=where)
+    from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
+
+    return NdjsonSegmentReader(file, footer=footer, where=where)
 
 
 def prove_joined(

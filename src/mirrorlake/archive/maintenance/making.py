@@ -3,14 +3,13 @@
 What is left out on the way is for a `RecordFilter` to say; a merger leaves out nothing.
 """
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.envelope import SELECTS_DIFFER, FileSum, SegmentEnvelope, SegmentFooter
+from mirrorlake.archive.envelope import SELECTS_DIFFER, SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.interface import RecordWriter, SegmentReader, SegmentWriter
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, log_batch
@@ -20,12 +19,10 @@ from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN, c
 from mirrorlake.archive.formats.parquet_joining import CopiedGroups, EncodedGroups, JoiningParquetWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment, record_writer
-from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredAccount
-from mirrorlake.archive.maintenance.joined_proof import prove_joined
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merge_plan import MERGED_BYTES_MAX
-from mirrorlake.archive.maintenance.proof import Content, content_of, prove_holds, said_by
+from mirrorlake.archive.maintenance.proof import Content, content_of, said_by
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, undescribed
@@ -33,9 +30,10 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError, PermanentError, UnsupportedError
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
+from mirrorlake.kafka.schema_ids.counts import common_sides, joined_counts
 from mirrorlake.offsets import FOLLOWING_KINDS, Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
-from mirrorlake.stores.object_store import StagedObject
 
 _PUT_BYTES_MAX = 5_000_000_000
 """One conditional put holds 5 GiB on S3."""
@@ -225,11 +223,13 @@ class SegmentMaking:
         envelope = self._envelope(inputs)
         epochs = [each.footer.leader_epoch for each in inputs if each.footer is not None]
         known = [gap for each in inputs if each.footer is not None for gap in each.footer.gaps]
+        said = [None if each.footer is None else each.footer.schema_ids for each in inputs]
+        counter = None if keep.keeps_all else SchemaIdCounter(common_sides(said))
         writer: SegmentWriter
         sections: Sequence[CopiedGroups | EncodedGroups] = ()
         if self._archived.extension == LOG:
             writer = log = LogSegmentWriter(file, envelope)
-            pieces = self._log_pieces(log, keep)
+            pieces = self._log_pieces(log, keep, counter)
         elif self._archived.extension == PARQUET and keep.keeps_all:
             compression = Compression(self._compression)
             writer = joining = JoiningParquetWriter(file, envelope, compression=compression)
@@ -237,7 +237,7 @@ class SegmentMaking:
         else:
             assert self._archived.extension in (PARQUET, NDJSON)
             writer = records = record_writer(self._archived.extension, file, envelope, compression=self._compression)
-            pieces = self._record_pieces(records, keep)
+            pieces = self._record_pieces(records, keep, counter)
         try:
             for _ in pieces:
                 self._check_size(file.tell())
@@ -248,6 +248,8 @@ class SegmentMaking:
                 gaps=gaps,
                 leader_epoch=next((epoch for epoch in reversed(epochs) if epoch is not None), None),
                 filtered=self._filtered,
+                # Of records that all stay nothing need be counted again: a log's are not even decoded.
+                schema_ids=joined_counts(said) if counter is None else counter.counts,
             )
             return Written(footer=footer, sections=tuple(sections))
         except (CorruptBatchError, ValueError) as error:
@@ -305,12 +307,16 @@ class SegmentMaking:
         with open_segment(self._archived.store, self._key(before)) as reader:
             return reader.footer is None
 
-    def _record_pieces(self, writer: RecordWriter, keep: RecordFilter) -> Iterator[None]:
+    def _record_pieces(
+        self, writer: RecordWriter, keep: RecordFilter, counter: SchemaIdCounter | None
+    ) -> Iterator[None]:
         for reader in self._readers():
             _check_seal(reader)
             for columns in reader.records():
                 if len(kept := keep.columns(columns)):
                     writer.write(kept)
+                    if counter is not None:
+                        counter.take(kept)
                 yield
 
     def _joined_pieces(
@@ -329,11 +335,17 @@ class SegmentMaking:
                 writer.write(columns)
                 yield
 
-    def _log_pieces(self, writer: LogSegmentWriter, keep: RecordFilter) -> Iterator[None]:
+    def _log_pieces(
+        self, writer: LogSegmentWriter, keep: RecordFilter, counter: SchemaIdCounter | None
+    ) -> Iterator[None]:
         for reader in self._readers():
             assert isinstance(reader, LogSegmentReader)
             for batches in reader.batches():
-                writer.write(keep.batches(batches))
+                kept = keep.batches(batches)
+                writer.write(kept)
+                if counter is not None and counter.counts is not None:
+                    for columns in reader.decoded([each.batch for each in kept]):
+                        counter.take(columns)
                 yield
 
     def _readers(self) -> Iterator[SegmentReader]:
@@ -360,53 +372,6 @@ class SegmentMaking:
 
     def _key(self, segment: Segment) -> str:
         return f"{self._archived.prefix}/{segment.name}"
-
-
-def prove_written(
-    staged: StagedObject, written: Written, parts: Sequence[Content], *, extension: str, where: str
-) -> FileSum:
-    """Reads a hidden segment back, compares it with what its inputs hold, and returns the sum of its bytes.
-
-    Args:
-        staged: holds it.
-        written: as it was returned when it was written.
-        parts: what it has to hold.
-        extension: of its format.
-        where: names it in messages.
-
-    Raises:
-        ChainBrokenError: it is damaged, or does not hold a part.
-        MirrorlakeError: it could not be read.
-    """
-    footer = written.footer
-    if any(isinstance(section, CopiedGroups) for section in written.sections):
-        return prove_joined(staged, footer, written.sections, parts, where=where)
-    with contextlib.ExitStack() as opened:
-        reader = opened.enter_context(reread_segment(staged, extension, footer, where=where))
-        prove_holds(reader, where=where, parts=parts)
-        told = reader.footer
-        assert told is not None, "a segment that says nothing of itself was proven"
-        if (told.records, told.first_offset, told.last_offset, told.gap_offsets) != (
-            footer.records,
-            footer.first_offset,
-            footer.last_offset,
-            footer.gap_offsets,
-        ):
-            raise ChainBrokenError(f"{where} says of itself what was not written")
-    with staged.reread() as file:
-        return sum_of(file)
-
-
-def reread_segment(staged: StagedObject, extension: str, footer: SegmentFooter, *, where: str) -> SegmentReader:
-    """Returns a reader of a segment that was written and not published yet; ``footer`` is what was returned for it."""
-    file = staged.reread()
-    if extension == PARQUET:
-        return ParquetSegmentReader(file, where=where)
-    if extension == LOG:
-        return LogSegmentReader(file, footer=footer, where=where)
-    from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
-
-    return NdjsonSegmentReader(file, footer=footer, where=where)
 
 
 def _joined(gaps: Sequence[Gap]) -> list[Gap]:

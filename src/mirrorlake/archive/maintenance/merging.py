@@ -17,8 +17,9 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.maintenance.cleaning import delete_covered, delete_orphaned_descriptions
+from mirrorlake.archive.maintenance.joined_proof import prove_written
 from mirrorlake.archive.maintenance.look import look_at
-from mirrorlake.archive.maintenance.making import EveryRecord, SegmentMaking, prove_written
+from mirrorlake.archive.maintenance.making import EveryRecord, SegmentMaking
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.proof import Content, prove_holds, prove_same_file, proven_content
 from mirrorlake.archive.maintenance.publication import MergePublication

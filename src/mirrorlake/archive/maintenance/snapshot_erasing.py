@@ -31,6 +31,8 @@ from mirrorlake.archive.snapshots.view import check_snapshot_content, read_snaps
 from mirrorlake.clock import Clock
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
+from mirrorlake.kafka.schema_ids.counts import sides_of
 from mirrorlake.offsets import Gap, OffsetRange
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -151,9 +153,12 @@ class SnapshotErase:
         left_out: WithoutKeys,
     ) -> SegmentFooter:
         rows = ParquetRows(staged.file, origin.topic, origin.partition, compression=Compression(self.compression))
+        counter = SchemaIdCounter(0 if footer is None else sides_of(footer.schema_ids))
         try:
             for chunk in self._view():
-                rows.write(left_out.columns(chunk))
+                kept = left_out.columns(chunk)
+                rows.write(kept)
+                counter.take(kept)
         except BaseException:
             rows.abandon()
             raise
@@ -174,6 +179,7 @@ class SnapshotErase:
             gaps=gaps_from(footer, name.from_offset),
             leader_epoch=footer.leader_epoch if footer is not None else None,
             snapshot=replace(state, erased=state.erased + left_out.records),
+            schema_ids=counter.counts,
         )
 
     def _prove(self, staged: StagedObject, name: SegmentName, footer: SegmentFooter, left_out: WithoutKeys) -> FileSum:

@@ -10,10 +10,13 @@ from mirrorlake.archive.formats.name_check import check_range_named
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.same_range import confirm_same_range
 from mirrorlake.archive.names import ClaimName
+from mirrorlake.archive.schemas.id_counts import check_schema_ids
 from mirrorlake.archive.snapshots.latest import is_run, last_key
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
+from mirrorlake.kafka.schema_ids.counts import sides_of
 from mirrorlake.stores.object_store import ObjectStore
 
 
@@ -115,7 +118,9 @@ def check_snapshot_content(folder: SnapshotPartition, snapshot: Segment) -> Segm
     if footer is not None:
         key = f"{folder.prefix}/{snapshot.name}"
         with ParquetSegmentReader(folder.store.open(key), where=key) as reader:
-            reader.check_content()
+            counter = SchemaIdCounter(sides_of(footer.schema_ids))
+            reader.check_content(each=counter.take)
+        check_schema_ids(footer.schema_ids, counter.counts, where=key)
     for _ in read_view(folder.store, folder.prefix, snapshot):
         pass  # checked on the way
     return footer

@@ -14,6 +14,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import PublishedSegment
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 
@@ -24,7 +25,8 @@ class OpenSegment:
     What is written is put into its ``writer`` by whoever made that.
 
     ``leader_epoch`` is to be set before that to the source's latest of what was read, None where it is not known, and
-    ``behind`` to the segment it follows, None where that is none or not known.
+    ``behind`` to the segment it follows, None where that is none or not known. ``schema_ids`` likewise to what its
+    records have where a schema is named, None where that was not counted.
 
     Args:
         archived: the partition's archive.
@@ -88,6 +90,7 @@ class OpenSegment:
         self._footer: SegmentFooter | None = None
         self.leader_epoch: int | None = None
         self.behind: Segment | None = None
+        self.schema_ids: SchemaIdCounts | None = None
 
     def filtered(self, gaps: FilteredGaps) -> None:
         """Records what a filter left out."""
@@ -114,6 +117,7 @@ class OpenSegment:
             gaps=sorted(self._gaps),
             leader_epoch=self.leader_epoch,
             filtered=self._filtered,
+            schema_ids=self.schema_ids,
         )
 
     def publish(self, *, end_offset: int, trigger: str) -> PublishedSegment:

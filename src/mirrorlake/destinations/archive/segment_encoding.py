@@ -14,6 +14,8 @@ from mirrorlake.destinations.archive.cut import Cut, CutRule, find_batch_cut, fi
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.codec import decode_parts
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 
 PART_BYTES_MAX = 16 << 20
 """What is decoded of a delivery at a time: it may come to many times its size."""
@@ -68,10 +70,23 @@ class SegmentEncoding(Protocol):
         """Lets go of what was taken and not written."""
         ...
 
+    @property
+    def schema_ids(self) -> SchemaIdCounts | None:
+        """What the records of this segment that were written so far have where a schema is named."""
+        ...
 
-def encoding_for(extension: str, *, compression: str) -> SegmentEncoding:
-    """Returns what fills segments of a format; ``compression`` is that of Parquet's pages."""
-    return BatchEncoding() if extension == LOG else RecordEncoding(extension, compression=compression)
+
+def encoding_for(extension: str, *, compression: str, schema_sides: int = 0) -> SegmentEncoding:
+    """Returns what fills segments of a format.
+
+    Args:
+        extension: the format's.
+        compression: of Parquet's pages.
+        schema_sides: where schema ids are counted: bit 0 for keys, bit 1 for values.
+    """
+    if extension == LOG:
+        return BatchEncoding(schema_sides=schema_sides)
+    return RecordEncoding(extension, compression=compression, schema_sides=schema_sides)
 
 
 class RecordEncoding:
@@ -80,10 +95,13 @@ class RecordEncoding:
     Args:
         extension: the format's.
         compression: of the pages, where it has any.
+        schema_sides: where schema ids are counted; see `encoding_for`.
     """
 
-    def __init__(self, extension: str, *, compression: str) -> None:
+    def __init__(self, extension: str, *, compression: str, schema_sides: int = 0) -> None:
         self._extension = extension
+        self._schema_sides = schema_sides
+        self._counter = SchemaIdCounter(schema_sides)
         self._compression = compression
         self._writer: RecordWriter | None = None
         self._columns = RecordColumns.empty()
@@ -92,6 +110,7 @@ class RecordEncoding:
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
         """See `SegmentEncoding`."""
         self._held_bytes = 0
+        self._counter = SchemaIdCounter(self._schema_sides)
         self._writer = record_writer(self._extension, file, envelope, compression=self._compression)
         return self._writer
 
@@ -118,6 +137,7 @@ class RecordEncoding:
         stop = len(self._columns) if cut is None else cut.stop_row
         taken = self._columns.slice(0, stop)
         self._writer.write(taken)
+        self._counter.take(taken)
         self._held_bytes += int(taken.weights().sum())
         self._columns = self._columns.slice(stop, len(self._columns))
 
@@ -125,16 +145,28 @@ class RecordEncoding:
         """See `SegmentEncoding`."""
         self._columns = RecordColumns.empty()
 
+    @property
+    def schema_ids(self) -> SchemaIdCounts | None:
+        """See `SegmentEncoding`."""
+        return self._counter.counts
+
 
 class BatchEncoding:
-    """Fills segments with the source's batches; only one that reaches over an edge of a range is decoded."""
+    """Fills segments with the source's batches; decoded is what reaches over an edge of a range, and to count ids.
 
-    def __init__(self) -> None:
+    Args:
+        schema_sides: where schema ids are counted; see `encoding_for`.
+    """
+
+    def __init__(self, *, schema_sides: int = 0) -> None:
+        self._schema_sides = schema_sides
+        self._counter = SchemaIdCounter(schema_sides)
         self._writer: LogSegmentWriter | None = None
         self._batches: list[LogBatch] = []
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
         """See `SegmentEncoding`."""
+        self._counter = SchemaIdCounter(self._schema_sides)
         self._writer = LogSegmentWriter(file, envelope)
         return self._writer
 
@@ -175,8 +207,21 @@ class BatchEncoding:
                 taken = [*taken, *([before] if before else [])]
                 rest = [*([after] if after else []), *rest]
         self._writer.write(taken)
+        self._count(taken)
         self._batches = rest
 
     def forget(self) -> None:
         """See `SegmentEncoding`."""
         self._batches = []
+
+    @property
+    def schema_ids(self) -> SchemaIdCounts | None:
+        """See `SegmentEncoding`."""
+        return self._counter.counts
+
+    def _count(self, written: Sequence[LogBatch]) -> None:
+        if self._counter.counts is None:
+            return
+        batches = [each.batch for each in written]
+        for records in decode_parts(batches, start_offset=0, part_bytes_max=PART_BYTES_MAX):
+            self._counter.take(records)

@@ -155,7 +155,11 @@ class ArchiveSink(CuttingSink):
         self._store_threads = store_threads
         self._clock = clock
         self._crash_point = crash_point
-        self._encoding = encoding_for(archived.extension, compression=settings.compression)
+        self._encoding = encoding_for(
+            archived.extension,
+            compression=settings.compression,
+            schema_sides=0 if settings.schema_ids is None else settings.schema_ids.sides,
+        )
         self._segment: OpenSegment | None = None
         self._start_offset = 0
         self._truncated_end = 0
@@ -375,6 +379,7 @@ class ArchiveSink(CuttingSink):
             segment.add_gap(gap)
         self._known_gaps = [gap for gap in self._known_gaps if gap.offsets.end_offset > cut.end_offset]
         segment.filtered(self._filtered.until(cut.end_offset))
+        segment.schema_ids = self._encoding.schema_ids
         segment.finish(end_offset=cut.end_offset)
         self._note_published()
         self._check_wanted()

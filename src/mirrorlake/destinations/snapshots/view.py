@@ -24,6 +24,7 @@ from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.interface import PublishedSegment
 from mirrorlake.errors import RecordRefusedError
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -167,10 +168,13 @@ class OpenSnapshot:
         source, settings = self._settings.source, self._settings
         gaps = self._found_gaps.finish(end_offset, self._gaps)
         rows = ParquetRows(staged.file, source.topic, source.partition, compression=Compression(settings.compression))
+        counter = SchemaIdCounter(0 if settings.schema_ids is None else settings.schema_ids.sides)
         try:
             for chunk in merge_runs([*self._base_run(), *self._changes.runs()]):
                 self._check_wanted()
-                rows.write(without_tombstones(chunk))
+                kept = without_tombstones(chunk)
+                rows.write(kept)
+                counter.take(kept)
         except BaseException:
             rows.abandon()
             raise
@@ -183,7 +187,14 @@ class OpenSnapshot:
             writer=settings.writer,
             created_at=datetime.fromtimestamp(self._clock.now_seconds(), UTC).isoformat(timespec="seconds"),
         )
-        return rows.close(envelope, end_offset=end_offset, gaps=gaps, leader_epoch=self.leader_epoch, snapshot=state)
+        return rows.close(
+            envelope,
+            end_offset=end_offset,
+            gaps=gaps,
+            leader_epoch=self.leader_epoch,
+            snapshot=state,
+            schema_ids=counter.counts,
+        )
 
     def _base_run(self) -> list[Iterable[RecordColumns]]:
         if self._base is None:

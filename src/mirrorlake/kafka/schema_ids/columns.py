@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mirrorlake.errors import MirrorlakeError, SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns, bytes_column
+from mirrorlake.kafka.schema_ids.framing import HEADER_NAMES
 from mirrorlake.kafka.schema_ids.id_map import (
     ABSENT_ID,
     KEY,
@@ -23,8 +24,6 @@ from mirrorlake.kafka.schema_ids.id_map import (
     guid_rows,
     guids_in,
 )
-
-HEADER_NAMES = {KEY: b"__key_schema_id", VALUE: b"__value_schema_id"}
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]

@@ -4,37 +4,14 @@ Rules: ``docs/schemas.md``.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mirrorlake.kafka.records.batch_header import Batch
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
+from mirrorlake.kafka.schema_ids.framing import FRAMINGS, Framing
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, guids_in
 from mirrorlake.kafka.schema_ids.search import SEARCH
-
-
-class Framing(StrEnum):
-    """What lies where a record's schema id is looked for, in the order of the kernel's numbers."""
-
-    NULL = "null"
-    """No key, or no value: a tombstone has no schema."""
-    SHORT = "short"
-    """Too short for an id."""
-    NOT_FRAMED = "not-framed"
-    """It begins with another byte than a schema id does."""
-    GUID = "guid"
-    """A GUID, which is known, and which the destination's registry gives no schema: no reader there can resolve it."""
-    ABSENT = "absent"
-    """An id or GUID that the source's registry does not know."""
-    UNKNOWN = "unknown"
-    """An id or GUID that is not in the map: nobody has asked the registries about it yet."""
-    KNOWN = "known"
-    """An id or GUID that is known."""
-
-
-FRAMINGS = tuple(Framing)
-SIDE_NAMES = ("key", "value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

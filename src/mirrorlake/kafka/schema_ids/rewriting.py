@@ -16,7 +16,8 @@ from mirrorlake.kafka.records.kernels import UInt8s
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, FoundIds, Framing, found_last
+from mirrorlake.kafka.schema_ids.finding import FoundIds, found_last
+from mirrorlake.kafka.schema_ids.framing import FRAMINGS, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap, SchemaName
 from mirrorlake.kafka.schema_ids.lz4_changes import changed_frame, new_marks
 from mirrorlake.kafka.schema_ids.search import SEARCH

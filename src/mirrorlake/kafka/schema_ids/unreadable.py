@@ -11,8 +11,7 @@ from uuid import UUID
 
 from mirrorlake.errors import SchemaUnreadableError
 from mirrorlake.kafka.records.columns import RecordColumns
-from mirrorlake.kafka.schema_ids.columns import HEADER_NAMES
-from mirrorlake.kafka.schema_ids.finding import SIDE_NAMES, Framing
+from mirrorlake.kafka.schema_ids.framing import HEADER_NAMES, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import SIDES, UNNAMED_GUID, SchemaIdMap, SchemaName
 from mirrorlake.kafka.schema_ids.rewriting import unknown_error, unreadable_error
 

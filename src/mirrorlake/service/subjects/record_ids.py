@@ -1,23 +1,28 @@
-"""Which schema ids the records of mirrors' topics carry, and who can read them; reads everything, changes nothing."""
+"""Which schema ids the records of mirrors' topics carry, and who can read them. Changes nothing.
+
+Records are read for it but for those of archived segments that say it of themselves.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kafka.records.batches import Codec, walk
-from mirrorlake.kafka.records.codec import RecordColumns, encode_batch
-from mirrorlake.kafka.schema_ids.finding import SIDE_NAMES, Framing, find_ids
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
-from mirrorlake.offsets import OffsetRange
+from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import Framing
+from mirrorlake.kafka.schema_ids.id_map import KEY, VALUE, SchemaName
+from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay
 from mirrorlake.service.subjects.id_places import IdPlace, find_id_places
 from mirrorlake.service.subjects.planning import mirroring_of
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
+
+NAMES_ASKED_AT_ONCE = 64
 
 READABLE = frozenset({Framing.NULL, Framing.KNOWN})
 """What a reader with the source's registry has no trouble with."""
@@ -32,6 +37,12 @@ class SideIds:
 
     records: Counter[Framing] = field(default_factory=Counter)
     first: dict[Framing, tuple[int, int]] = field(default_factory=dict)
+
+    def note(self, framing: Framing, partition: int, seen: Seen) -> None:
+        """Adds records of a partition."""
+        self.records[framing] += seen.records
+        place = (partition, seen.first_offset)
+        self.first[framing] = min(place, self.first.get(framing, place))
 
     @property
     def unreadable(self) -> int:
@@ -59,7 +70,7 @@ class WayIds:
 async def find_record_ids(
     config: Configuration, clients: WorkerCache, registries: RegistryClients, ways: Sequence[SubjectWay]
 ) -> list[WayIds]:
-    """Returns what the records of each way's topics carry. Reads every partition from its start to its end of now.
+    """Returns what the records of each way's topics carry. Looks at every partition from its start to its end of now.
 
     A partition or registry that cannot be asked is a failure of its way, and the others are read all the same.
     """
@@ -77,7 +88,7 @@ class _Search:
     def __init__(self, way: SubjectWay, clients: WorkerCache, registries: RegistryClients) -> None:
         self._clients = clients
         self._mirroring = mirroring_of(way, registries)
-        self._has = {"key": way.schemas.has_keys, "value": way.schemas.has_values}
+        self._sides = way.schemas.has_keys << KEY | way.schemas.has_values << VALUE
         self._found = WayIds(way=way, failures=list(way.failures))
 
     async def over(self, targets: Sequence[Target]) -> WayIds:
@@ -95,33 +106,27 @@ class _Search:
         log = target.source_work.log(target.source, self._clients)
         start, end = await log.start(), await log.end()
         if start < end:
-            async for records in log.read_range(OffsetRange(start_offset=start, end_offset=end)):
-                await self._look_at(target, records)
+            async for counts in log.schema_ids(OffsetRange(start_offset=start, end_offset=end), self._sides):
+                await self._ask_about({name for side in counts.values() for name in side.names})
+                for name, side in counts.items():
+                    self._note(target.source, name, side)
 
-    async def _look_at(self, target: Target, records: RecordColumns) -> None:
-        # The offsets are counted anew, as those of a batch may not be far apart.
-        data = encode_batch(records.renumbered(0), codec=Codec.NONE)
-        (batch,) = walk(memoryview(data))
-        while (found := find_ids(batch, self._asked())).unknown:
-            self._found.ids |= await find_id_places(found.unknown, self._mirroring)
-        for side, name in enumerate(SIDE_NAMES):
-            if not self._has[name]:
-                continue
-            seen = self._found.sides[target.source.topic, name]
-            for framing in Framing:
-                if count := found.count(side, framing):
-                    row = found.first_offset(side, framing)
-                    seen.records[framing] += count
-                    seen.first.setdefault(framing, (target.source.partition, int(records.offsets[row])))
+    async def _ask_about(self, names: AbstractSet[SchemaName]) -> None:
+        unasked = sorted(names - self._found.ids.keys(), key=str)
+        for first in range(0, len(unasked), NAMES_ASKED_AT_ONCE):
+            asked = unasked[first : first + NAMES_ASKED_AT_ONCE]
+            self._found.ids |= await find_id_places(asked, self._mirroring)
 
-    def _asked(self) -> SchemaIdMap:
-        places = self._found.ids
-        unnamed = [name for name, place in places.items() if place.is_unnamed and isinstance(name, UUID)]
-        known = {name for name, place in places.items() if place.is_known and not place.is_unnamed}
-        return SchemaIdMap.of(
-            {name: name if isinstance(name, UUID) else 0 for name in known},  # nothing is rewritten here
-            absent=places.keys() - known - {*unnamed},
-            unnamed=unnamed,
-            keys=self._has["key"],
-            values=self._has["value"],
-        )
+    def _note(self, source: TopicPartition, side: str, counts: SideCounts) -> None:
+        seen = self._found.sides[source.topic, side]
+        for framing, each in counts.nameless.items():
+            seen.note(framing, source.partition, each)
+        for name, each in counts.names.items():
+            seen.note(_framing_of(name, self._found.ids[name]), source.partition, each)
+
+
+def _framing_of(name: SchemaName, place: IdPlace) -> Framing:
+    """Returns what a record is that names a schema, by what the registries say of it."""
+    if place.is_unnamed and isinstance(name, UUID):
+        return Framing.GUID
+    return Framing.KNOWN if place.is_known and not place.is_unnamed else Framing.ABSENT

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from mirrorlake.kafka.schema_ids.finding import Framing
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.kafka.schema_ids.id_map import SchemaName
 from mirrorlake.schemas.mirroring import side_by_side
 from mirrorlake.schemas.plan import Action, SubjectPlan

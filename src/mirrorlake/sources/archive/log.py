@@ -1,17 +1,24 @@
 """A partition of an archive, as its destinations may ask of it."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.formats.name_check import check_range_named
+from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.layouts.foreign_store import ForeignStore
 from mirrorlake.archive.looks import LOOKS_MAX, moved
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.destinations.tail import Tail
 from mirrorlake.errors import BrokerNotReadyError, SourceTruncatedError
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import all_counts
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts, sides_of
+from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.archive.archive import Found, OpenArchive
 from mirrorlake.sources.archive.known_segments import TimeSearch
@@ -90,6 +97,37 @@ class ArchiveSourceLog:
 
     async def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
         """Yields the records of a range; see `SourceLog.read_range`."""
+        async for part in self._parts(await self._holding(offsets), offsets):
+            yield part
+
+    async def schema_ids(self, offsets: OffsetRange, sides: int) -> AsyncIterator[SchemaIdCounts]:
+        """Yields what the records of a range have where a schema is named; see `SourceLog.schema_ids`.
+
+        Segments that say it of all their records are not read; ``archive check`` compares what they say.
+        """
+        found, position = await self._holding(offsets), offsets.start_offset
+        for _ in range(LOOKS_MAX):
+            try:
+                for segment, within in segments_within(found, replace(offsets, start_offset=position)):
+                    said = await self._threads.look(partial(_said_ids, found, segment, within, sides))
+                    if said is not None:
+                        yield said
+                    else:
+                        async for records in self._parts(found, within):
+                            yield all_counts(records, sides)
+                    position = within.end_offset
+            except ObjectMissingError:
+                found = await self._archive.find(self._partition, is_whole=True)  # merged meanwhile
+            else:
+                return
+        raise moved(found.folder.prefix)
+
+    async def _holding(self, offsets: OffsetRange) -> Found:
+        """Returns the partition, which holds a range.
+
+        Raises:
+            SourceTruncatedError: it does not.
+        """
         found = await self._look()
         if offsets and not (found.start <= offsets.start_offset and offsets.end_offset <= found.end):
             raise SourceTruncatedError(
@@ -97,8 +135,7 @@ class ArchiveSourceLog:
                 log_start=found.start,
                 log_end=found.end,
             )
-        async for part in self._parts(found, offsets):
-            yield part
+        return found
 
     async def _parts(self, found: Found, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
         position = offsets.start_offset
@@ -192,6 +229,28 @@ def opened(found: Found, segment: Segment) -> OpenSegment:
     key = f"{found.folder.prefix}/{segment.name}"
     is_snapshot = found.view.snapshot is not None
     return OpenSegment(found.folder.store, key, segment, is_snapshot=is_snapshot, known=found.folder.known)
+
+
+def _said_ids(found: Found, segment: Segment, within: OffsetRange, sides: int) -> SchemaIdCounts | None:
+    """Returns what a segment says of the schema ids of all its records; None where they are to be read for it.
+
+    Raises:
+        MirrorlakeError: it is damaged, renamed or gone, or the store could not be read.
+    """
+    if isinstance(found.folder.store, ForeignStore):
+        return None
+    key = f"{found.folder.prefix}/{segment.name}"
+    with open_segment(found.folder.store, key) as reader:
+        check_range_named(key, reader.footer)
+        footer = reader.footer
+    if footer is None or footer.schema_ids is None or sides & ~sides_of(footer.schema_ids):
+        return None
+    if (footer.snapshot is not None) != (found.view.snapshot is not None):
+        return None  # who reads it says what is wrong
+    first, last = footer.first_offset, footer.last_offset
+    if first is not None and last is not None and not within.start_offset <= first <= last < within.end_offset:
+        return None
+    return {name: footer.schema_ids[name] for side, name in enumerate(SIDE_NAMES) if sides >> side & 1}
 
 
 def segments_within(found: Found, offsets: OffsetRange) -> Iterator[tuple[Segment, OffsetRange]]:

@@ -8,6 +8,8 @@ from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.kafka.control.range_reader import first_at, read_range
 from mirrorlake.kafka.records.codec import RecordColumns
+from mirrorlake.kafka.schema_ids.counting import all_counts
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.sources.client import seen_from
 from mirrorlake.sources.kafka.client import KafkaSourceClient
@@ -68,3 +70,8 @@ class KafkaSourceLog:
     def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
         """Yields the records of a range in order, in parts of bounded memory."""
         return read_range(self._client, self._partition, offsets)
+
+    async def schema_ids(self, offsets: OffsetRange, sides: int) -> AsyncIterator[SchemaIdCounts]:
+        """Yields what the records of a range have where a schema is named: all of them are read."""
+        async for records in self.read_range(offsets):
+            yield all_counts(records, sides)

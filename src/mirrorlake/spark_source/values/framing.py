@@ -14,7 +14,7 @@ from uuid import UUID
 from mirrorlake.errors import QueryError
 
 HEADER_NAMES = {"key": "__key_schema_id", "value": "__value_schema_id"}
-"""By side; as `kafka/schema_ids/columns.py` has them, without what that imports."""
+"""By side; as `kafka/schema_ids/framing.py` has them, without what that imports."""
 
 _ID_MAGIC, _GUID_MAGIC = 0, 1
 _ID_BYTES = 5

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mirrorlake.errors import CorruptBatchError
 from mirrorlake.kafka.records.batches import HEADER_BYTES, Codec
 from mirrorlake.kafka.records.codec import encode_batch
-from mirrorlake.kafka.schema_ids.finding import FoundIds, Framing, find_ids
+from mirrorlake.kafka.schema_ids.finding import FoundIds, find_ids
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.kafka.schema_ids.id_map import UNKNOWN_IDS_MAX, SchemaIdMap, SchemaName
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch
 

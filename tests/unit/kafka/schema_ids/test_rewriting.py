@@ -13,7 +13,8 @@ from mirrorlake.errors import CorruptBatchError, SchemaUnknownError, SchemaUnrea
 from mirrorlake.kafka.records.batches import HEADER_BYTES, Codec, verify_crc
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
 from mirrorlake.kafka.schema_ids.columns import columns_with_ids, columns_without_ids
-from mirrorlake.kafka.schema_ids.finding import Framing, find_ids
+from mirrorlake.kafka.schema_ids.finding import find_ids
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.kafka.schema_ids.rewriting import with_ids
 from mirrorlake.kafka.schema_ids.search import SEARCH

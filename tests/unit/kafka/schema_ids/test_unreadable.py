@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from mirrorlake.errors import SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.kafka.records.codec import encode_batch
-from mirrorlake.kafka.schema_ids.finding import FRAMINGS, SIDE_NAMES, Framing, find_ids
+from mirrorlake.kafka.schema_ids.finding import find_ids
+from mirrorlake.kafka.schema_ids.framing import FRAMINGS, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, unknown_ids
 from mirrorlake.kafka.schema_ids.rewriting import with_ids
 from mirrorlake.kafka.schema_ids.unreadable import REFUSED, dead_letters_of

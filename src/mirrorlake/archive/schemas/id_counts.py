@@ -1,0 +1,100 @@
+"""What a segment says of the schema ids of its records, as JSON: `schema_ids` of ``docs/archive-format.md``."""
+
+from uuid import UUID
+
+from mirrorlake.errors import ChainBrokenError
+from mirrorlake.kafka.schema_ids.counts import NAMELESS, SchemaIdCounts, Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES, Framing
+from mirrorlake.kafka.schema_ids.id_map import ID_MAX, ID_MIN, SchemaName
+
+_IDS, _GUIDS = "ids", "guids"
+
+
+def fields_of(counts: SchemaIdCounts) -> dict[str, object]:
+    """Returns the counts as JSON has them: ids ascending, GUIDs by their texts."""
+    return {name: _side_fields(counts[name]) for name in SIDE_NAMES if name in counts}
+
+
+def _side_fields(counts: SideCounts) -> dict[str, object]:
+    ids = sorted((name, *seen) for name, seen in counts.names.items() if isinstance(name, int))
+    guids = sorted((str(name), *seen) for name, seen in counts.names.items() if isinstance(name, UUID))
+    return {
+        **{framing.value: list(counts.nameless[framing]) for framing in NAMELESS if framing in counts.nameless},
+        **({_IDS: [list(each) for each in ids]} if ids else {}),
+        **({_GUIDS: [list(each) for each in guids]} if guids else {}),
+    }
+
+
+def counts_in(fields: object, *, records: int, first_offset: int | None, last_offset: int | None) -> SchemaIdCounts:
+    """Returns what `fields_of` wrote.
+
+    Args:
+        fields: as JSON has them.
+        records: how many the segment holds: every side that was counted has as many.
+        first_offset: the lowest offset of a record in it, None where it has none.
+        last_offset: likewise the highest.
+
+    Raises:
+        TypeError, ValueError, AttributeError: they are not of a segment like this.
+    """
+    if not isinstance(fields, dict) or not fields or not set(fields) <= set(SIDE_NAMES):
+        raise ValueError(f"schema ids of {fields!r}")
+    counts = {name: _side(value) for name, value in fields.items()}
+    for name, side in counts.items():
+        if side.records != records:
+            raise ValueError(f"schema ids of {side.records} {name}s, and {records} records")
+        for seen in (*side.nameless.values(), *side.names.values()):
+            if first_offset is None or last_offset is None or not first_offset <= seen.first_offset <= last_offset:
+                raise ValueError(f"a schema id at offset {seen.first_offset}, where no record is")
+    return counts
+
+
+def check_schema_ids(said: SchemaIdCounts | None, counted: SchemaIdCounts | None, *, where: str) -> None:
+    """Compares what a segment says of its schema ids with what its records have.
+
+    Args:
+        said: by the segment.
+        counted: of the same sides.
+        where: names it in messages.
+
+    Raises:
+        ChainBrokenError: they differ.
+    """
+    if said == counted:
+        return
+    raise ChainBrokenError(
+        f"{where} says that its records have the schema ids {_shown(said)}, and they have {_shown(counted)}",
+        hint="its records are those it was written with, and can be restored; `mirrorlake schemas check` is wrong "
+        "about them: copy the topic to another archive (a mirror with `source: {store: …}`), which counts them anew",
+        key=where,
+    )
+
+
+def _shown(counts: SchemaIdCounts | None) -> str:
+    return "that nobody counted" if counts is None else str(fields_of(counts))
+
+
+def _side(fields: object) -> SideCounts:
+    if not isinstance(fields, dict):
+        raise TypeError(f"not an object: {fields!r}")
+    nameless = {Framing(name): _seen(value) for name, value in fields.items() if name not in (_IDS, _GUIDS)}
+    if not set(nameless) <= set(NAMELESS):
+        raise ValueError(f"records that are {sorted(nameless)}")
+    names: dict[SchemaName, Seen] = {_id(name): _seen(seen) for name, *seen in fields.get(_IDS, [])}
+    names |= {UUID(name): _seen(seen) for name, *seen in fields.get(_GUIDS, [])}
+    if len(names) != len(fields.get(_IDS, [])) + len(fields.get(_GUIDS, [])):
+        raise ValueError("a schema id twice")
+    return SideCounts(nameless=nameless, names=names)
+
+
+def _id(value: object) -> int:
+    if type(value) is not int or not ID_MIN <= value <= ID_MAX:
+        raise ValueError(f"not a schema id: {value!r}")
+    return value
+
+
+def _seen(value: list[object]) -> Seen:
+    records, first_offset = value
+    if type(records) is not int or type(first_offset) is not int or records < 1:
+        raise ValueError(f"not a number of records with their first offset: {value!r}")
+    return Seen(records, first_offset)
