@@ -1,19 +1,27 @@
 """What an archive owes in every format on every store: published, described, read back, checked, and damage told."""
 
+import io
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET
+from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
+from mirrorlake.destinations.archive.cut import CutRule
 from mirrorlake.destinations.archive.segment import OpenSegment
 from mirrorlake.destinations.archive.segment_encoding import encoding_for
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnavailableError
 from mirrorlake.kafka.records.batches import Codec, walk
 from mirrorlake.kafka.records.codec import encode_batch
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts, Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectStore
@@ -27,6 +35,18 @@ HELD = (
 """Of offsets 0 to 2, and of 3 to 9: what is not here is a gap, and 3 and 4 were truncated."""
 
 
+GUID = UUID(int=77)
+FRAMED = [
+    Record(0, b"plain", b"\0\0\0\0\7a"),
+    Record(1, b"k", None),
+    Record(2, None, b"\0\0\0\0\7b"),
+    Record(3, b"\0\0\0\0\x09", b"body alone", headers=((b"__value_schema_id", b"\0\0\0\0\x08"),)),
+    Record(4, b"k", b"\0\0\0\0\7c"),
+    Record(5, b"k", b"\1" + GUID.bytes + b"d"),
+]
+"""Records whose values name the schemas 7, 8 and one by its GUID; one key names another."""
+
+
 @pytest.fixture(params=[PARQUET, NDJSON, LOG])
 def archived(request: pytest.FixtureRequest, store: ObjectStore) -> ArchivedPartition:
     return ArchivedPartition(store, destination_name="orders", partition=3, extension=request.param)
@@ -38,10 +58,11 @@ def segment_of(
     start: int,
     *gaps: Gap,
     select: str = "",
+    schema_sides: int = 0,
     crash_point: CrashPoint = no_crash,
 ) -> OpenSegment:
     """A segment with these records in it, to be published."""
-    encoding = encoding_for(archived.extension, compression="zstd-1")
+    encoding = encoding_for(archived.extension, compression="zstd-1", schema_sides=schema_sides)
     begun = OpenSegment(
         archived,
         source=TopicPartition("orders", 3),
@@ -60,6 +81,7 @@ def segment_of(
     batches = list(walk(memoryview(bytes(data))))
     for _ in encoding.take(batches, start_offset=start, covered_end=batches[-1].header.next_offset):
         encoding.write(None)
+    begun.schema_ids = encoding.schema_ids
     return begun
 
 
@@ -94,6 +116,58 @@ def test_segments_are_published_described_read_and_sound(archived: ArchivedParti
     described = 2 if archived.extension in FORMATS_WITH_SIDECAR else 0
     assert len(list(archived.store.list(sidecar_folder(archived.prefix)))) == described
     assert archived.find_end().position == archived.read_tail(chain.tail).position == 10
+
+
+def said_of_ids(archived: ArchivedPartition, segment: Segment) -> SchemaIdCounts | None:
+    with open_segment(archived.store, f"{archived.prefix}/{segment.name}") as reader:
+        assert reader.footer is not None
+        return reader.footer.schema_ids
+
+
+def test_segments_say_which_schema_ids_their_records_name(archived: ArchivedPartition) -> None:
+    segment_of(archived, FRAMED[:4], 0, schema_sides=0b11).publish(end_offset=4, trigger="max-time")
+    tail = tail_of(archived)
+    assert said_of_ids(archived, tail) == {
+        "key": SideCounts(nameless={Framing.NOT_FRAMED: Seen(2, 0), Framing.NULL: Seen(1, 2)}, names={9: Seen(1, 3)}),
+        "value": SideCounts(nameless={Framing.NULL: Seen(1, 1)}, names={7: Seen(2, 0), 8: Seen(1, 3)}),
+    }
+    segment_of(archived, FRAMED[4:], 4, schema_sides=0b10).publish(end_offset=10, trigger="max-time")
+    assert said_of_ids(archived, tail_of(archived)) == {
+        "value": SideCounts(nameless={}, names={7: Seen(1, 4), GUID: Seen(1, 5)})
+    }
+    assert check_archived_content(archived) == 2
+
+
+def test_a_segment_that_is_cut_inside_of_a_batch_counts_its_own_records(archived: ArchivedPartition) -> None:
+    encoding = encoding_for(archived.extension, compression="zstd-1", schema_sides=0b10)
+    envelope = SegmentEnvelope(
+        cluster_id="c",
+        topic_id=None,
+        topic="orders",
+        partition=3,
+        start_offset=0,
+        writer="test",
+        created_at="2026-01-02T03:04:05Z",
+    )
+    data = encode_batch(columns_of(FRAMED), codec=Codec.ZSTD, base_offset=0)
+    encoding.begin(io.BytesIO(), envelope)
+    for _ in encoding.take(list(walk(memoryview(bytes(data)))), start_offset=0, covered_end=6):
+        rule = CutRule(records_max=99, bytes_max=1 << 30, end_offset=4, end_trigger="end", is_end_settled=True)
+        cut = encoding.find_cut(rule, covered_end=6)
+        encoding.write(cut)
+        before = encoding.schema_ids
+        encoding.begin(io.BytesIO(), replace(envelope, start_offset=4))
+        encoding.write(None)
+    assert before == {"value": SideCounts(nameless={Framing.NULL: Seen(1, 1)}, names={7: Seen(2, 0), 8: Seen(1, 3)})}
+    assert encoding.schema_ids == {"value": SideCounts(nameless={}, names={7: Seen(1, 4), GUID: Seen(1, 5)})}
+
+
+def test_schema_ids_that_a_segment_does_not_have_are_told(archived: ArchivedPartition) -> None:
+    begun = segment_of(archived, FRAMED[:4], 0)
+    begun.schema_ids = {"value": SideCounts(nameless={Framing.NULL: Seen(1, 1)}, names={7: Seen(3, 0)})}
+    begun.publish(end_offset=4, trigger="max-time")
+    with pytest.raises(ChainBrokenError, match=r"schema ids .*\[7, 3, 0\].*\[8, 1, 3\]"):
+        check_archived_content(archived)
 
 
 def test_of_two_writers_of_one_range_the_second_finds_the_first_ones_segment(archived: ArchivedPartition) -> None:

@@ -7,7 +7,7 @@ from signal import SIGKILL
 
 import pytest
 
-from contract.test_archive_formats import segment_of
+from contract.test_archive_formats import FRAMED, segment_of
 from contract.test_merging import TRUNCATED, clean, footer_of, merge, names_in, record_byte, records_of
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET
 from mirrorlake.archive.maintenance import making
@@ -25,6 +25,8 @@ from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.clock import ManualClock
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, UnsupportedError
+from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.sources.archive.folder import SourceFolder
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -42,6 +44,7 @@ HELD = (
 ENDS = (3, 10, 17, 21)
 KEPT = [record for records in HELD for record in records if record.key != b"gone"]
 SALT = b"salt"
+HELD_AFTER = [Record(6, b"k", b"newest")]
 
 
 @pytest.fixture(params=[PARQUET, NDJSON, LOG])
@@ -325,3 +328,26 @@ def test_a_hold_that_was_placed_meanwhile_stops_it(archived: ArchivedPartition) 
     assert not audits(archived)
     archived.store.delete("orders/_hold-case-7")
     assert erase(archived, b"gone", holds=holds_as_they_are(archived), token="next").records == 2
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"), [((0b11, 0b11), ("key", "value")), ((0b11, 0b10), ("value",)), ((1, 2), ())]
+)
+def test_schema_ids_of_erased_records_are_not_counted_any_more(
+    archived: ArchivedPartition, store: ObjectStore, sides: tuple[int, ...], told: tuple[str, ...]
+) -> None:
+    made = ArchivedPartition(store, destination_name="framed", partition=3, extension=archived.extension)
+    for start, side_bits in zip((0, 3), sides, strict=True):
+        segment_of(made, FRAMED[start : start + 3], start, schema_sides=side_bits).publish(
+            end_offset=start + 3, trigger="max-time"
+        )
+    segment_of(made, HELD_AFTER, 6).publish(end_offset=7, trigger="max-time")
+
+    erase(made, b"k")
+
+    counted = {
+        "key": SideCounts(nameless={Framing.NOT_FRAMED: Seen(1, 0), Framing.NULL: Seen(1, 2)}, names={9: Seen(1, 3)}),
+        "value": SideCounts(nameless={}, names={7: Seen(2, 0), 8: Seen(1, 3)}),
+    }
+    assert footer_of(made, look_at(made).chain[0]).schema_ids == ({side: counted[side] for side in told} or None)
+    assert check_archived_content(made) == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from contract.test_archive_formats import segment_of
+from contract.test_archive_formats import FRAMED, GUID, segment_of
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.parquet_copying import COPIED_GROUP_BYTES_MIN
@@ -24,6 +24,8 @@ from mirrorlake.archive.reading import check_archived_content, read_archived_ran
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
 from mirrorlake.errors import ChainBrokenError
+from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectStore
@@ -297,3 +299,40 @@ def test_what_is_held_stays_in_every_store_until_the_hold_is_lifted(archived: Ar
     assert read_holds(archived.store, "orders") == Holds()
     assert retire(archived, 17, now_seconds=0).floor == 17
     assert names_in(archived)[-1] == f"_floor-{17:020}", "what was announced was withdrawn"
+
+
+def archive_framed(archived: ArchivedPartition, store: ObjectStore, sides: tuple[int, ...]) -> ArchivedPartition:
+    """Segments of two framed records each, each counted on some sides, and a newest one."""
+    made = ArchivedPartition(store, destination_name="framed", partition=3, extension=archived.extension)
+    for number, counted in enumerate((*sides, 0)):
+        records = [replace(each, offset=2 * number + row) for row, each in enumerate(FRAMED[2 * (number % 3) :][:2])]
+        segment = segment_of(made, records, 2 * number, schema_sides=counted)
+        segment.publish(end_offset=2 * number + 2, trigger="max-time")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"),
+    [
+        ((0b11, 0b11, 0b11), ("key", "value")),
+        ((0b10, 0b11, 0b10), ("value",)),
+        ((0b01, 0b10, 0b11), ()),
+        ((0b11, 0b00, 0b11), ()),
+    ],
+)
+def test_schema_ids_of_the_inputs_add_up_where_all_of_them_tell(
+    archived: ArchivedPartition, store: ObjectStore, sides: tuple[int, ...], told: tuple[str, ...]
+) -> None:
+    made = archive_framed(archived, store, sides)
+    merge(made)
+    counted = {
+        "key": SideCounts(
+            nameless={Framing.NOT_FRAMED: Seen(4, 0), Framing.NULL: Seen(1, 2)},
+            names={9: Seen(1, 3)},
+        ),
+        "value": SideCounts(
+            nameless={Framing.NULL: Seen(1, 1)}, names={7: Seen(3, 0), 8: Seen(1, 3), GUID: Seen(1, 5)}
+        ),
+    }
+    assert footer_of(made, look_at(made).chain[0]).schema_ids == ({side: counted[side] for side in told} or None)
+    assert check_archived_content(made) == 2

@@ -26,6 +26,8 @@ from mirrorlake.errors import (
 )
 from mirrorlake.foreign_layout import BeginsAt, KafkaReplicatorLayout
 from mirrorlake.kafka.records.codec import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts, joined_counts
+from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 from mirrorlake.sources.archive.selection import ArchivedRange
 from mirrorlake.sources.archive.work import ArchiveSourceWork
@@ -360,6 +362,23 @@ def test_a_range_is_read_whole_or_not_at_all(bench: Bench) -> None:
         assert RecordColumns.concat(parts).offsets.tolist() == SHOWN
         with pytest.raises(SourceTruncatedError):
             await anext(aiter(log.read_range(OffsetRange(start_offset=0, end_offset=END))))
+
+    bench.lease(body)
+
+
+def test_a_log_tells_which_schemas_the_records_of_a_range_name(bench: Bench) -> None:
+    """These name none: the bytes of their values are no id's. The keys were not asked about."""
+
+    async def body(context: SourceContext) -> None:
+        log = bench.work.log(bench.where, context.connections)
+        for start, end in ((START, END), (24, 31), (HOLE, HOLE_END)):
+            parts = [part async for part in log.schema_ids(OffsetRange(start_offset=start, end_offset=end), 0b10)]
+            shown = [offset for offset in SHOWN if start <= offset < end]
+            seen = {Framing.NOT_FRAMED: Seen(len(shown), shown[0])} if shown else {}
+            expected = {"value": SideCounts(nameless=seen, names={})}
+            assert (joined_counts(parts) or {"value": SideCounts(nameless={}, names={})}) == expected
+        with pytest.raises(SourceTruncatedError):
+            await anext(aiter(log.schema_ids(OffsetRange(start_offset=0, end_offset=END), 0b10)))
 
     bench.lease(body)
 

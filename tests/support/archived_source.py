@@ -21,6 +21,7 @@ from mirrorlake.archive.snapshots.latest import latest_per_key
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.kafka.records.batches import walk
 from mirrorlake.kafka.records.columns import RecordColumns
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_within
 from mirrorlake.page_compression import Compression
 from mirrorlake.sources.archive.work import ArchiveSourceWork
@@ -114,6 +115,7 @@ def write_segment(
     compression: str = "zstd-1",
     gaps: Sequence[Gap] = (),
     follows_mirror_v3: bool = False,
+    schema_ids: SchemaIdCounts | None = None,
 ) -> str:
     """Publishes one segment and returns its key; a snapshot is of all below its end."""
     prefix = f"{where.topic}/{where.partition}"
@@ -128,7 +130,7 @@ def write_segment(
         follows_mirror_v3=follows_mirror_v3,
     )
     staged = store.stage(prefix, "test")
-    footer = _write(staged.file, envelope, content, end, form=form, compression=compression, known=gaps)
+    footer = _write(staged.file, envelope, content, end, form=form, compression=compression, known=gaps, ids=schema_ids)
     key = f"{prefix}/{SegmentName(from_offset=start, to_offset=end - 1, extension=extension_of(form))}"
     if footer is not None and footer.file is not None:
         create_sidecar(store, key, footer)
@@ -145,6 +147,7 @@ def _write(
     form: str,
     compression: str,
     known: Sequence[Gap],
+    ids: SchemaIdCounts | None,
 ) -> SegmentFooter | None:
     start = envelope.start_offset
     offsets = OffsetRange(start_offset=max(start, content.start), end_offset=max(end, content.start))
@@ -162,21 +165,27 @@ def _write(
             if each.header.base_offset < end
         )
         log.write([each for each in cut if each is not None])
-        return log.close(end_offset=end, gaps=gaps)
+        return log.close(end_offset=end, gaps=gaps, schema_ids=ids)
     if form == "snapshot":
-        return _write_view(file, envelope, content, end, compression=compression)
+        return _write_view(file, envelope, content, end, compression=compression, ids=ids)
     records = content.records(offsets)
     if form == "mirror-v3":
         _write_as_mirror_v3(file, envelope, records)
         return None
     writer = record_writer(extension_of(form), file, envelope, compression=compression)
     writer.write(records)
-    footer = writer.close(end_offset=end, gaps=gaps)
+    footer = writer.close(end_offset=end, gaps=gaps, schema_ids=ids)
     return None if form == BARE_NDJSON else footer
 
 
 def _write_view(
-    file: BinaryIO, envelope: SegmentEnvelope, content: HeldPartition, end: int, *, compression: str
+    file: BinaryIO,
+    envelope: SegmentEnvelope,
+    content: HeldPartition,
+    end: int,
+    *,
+    compression: str,
+    ids: SchemaIdCounts | None,
 ) -> SegmentFooter:
     rows = ParquetRows(file, envelope.topic, envelope.partition, compression=Compression(compression))
     held = content.records(OffsetRange(start_offset=0, end_offset=end))
@@ -188,6 +197,7 @@ def _write_view(
         end_offset=end,
         gaps=finder.finish(end, []),
         leader_epoch=None,
+        schema_ids=ids,
         snapshot=SnapshotState(complete_since_ms=0),
     )
 
