@@ -112,3 +112,10 @@ def archived_ids(lake: Path, topic: str) -> set[int]:
     """The schema ids of those values."""
     values = archived_values(lake, topic)
     return {unpack(">i", each[1:5])[0] for each in values if each is not None and len(each) >= 5 and each[0] == 0}
+
+
+def said_schema_ids(lake: Path, topic: str) -> list[Any]:
+    """What each segment of a topic says of the schema ids of its records, as JSON; None where it says nothing."""
+    footers = [pq.read_metadata(file).metadata[b"mirrorlake"] for file in sorted(lake.glob(f"{topic}/*/*.parquet"))]
+    footers += [file.read_bytes() for file in sorted(lake.glob(f"{topic}/_meta/*/*.json"))]
+    return [json.loads(each).get("schema_ids") for each in footers]

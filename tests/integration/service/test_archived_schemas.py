@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.archived_schemas import archived_ids, archived_values, archived_versions
+from support.archived_schemas import archived_ids, archived_values, archived_versions, said_schema_ids
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
 from support.copies import wait_until
-from support.records import consume
+from support.records import Record, consume
 from support.registry_model import RegistryModel, record
 from support.running_service import RunningService
-from support.schema_site import FIRST_ID_THERE, SchemaSite, numbered
+from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, numbered
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
@@ -213,3 +213,33 @@ def test_a_registry_that_is_made_anew_while_it_is_archived_stops_what_has_an_id_
     assert row["reason"] == "unreadable-schema"
     assert len(archived_values(site.lake, site.topic)) < appended
     assert archived_versions(site.lake).keys() == {one}
+
+
+@pytest.mark.parametrize("form", ["format: parquet", "format: ndjson", "format: log", "compaction: log"])
+def test_segments_say_which_ids_their_records_name_and_a_check_takes_their_word(site: ArchivedSite, form: str) -> None:
+    one, two = site.register("a"), site.register("a", "b")
+    # Every key once, so that a snapshot holds all of them.
+    payloads = [framed(one, b""), framed(two, b"x"), None, b"{}", b"\0\0", framed(one, b"y"), framed(4242, b"")]
+    records = [Record(1_700_000_000_000, b"%d" % number, payload) for number, payload in enumerate(payloads)]
+    make_topic(site.east, site.topic, records)
+    passes = site.to_archive(f", {form}")
+    passes.write_text(passes.read_text().replace("schemas: {from: here}", "schemas: {from: here, on-unreadable: pass}"))
+
+    archived = mirrorlake("run", "-c", passes, "--once")
+
+    assert archived.code == 0, archived.err
+    is_view = form == "compaction: log"
+    (said,) = said_schema_ids(site.lake, site.topic)
+    ids = {"short": [1, 4], "not-framed": [1, 3], "ids": [[one, 2, 0], [two, 1, 1], [4242, 1, 6]]}
+    assert said == {"value": ids if is_view else {**ids, "null": [1, 2]}}
+    checked = mirrorlake("schemas", "check", "-c", site.from_archive(), "--format", "json")
+    (row,) = [row for row in checked.rows() if "side" in row]
+    counted = [row[name] for name in ("known", "null", "short", "not-framed", "absent", "guid")]
+    assert counted == [3, 0 if is_view else 1, 1, 1, 1, 0]
+    assert (checked.code, row["unreadable_partition"], row["unreadable_offset"]) == (1, 0, 3)
+    assert {row["id"]: row["state"] for row in checked.rows() if "id" in row} == {
+        one: "missing",
+        two: "missing",
+        4242: "unknown",
+    }
+    assert mirrorlake("archive", "check", "--root", site.lake, "--level", "checksums").code == 0
