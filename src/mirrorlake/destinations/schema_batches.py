@@ -6,8 +6,9 @@ from dataclasses import replace
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import MirrorlakeError, SchemaUnreadableError
 from mirrorlake.kafka.records.batches import Path
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
-from mirrorlake.kafka.schema_ids.rewriting import with_ids
+from mirrorlake.kafka.schema_ids.rewriting import counted_ids, with_ids
 
 PART_BYTES = 4 * 1024 * 1024
 """What is copied at a time, to within one batch."""
@@ -54,6 +55,19 @@ def parts_with_ids(
         size += item.batch.header.batch_bytes
         end = item.batch.header.next_offset
     yield part, covered_end, None
+
+
+def count_ids(items: Sequence[ClassifiedBatch], ids: SchemaIdMap) -> list[SchemaIdCounts]:
+    """Checks as `check_ids`, and returns for each batch that holds records which schemas they name.
+
+    Args:
+        items: of a delivery, their checksums verified.
+        ids: what is there.
+
+    Raises:
+        SchemaUnknownError, SchemaUnreadableError, CorruptBatchError, BatchTooLargeError: as `check_ids`.
+    """
+    return [counted_ids(item.batch, ids) for item in items if item.path != Path.SKIP]
 
 
 def check_ids(items: Sequence[ClassifiedBatch], ids: SchemaIdMap | None) -> None:

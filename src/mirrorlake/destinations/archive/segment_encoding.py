@@ -1,7 +1,7 @@
 """How the batches of deliveries become the content of segments: decoded, or as they are."""
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from mirrorlake.archive.formats.log_batches import LogBatch, clipped, log_batch
 from mirrorlake.archive.formats.registry import LOG, record_writer
 from mirrorlake.destinations.archive.cut import Cut, CutRule, find_batch_cut, find_cut
 from mirrorlake.kafka.records.batches import Batch
-from mirrorlake.kafka.records.codec import decode_parts
+from mirrorlake.kafka.records.codec import decode_batches, decode_parts
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
 from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
@@ -44,10 +44,23 @@ class SegmentEncoding(Protocol):
         """Returns the writer of the next segment, which ``write`` writes to from now on."""
         ...
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+    @property
+    def takes_counts(self) -> bool:
+        """Whether ``take`` wants to be told which schemas the records of each batch name."""
+        ...
+
+    def take(
+        self,
+        batches: Sequence[Batch],
+        *,
+        start_offset: int,
+        covered_end: int,
+        counts: Sequence[SchemaIdCounts] | None = None,
+    ) -> Iterator[int]:
         """Takes the data batches of a delivery, whose checksums were verified, part by part; yields each part's end.
 
-        What lies below ``start_offset`` is left out. The last end is ``covered_end``.
+        What lies below ``start_offset`` is left out. The last end is ``covered_end``. ``counts``, one for each batch,
+        are of the sides that are counted; None where nobody has counted.
 
         Raises:
             CorruptBatchError: a batch is not what it claims to be; the parts before it have been taken.
@@ -114,8 +127,21 @@ class RecordEncoding:
         self._writer = record_writer(self._extension, file, envelope, compression=self._compression)
         return self._writer
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+    @property
+    def takes_counts(self) -> bool:
+        """False: records are counted as they are written, column by column."""
+        return False
+
+    def take(
+        self,
+        batches: Sequence[Batch],
+        *,
+        start_offset: int,
+        covered_end: int,
+        counts: Sequence[SchemaIdCounts] | None = None,
+    ) -> Iterator[int]:
         """See `SegmentEncoding`."""
+        del counts
         for self._columns, end in decoded(batches, start_offset=start_offset, covered_end=covered_end):
             yield end
 
@@ -152,7 +178,7 @@ class RecordEncoding:
 
 
 class BatchEncoding:
-    """Fills segments with the source's batches; decoded is what reaches over an edge of a range, and to count ids.
+    """Fills segments with the source's batches; only one that reaches over an edge of a range is decoded.
 
     Args:
         schema_sides: where schema ids are counted; see `encoding_for`.
@@ -162,7 +188,12 @@ class BatchEncoding:
         self._schema_sides = schema_sides
         self._counter = SchemaIdCounter(schema_sides)
         self._writer: LogSegmentWriter | None = None
-        self._batches: list[LogBatch] = []
+        self._batches: list[_Taken] = []
+
+    @property
+    def takes_counts(self) -> bool:
+        """See `SegmentEncoding`."""
+        return bool(self._schema_sides)
 
     def begin(self, file: BinaryIO, envelope: SegmentEnvelope) -> SegmentWriter:
         """See `SegmentEncoding`."""
@@ -170,17 +201,25 @@ class BatchEncoding:
         self._writer = LogSegmentWriter(file, envelope)
         return self._writer
 
-    def take(self, batches: Sequence[Batch], *, start_offset: int, covered_end: int) -> Iterator[int]:
+    def take(
+        self,
+        batches: Sequence[Batch],
+        *,
+        start_offset: int,
+        covered_end: int,
+        counts: Sequence[SchemaIdCounts] | None = None,
+    ) -> Iterator[int]:
         """See `SegmentEncoding`."""
-        known = (log_batch(batch) for batch in batches)
-        parts = (clipped(batch, start_offset=start_offset, end_offset=batch.next_offset) for batch in known)
+        counted = counts if counts is not None else [None] * len(batches)
+        whole = (_Taken(log_batch(batch), each) for batch, each in zip(batches, counted, strict=True))
+        parts = (each.clipped(start_offset=start_offset, end_offset=each.batch.next_offset) for each in whole)
         self._batches = [part for part in parts if part is not None]
         yield covered_end
 
     def find_cut(self, rule: CutRule, *, covered_end: int) -> Cut | None:
         """See `SegmentEncoding`."""
         assert self._writer is not None, "a segment is begun before it is cut"
-        numbers = [(each.first_offset, each.next_offset, each.records, each.size_bytes) for each in self._batches]
+        numbers = [(each.first_offset, each.next_offset, each.records, each.size_bytes) for each, _ in self._batches]
         starts, ends, counts, sizes = np.array(numbers, np.int64).reshape(-1, 4).T
         return find_batch_cut(
             rule,
@@ -200,14 +239,15 @@ class BatchEncoding:
             taken, rest = self._batches, []
         else:
             taken, rest = self._batches[: cut.stop_row], self._batches[cut.stop_row :]
-            if rest and rest[0].first_offset < cut.end_offset:
+            if rest and rest[0].batch.first_offset < cut.end_offset:
                 split = rest.pop(0)
-                before = clipped(split, start_offset=split.first_offset, end_offset=cut.end_offset)
-                after = clipped(split, start_offset=cut.end_offset, end_offset=split.next_offset)
+                before = split.clipped(start_offset=split.batch.first_offset, end_offset=cut.end_offset)
+                after = split.clipped(start_offset=cut.end_offset, end_offset=split.batch.next_offset)
                 taken = [*taken, *([before] if before else [])]
                 rest = [*([after] if after else []), *rest]
-        self._writer.write(taken)
-        self._count(taken)
+        self._writer.write([each.batch for each in taken])
+        for each in taken if self._counter.sides else ():
+            each.add_to(self._counter)
         self._batches = rest
 
     def forget(self) -> None:
@@ -219,9 +259,21 @@ class BatchEncoding:
         """See `SegmentEncoding`."""
         return self._counter.counts
 
-    def _count(self, written: Sequence[LogBatch]) -> None:
-        if self._counter.counts is None:
-            return
-        batches = [each.batch for each in written]
-        for records in decode_parts(batches, start_offset=0, part_bytes_max=PART_BYTES_MAX):
-            self._counter.take(records)
+
+class _Taken(NamedTuple):
+    """A batch, and which schemas its records name; None where nobody has counted them."""
+
+    batch: LogBatch
+    counts: SchemaIdCounts | None
+
+    def clipped(self, *, start_offset: int, end_offset: int) -> "_Taken | None":
+        """Returns what lies in a range, as `log_batches.clipped` does; of a part nobody has counted anything."""
+        part = clipped(self.batch, start_offset=start_offset, end_offset=end_offset)
+        return self if part is self.batch else None if part is None else _Taken(part, None)
+
+    def add_to(self, counter: SchemaIdCounter) -> None:
+        """Adds its records to what was counted."""
+        if self.counts is not None:
+            counter.add(self.counts)
+        else:
+            counter.take(decode_batches([self.batch.batch]))

@@ -34,10 +34,11 @@ from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, 
 from mirrorlake.destinations.interface import Delivery, PublishedSegment
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.route import with_records
-from mirrorlake.destinations.schema_batches import check_ids
+from mirrorlake.destinations.schema_batches import check_ids, count_ids
 from mirrorlake.destinations.store_threads import StoreThreads
 from mirrorlake.destinations.transform import Transform
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition, gaps_within
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
@@ -255,12 +256,13 @@ class ArchiveSink(CuttingSink):
             raise chosen.error
 
     def _fill_with(self, delivery: Delivery) -> None:
-        check_ids(delivery.batches, self._settings.known_ids(self._orders))
+        counts = self._check_ids(delivery)
         self._known_gaps += [gap for gap in delivery.gaps if gap.kind is not GapKind.FILTERED]
         filtered = [gap for gap in delivery.gaps if gap.kind is GapKind.FILTERED]
         self._filtered.take(filtered, start_offset=self._next_offset)
         data = with_records(delivery.batches)
-        ends = self._encoding.take(data, start_offset=self._next_offset, covered_end=delivery.covered.end_offset)
+        end = delivery.covered.end_offset
+        ends = self._encoding.take(data, start_offset=self._next_offset, covered_end=end, counts=counts)
         try:
             for number, end in enumerate(ends):
                 self._check_wanted()
@@ -272,6 +274,14 @@ class ArchiveSink(CuttingSink):
         finally:
             # Batches as they are lie in the fetch buffer, which is given back.
             self._encoding.forget()
+
+    def _check_ids(self, delivery: Delivery) -> list[SchemaIdCounts] | None:
+        """Checks that all schemas are archived; returns which ones each batch names, where the encoding wants that."""
+        ids = self._settings.known_ids(self._orders)
+        if ids is not None and self._encoding.takes_counts:
+            return count_ids(delivery.batches, ids)
+        check_ids(delivery.batches, ids)
+        return None
 
     def _fill(self, covered_end: int) -> None:
         while True:

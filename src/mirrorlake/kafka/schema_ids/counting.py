@@ -3,7 +3,8 @@
 The rules are those of `id_kernels.py`: the last header of the side's name counts, unless it or the payload is null.
 """
 
-from typing import NamedTuple, Self
+from collections.abc import Mapping
+from typing import NamedTuple, Self, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -22,6 +23,7 @@ from mirrorlake.kafka.schema_ids.counts import (
 from mirrorlake.kafka.schema_ids.framing import HEADER_NAMES, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import KEY, SchemaName, guids_in
 
+T = TypeVar("T")
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -40,21 +42,43 @@ class SchemaIdCounter:
     """
 
     def __init__(self, sides: int) -> None:
-        self._counts = {name: NOTHING_SEEN for side, name in enumerate(SIDE_NAMES) if sides >> side & 1}
+        self._sides = sides
+        self._nameless: dict[str, dict[Framing, Seen]] = {}
+        self._names: dict[str, dict[SchemaName, Seen]] = {}
+        for side, name in enumerate(SIDE_NAMES):
+            if sides >> side & 1:
+                self._nameless[name], self._names[name] = {}, {}
 
     def take(self, records: RecordColumns) -> None:
         """Counts the next records. A side that names more than ``NAMES_MAX`` schemas is given up."""
-        for name, counts in list(self._counts.items()):
-            joined = counts.joined(side_counts(records, SIDE_NAMES.index(name)))
-            if len(joined.names) > NAMES_MAX:
-                del self._counts[name]
-            else:
-                self._counts[name] = joined
+        self.add(all_counts(records, self._sides))
+
+    def add(self, counts: SchemaIdCounts) -> None:
+        """Adds the next records as they were counted elsewhere, on these sides at least."""
+        for name, names in list(self._names.items()):
+            _add(counts[name].nameless, self._nameless[name])
+            _add(counts[name].names, names)
+            if len(names) > NAMES_MAX:
+                del self._names[name], self._nameless[name]
+                self._sides &= ~(1 << SIDE_NAMES.index(name))
+
+    @property
+    def sides(self) -> int:
+        """What is still counted: bit 0 for keys, bit 1 for values."""
+        return self._sides
 
     @property
     def counts(self) -> SchemaIdCounts | None:
         """What was counted so far; None where nothing is, or each side was given up."""
-        return dict(self._counts) or None
+        return {
+            name: SideCounts(nameless=dict(self._nameless[name]), names=dict(names))
+            for name, names in self._names.items()
+        } or None
+
+
+def _add(counts: Mapping[T, Seen], to: dict[T, Seen]) -> None:
+    for name, seen in counts.items():
+        to[name] = seen.joined(to.get(name))
 
 
 def all_counts(records: RecordColumns, sides: int) -> SchemaIdCounts:

@@ -4,12 +4,14 @@ Rules: ``docs/schemas.md``.
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from mirrorlake.kafka.records.batch_header import Batch
 from mirrorlake.kafka.records.kernels import Int64s, UInt8s
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.framing import FRAMINGS, Framing
+from mirrorlake.kafka.schema_ids.counts import NAMELESS, SchemaIdCounts, Seen, SideCounts
+from mirrorlake.kafka.schema_ids.framing import FRAMINGS, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, guids_in
 from mirrorlake.kafka.schema_ids.search import SEARCH
 
@@ -76,3 +78,39 @@ def found_last(batch: Batch, payload: UInt8s) -> FoundIds:
             *guids_in(SEARCH.unknown_guids[: outcome.item(kernels.UNKNOWN_GUIDS)]),
         ),
     )
+
+
+def counts_last(batch: Batch, sides: int) -> SchemaIdCounts | None:
+    """Returns which schemas this thread's last search, which was to count them, has seen; None where there were many.
+
+    Args:
+        batch: which it was for.
+        sides: that it looked at: bit 0 for keys, bit 1 for values.
+    """
+    count = SEARCH.outcome.item(kernels.SEEN)
+    if count == kernels.SEEN_TOO_MANY:
+        return None
+    base, rows = batch.header.base_offset, SEARCH.seen[:count].tolist()
+    counts, firsts = SEARCH.counts.tolist(), SEARCH.first_deltas.tolist()
+    found: dict[str, SideCounts] = {}
+    for side, name in enumerate(SIDE_NAMES):
+        if sides >> side & 1:
+            nameless = {
+                framing: Seen(counts[side][kind], base + firsts[side][kind])
+                for kind, framing in enumerate(NAMELESS)
+                if counts[side][kind]
+            }
+            names = {
+                _name(row): Seen(row[kernels.SEEN_COUNT], base + row[kernels.SEEN_FIRST])
+                for row in rows
+                if row[kernels.SEEN_SIDE] == side
+            }
+            found[name] = SideCounts(nameless=nameless, names=names)
+    return found
+
+
+def _name(row: list[int]) -> SchemaName:
+    high, low = row[kernels.SEEN_HIGH], row[kernels.SEEN_LOW]
+    if row[kernels.SEEN_BYTES] == kernels.GUID_BYTES:
+        return UUID(int=(high % (1 << 64) << 64) + low % (1 << 64))
+    return low

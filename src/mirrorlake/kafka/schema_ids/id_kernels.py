@@ -15,17 +15,23 @@ from mirrorlake.kafka.schema_ids.lz4_kernels import MARK_BITS
 NULL, SHORT, NOT_FRAMED, GUID, ABSENT, UNKNOWN, KNOWN, KINDS = range(8)
 
 # What the search leaves besides its status.
-PATCHES, UNKNOWN_IDS, UNKNOWN_GUIDS, FAILED_RECORD, OTHERS, OUTCOME_FIELDS = range(6)
+PATCHES, UNKNOWN_IDS, UNKNOWN_GUIDS, FAILED_RECORD, OTHERS, SEEN, OUTCOME_FIELDS = range(7)
 
 # Fields of a patch: where the bytes of an id or GUID are, counted from the first record, how many they are (4 or 16),
 # and what they become: a GUID in two words of eight bytes, an id in the second alone.
 PATCH_AT, PATCH_BYTES, PATCH_HIGH, PATCH_LOW, PATCH_FIELDS = range(5)
 
+# Fields of what was seen: of which side an id or GUID is, how many bytes it has (4 or 16), it as two words like a
+# patch's, how many records name it, and the offset delta of the first.
+SEEN_SIDE, SEEN_BYTES, SEEN_HIGH, SEEN_LOW, SEEN_COUNT, SEEN_FIRST, SEEN_FIELDS = range(7)
+SEEN_TOO_MANY = -1
+"""In place of how many were seen: there were more than there is room for, and what is there means nothing."""
+
 _ID_BYTES = 4
 _FRAMED_BYTES_MIN = 1 + _ID_BYTES
 _WORD_BYTES = 8
-_GUID_BYTES = 2 * _WORD_BYTES
-_GUID_BYTES_MIN = 1 + _GUID_BYTES
+GUID_BYTES = 2 * _WORD_BYTES
+_GUID_BYTES_MIN = 1 + GUID_BYTES
 
 _HEADER_NAMES = np.frombuffer(b"__key_schema_id\0\0__value_schema_id", np.uint8).reshape(SIDES, 17)
 _HEADER_NAME_BYTES = np.array([15, 17], np.int64)
@@ -143,9 +149,32 @@ def _patch(patches: Int64s, patch: int, at: int, length: int, high: int, low: in
     return patch + 1
 
 
+@inlined
+def _note_seen(side: int, length: int, high: int, low: int, offset_delta: int, seen: Int64s, count: int) -> int:
+    """Counts a record by the id or GUID it names; returns how many there are, or ``SEEN_TOO_MANY``."""
+    for row in range(count):
+        if (
+            seen[row, SEEN_LOW] == low
+            and seen[row, SEEN_HIGH] == high
+            and seen[row, SEEN_BYTES] == length
+            and seen[row, SEEN_SIDE] == side
+        ):
+            seen[row, SEEN_COUNT] += 1
+            return count
+    if count == seen.shape[0] or count == SEEN_TOO_MANY:
+        return SEEN_TOO_MANY
+    seen[count, SEEN_SIDE] = side
+    seen[count, SEEN_BYTES] = length
+    seen[count, SEEN_HIGH] = high
+    seen[count, SEEN_LOW] = low
+    seen[count, SEEN_COUNT] = 1
+    seen[count, SEEN_FIRST] = offset_delta
+    return count + 1
+
+
 @compiled(
     "int64(int64, int64, int64, int64, int64[::1], int64[::1], int64[:,::1], int64[:,::1], int64[::1], int64, "
-    "int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[:,::1], int64[::1])"
+    "int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[:,::1], int64[:,::1], int64[::1])"
 )
 def find_ids(
     start: int,
@@ -163,6 +192,7 @@ def find_ids(
     first_deltas: Int64s,
     unknown: Int64s,
     unknown_guids: Int64s,
+    seen: Int64s,
     outcome: Int64s,
 ) -> int:
     """Finds the ids and GUIDs of a batch's records and what they become; returns a status of `decode_kernels.py`.
@@ -172,8 +202,9 @@ def find_ids(
     GUID at the destination where its state is not below zero. ``sides`` has bit 0 for keys, bit 1 for values.
     ``patches`` has room for two rows per record, and is given one for each that changes. ``counts`` is given how many
     of each kind there are on each side, ``first_deltas`` the offset delta of the first record of each. ``unknown`` and
-    ``unknown_guids`` are given those that are not in the map, as many as there is room for. ``outcome`` counts all of
-    these, and in ``OTHERS`` the sides of records that are neither ``NULL`` nor ``KNOWN``.
+    ``unknown_guids`` are given those that are not in the map, as many as there is room for. ``seen``, where it has
+    room, is given a row for each id and GUID that is named on a side, known or not. ``outcome`` counts all of these,
+    and in ``OTHERS`` the sides of records that are neither ``NULL`` nor ``KNOWN``.
     """
     end = start + length
     counts[:] = 0
@@ -183,6 +214,7 @@ def find_ids(
     unknown_count = 0
     unknown_guid_count = 0
     others = 0
+    seen_count = 0
     for record in range(record_count):
         outcome[FAILED_RECORD] = record
         record_end, _, offset_delta, _, key, key_length, value, value_length, headers, count = read_record(
@@ -217,6 +249,8 @@ def find_ids(
             kind = _kind_of(address, key_length if side == KEY else value_length)
             if kind == KNOWN:
                 source_id = _id_at(address + 1)
+                if seen.shape[0] > 0:
+                    seen_count = _note_seen(side, _ID_BYTES, 0, source_id, offset_delta, seen, seen_count)
                 row = _row_of(source_ids, source_id)
                 if row < 0:
                     kind = UNKNOWN
@@ -228,6 +262,8 @@ def find_ids(
             elif kind == GUID:
                 high = _word_at(address + 1)
                 low = _word_at(address + 1 + _WORD_BYTES)
+                if seen.shape[0] > 0:
+                    seen_count = _note_seen(side, GUID_BYTES, high, low, offset_delta, seen, seen_count)
                 row = _guid_row_of(source_guids, high, low)
                 if row < 0:
                     kind = UNKNOWN
@@ -236,7 +272,7 @@ def find_ids(
                     kind = KNOWN
                     there = destination_guids[row]
                     if there[0] != high or there[1] != low:
-                        patch = _patch(patches, patch, address + 1 - start, _GUID_BYTES, there[0], there[1])
+                        patch = _patch(patches, patch, address + 1 - start, GUID_BYTES, there[0], there[1])
                 elif guid_states[row] != UNNAMED_GUID:
                     kind = ABSENT
             if counts[side, kind] == 0:
@@ -250,6 +286,7 @@ def find_ids(
     outcome[UNKNOWN_IDS] = unknown_count
     outcome[UNKNOWN_GUIDS] = unknown_guid_count
     outcome[OTHERS] = others
+    outcome[SEEN] = seen_count
     return OK
 
 

@@ -12,11 +12,14 @@ from crc32c import crc32c
 from mirrorlake.errors import MirrorlakeError, SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.batch_header import CHECKED_FROM, CRC, CRC_AT, HEADER_BYTES, Batch, Codec, write_header
 from mirrorlake.kafka.records.compression import compress
+from mirrorlake.kafka.records.decode import decode_batches
 from mirrorlake.kafka.records.kernels import UInt8s
 from mirrorlake.kafka.records.old_formats import as_v2
 from mirrorlake.kafka.records.scratch import records_of
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
-from mirrorlake.kafka.schema_ids.finding import FoundIds, found_last
+from mirrorlake.kafka.schema_ids.counting import all_counts
+from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
+from mirrorlake.kafka.schema_ids.finding import FoundIds, counts_last, found_last
 from mirrorlake.kafka.schema_ids.framing import FRAMINGS, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import SIDES, SchemaIdMap, SchemaName
 from mirrorlake.kafka.schema_ids.lz4_changes import changed_frame, new_marks
@@ -48,17 +51,40 @@ def with_ids(batch: Batch, ids: SchemaIdMap, *, in_place: bool = False) -> Batch
     """
     if batch.header.magic < 2:
         batch = as_v2(batch)
-    payload = records_of(batch, bytes_max=None)
-    if not SEARCH.run(batch.header, payload, ids):
-        found = found_last(batch, payload)
-        if found.unknown:
-            raise unknown_error(found.unknown, ids, offset=_first_offset(found, kernels.UNKNOWN))
-        _check_readable(found, ids)
+    payload = _searched(batch, ids)
     if not SEARCH.patch_count:
         return batch
     if batch.header.codec == Codec.NONE:
         return _patched(batch, in_place=in_place and not batch.view.readonly)
     return _patched_and_compressed(batch, payload)
+
+
+def counted_ids(batch: Batch, ids: SchemaIdMap) -> SchemaIdCounts:
+    """Checks a batch whose ids stay, and returns which schemas its records name on the sides that the map looks at.
+
+    Args:
+        batch: a data batch whose checksum was verified.
+        ids: the map.
+
+    Raises:
+        SchemaUnknownError, SchemaUnreadableError, CorruptBatchError, BatchTooLargeError: as ``with_ids``.
+    """
+    if batch.header.magic < 2:
+        batch = as_v2(batch)
+    _searched(batch, ids, counts_names=True)
+    counts = counts_last(batch, ids.sides)
+    return all_counts(decode_batches([batch]), ids.sides) if counts is None else counts
+
+
+def _searched(batch: Batch, ids: SchemaIdMap, *, counts_names: bool = False) -> UInt8s:
+    """Searches a batch, and returns its records, decompressed; raises as ``with_ids``."""
+    payload = records_of(batch, bytes_max=None)
+    if not SEARCH.run(batch.header, payload, ids, counts_names=counts_names):
+        found = found_last(batch, payload)
+        if found.unknown:
+            raise unknown_error(found.unknown, ids, offset=_first_offset(found, kernels.UNKNOWN))
+        _check_readable(found, ids)
+    return payload
 
 
 def unknown_error(unknown: Iterable[SchemaName], ids: SchemaIdMap, *, offset: int) -> MirrorlakeError:

@@ -15,6 +15,10 @@ from mirrorlake.kafka.records.kernels import UInt8s
 from mirrorlake.kafka.schema_ids import id_kernels as kernels
 from mirrorlake.kafka.schema_ids.id_map import SIDES, UNKNOWN_IDS_MAX, SchemaIdMap
 
+SEEN_MAX = 32
+"""Ids and GUIDs of one batch that are counted in the search; a batch with more of them is decoded for it."""
+
+_NOTHING_SEEN = np.empty((0, kernels.SEEN_FIELDS), np.int64)
 _RECORDS = 1024
 _RECORDS_KEPT = 64 * 1024
 
@@ -28,6 +32,8 @@ class Search(threading.local):
         first_deltas: the offset delta of the first record of each; without meaning where there is none.
         unknown: ids that the map does not hold, and more that mean nothing.
         unknown_guids: GUIDs likewise, each in two words.
+        seen: a row for each id and GUID, as `id_kernels.py` lays it out, where that was asked for; and more that mean
+            nothing.
         outcome: how many there are of these, as `id_kernels.py` lays it out.
     """
 
@@ -37,6 +43,7 @@ class Search(threading.local):
         self.first_deltas = np.zeros((SIDES, kernels.KINDS), np.int64)
         self.unknown = np.empty(UNKNOWN_IDS_MAX, np.int64)
         self.unknown_guids = np.empty((UNKNOWN_IDS_MAX, 2), np.int64)
+        self.seen = np.empty((SEEN_MAX, kernels.SEEN_FIELDS), np.int64)
         self.outcome = np.zeros(kernels.OUTCOME_FIELDS, np.int64)
 
     def _reserve(self, records: int) -> None:
@@ -48,13 +55,14 @@ class Search(threading.local):
         """How many ids and GUIDs change."""
         return self.outcome.item(kernels.PATCHES)
 
-    def run(self, header: BatchHeader, payload: UInt8s, ids: SchemaIdMap) -> bool:
+    def run(self, header: BatchHeader, payload: UInt8s, ids: SchemaIdMap, *, counts_names: bool = False) -> bool:
         """Searches a batch's records; returns whether each has an id or GUID that is known, or is null.
 
         Args:
             header: of a v2 batch.
             payload: its records, decompressed.
             ids: the map.
+            counts_names: whether to count how many records name which id or GUID.
 
         Raises:
             CorruptBatchError: a record is not right.
@@ -79,6 +87,7 @@ class Search(threading.local):
             self.first_deltas,
             self.unknown,
             self.unknown_guids,
+            self.seen if counts_names else _NOTHING_SEEN,
             self.outcome,
         )
         if status != decode_kernels.OK:

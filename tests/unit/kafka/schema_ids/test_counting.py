@@ -2,9 +2,13 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorlake.errors import SchemaUnknownError, SchemaUnreadableError
+from mirrorlake.kafka.records.batches import Codec
+from mirrorlake.kafka.records.codec import encode_batch
 from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter, all_counts, side_counts
 from mirrorlake.kafka.schema_ids.counts import (
     NAMES_MAX,
@@ -16,8 +20,10 @@ from mirrorlake.kafka.schema_ids.counts import (
     sides_of,
 )
 from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES, Framing
-from mirrorlake.kafka.schema_ids.id_map import SchemaName
-from unit.kafka.records.record_samples import Sample, columns_of
+from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
+from mirrorlake.kafka.schema_ids.rewriting import counted_ids
+from mirrorlake.kafka.schema_ids.search import SEEN_MAX
+from unit.kafka.records.record_samples import Sample, columns_of, only_batch
 from unit.kafka.schema_ids.test_finding import HEADERS, _samples, framed, framing_of, looked_at, name_in
 
 BOTH = 0b11
@@ -67,6 +73,44 @@ def test_parts_add_up_to_the_whole(samples: list[Sample], parts: int) -> None:
     whole = all_counts(columns, BOTH)
     assert counter.counts == whole == joined_counts([all_counts(part, BOTH) for part in slices])
     assert {side.records for side in whole.values()} == {len(placed)}
+
+
+@given(_samples, st.sampled_from(Codec), st.sampled_from([0b01, 0b10, 0b11]))
+def test_the_search_of_a_batch_counts_the_same_records(samples: list[Sample], codec: Codec, sides: int) -> None:
+    placed = [replace(sample, offset=100 + 3 * index) for index, sample in enumerate(samples)]
+    batch = only_batch(encode_batch(columns_of(placed), codec=codec, base_offset=100))
+    names = {name for side in HEADERS for name in counted_by_hand(placed, side).names}
+    nobodys = {name for name in names if isinstance(name, int) and name < 0}
+    ids = SchemaIdMap.of(
+        {name: name for name in names if name not in nobodys},
+        absent=nobodys,
+        keys=bool(sides & 1),
+        values=bool(sides & 2),
+        passes_keys=True,
+        passes_values=True,
+    )
+    expected = {SIDE_NAMES[side]: counted_by_hand(placed, side) for side in HEADERS if sides >> side & 1}
+    assert counted_ids(batch, ids) == expected == all_counts(columns_of(placed), sides)
+
+
+@pytest.mark.parametrize("count", [SEEN_MAX, SEEN_MAX + 1, 5 * SEEN_MAX])
+def test_a_batch_that_names_many_schemas_is_counted_too(count: int) -> None:
+    """Of more than there is room for in the search, the records are decoded."""
+    samples = [Sample(each, key=framed(each // 2), value=framed(each % count)) for each in range(2 * count)]
+    ids = SchemaIdMap.of(dict(zip(range(count), range(count), strict=True)))
+    counts = counted_ids(only_batch(encode_batch(columns_of(samples), codec=Codec.LZ4)), ids)
+    names: dict[SchemaName, Seen] = {each: Seen(2, each) for each in range(count)}
+    assert counts == {"value": SideCounts(nameless={}, names=names)}
+
+
+def test_a_batch_whose_schemas_are_not_all_known_is_not_counted() -> None:
+    ids = SchemaIdMap.of({7: 7})
+    samples = [Sample(5, value=framed(7)), Sample(6, value=framed(8)), Sample(7, value=b"{}")]
+    with pytest.raises(SchemaUnknownError, match="8 from offset 6"):
+        counted_ids(only_batch(encode_batch(columns_of(samples), codec=Codec.NONE, base_offset=5)), ids)
+    del samples[1]
+    with pytest.raises(SchemaUnreadableError, match="offset 7"):
+        counted_ids(only_batch(encode_batch(columns_of(samples), codec=Codec.NONE, base_offset=5)), ids)
 
 
 def test_one_record_of_each_is_counted_where_it_is() -> None:
