@@ -16,8 +16,8 @@ PYTHON ?= $(shell for python in $(PYTHONS); do \
 
 help:
 	@echo "make demo    mirror between embedded Kafka clusters, lose one, restore it, and see it verified"
-	@echo "make test    style, types, all unit tests, and of those against real brokers the quick ones, in a quarter of an hour"
-	@echo "make test-all  everything that must pass; about an hour on two cores. With CI=true, make test is the same"
+	@echo "make test    style, types, all unit tests and some of those against real brokers, in a quarter of an hour"
+	@echo "make test-all  everything that must pass, in an hour on two cores; with CI=true, make test is the same"
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
 	@echo "make soak    the long hunt for rare failures; wants Go once, and javac; SOAK='--seed 7 --minutes 20' chooses"
@@ -60,7 +60,7 @@ servers: setup
 	@PYTHONPATH=tests $(BIN)/python -m support.go_programs >/dev/null 2>&1 &
 
 # Every process of the tests would compile anew what it imports, where somebody asked for no byte code.
-PYTEST_ALL = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST_ALL = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
 # What is left out says tests/support/short_form.py; with CI=true nothing is.
 test: servers lint
