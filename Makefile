@@ -11,12 +11,13 @@ IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in $(PYTHONS); do \
 	$$python -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $$python && break; done)
 
-.PHONY: help setup servers test lint docs demo bench soak clean
+.PHONY: help setup servers test test-all lint docs demo bench soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    mirror between embedded Kafka clusters, lose one, restore it, and see it verified"
-	@echo "make test    everything that must pass: style, types, tests against real brokers"
+	@echo "make test    style, types, all unit tests and some of those against real brokers, in a quarter of an hour"
+	@echo "make test-all  everything that must pass, in an hour on two cores; with CI=true, make test is the same"
 	@echo "make lint    style and types only"
 	@echo "make bench   side by side with MirrorMaker 2, results in bench/results"
 	@echo "make soak    the long hunt for rare failures; wants Go once, and javac; SOAK='--seed 7 --minutes 20' chooses"
@@ -59,8 +60,14 @@ servers: setup
 	@PYTHONPATH=tests $(BIN)/python -m support.go_programs >/dev/null 2>&1 &
 
 # Every process of the tests would compile anew what it imports, where somebody asked for no byte code.
+PYTEST_ALL = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
+
+# What is left out says tests/support/short_form.py; with CI=true nothing is.
 test: servers lint
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST_ALL) --short
+
+test-all: servers lint
+	$(PYTEST_ALL)
 
 # Into a file of another name first, so that a model that cannot be read leaves the page alone.
 docs: setup

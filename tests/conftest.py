@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from support.given_gcs import GivenGcs, NoGcsGivenError
 from support.go_programs import GoProgramUnusableError
 from support.kafka_nodes import KafkaNodes
 from support.object_servers import Minio, Moto, ObjectServer, Versitygw
+from support.short_form import says_what_is_left_out, short_form
 
 if TYPE_CHECKING:
     from support.apicurio import Apicurio
@@ -45,6 +46,7 @@ SIGNALS_AT_START = [signal.getsignal(number) for number in STOP_SIGNALS]
 Result = TypeVar("Result")
 # By default one looks every 15 s whether there is something to clean, every 10 s whether a transaction's time is up.
 EAGER = {"log.cleaner.backoff.ms": "500", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+LEFT_OUT = pytest.StashKey[int]()  # how many tests the short form left out
 COROUTINE_TIMEOUT_SECONDS = 300.0  # far longer than any test; keeps a hanging one from holding the suite
 
 
@@ -263,36 +265,67 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "SharedServe
     return SharedServerScheduling(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option with which `make test` chooses."""
+    parser.addoption(
+        "--short",
+        action="store_true",
+        help="all unit tests, and of the others those that are not slow, of a table its first case; all with CI=true",
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what needs a broker, and leaves out the long hunts unless they are asked for by name."""
+    """Marks what needs a broker; leaves out the long hunts unless asked for by name, and what the short form does."""
     for item in items:
         if "kafka_libs" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
-    if "soak" in config.getoption("markexpr"):
-        return
-    hunts = [item for item in items if item.get_closest_marker("soak") is not None]
-    if hunts:
-        config.hook.pytest_deselected(items=hunts)
-        items[:] = [item for item in items if item not in hunts]
+    if "soak" not in config.getoption("markexpr"):
+        hunts = [item for item in items if item.get_closest_marker("soak") is not None]
+        _leave_out(config, items, hunts)
+    if config.getoption("short") and not _is_ci():
+        left_out = short_form(items, Path(__file__).parent).left_out
+        _leave_out(config, items, left_out)
+        config.stash[LEFT_OUT] = len(left_out)
+        if hasattr(config, "workeroutput"):  # of pytest-xdist, who tells it to the process that writes the summary
+            config.workeroutput["left_out"] = len(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Each worker has collected all tests, and left out the same ones."""
+    left_out = getattr(node, "workeroutput", {}).get("left_out")
+    if left_out is not None:
+        node.config.stash[LEFT_OUT] = left_out
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: Sequence[pytest.Item]) -> None:
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Under CI a skipped test fails the run: nobody looks at a yellow dot there."""
-    if _skips_fail() and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+    if _is_ci() and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says why a run without failures failed all the same."""
+    """Says why a run without failures failed all the same, and how much the short form left out."""
+    left_out = config.stash.get(LEFT_OUT, 0)
+    if left_out:
+        terminalreporter.section("this is not all")
+        terminalreporter.line(says_what_is_left_out(left_out))
     skipped = _skipped(config)
-    if _skips_fail() and skipped:
+    if _is_ci() and skipped:
         terminalreporter.section("skipped tests fail the run, because CI=true")
         for report in skipped:
             terminalreporter.line(f"SKIPPED {report.nodeid}: {_reason(report)}")
 
 
-def _skips_fail() -> bool:
+def _is_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true")
 
 

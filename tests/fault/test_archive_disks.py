@@ -52,6 +52,7 @@ def end(service: ServiceProcess, *, code: int = EXIT_DONE) -> None:
     service.assert_nothing_left()
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_while_running_is_waited_for_and_nothing_is_lost_or_left_behind(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, disk: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_disk_that_becomes_read_only_stops_the_partition_and_a_restart_goes_on
     assert assert_equal_in_archive(servers, lake, topic_name) == 60
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_no_longer_be_written_stops_its_partition_and_the_other_goes_on(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

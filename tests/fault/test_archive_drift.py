@@ -83,6 +83,7 @@ def positions(root: Path, topic: str) -> list[int]:
     return [archive_position(root, topic, partition) for partition in range(UNHARMED + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
 def test_a_newest_file_that_was_meddled_with_stops_its_partition_alone_and_is_named(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync, is_busy: bool
@@ -123,6 +124,7 @@ def footer_bytes(store: ObjectStore, key: str) -> int:
 FORMATS = ("parquet", "ndjson", "log", "snapshots", "bucket")
 
 
+@pytest.mark.slow
 def test_every_format_and_store_goes_on_under_load_and_stops_where_its_newest_file_is_gone(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, moto: ObjectServer
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_segment_that_was_deleted_under_load_stops_its_partition_however_many_
         assert str(gone[name]) in line or f"expected a segment from {gone[name].from_offset}" in line, line
 
 
+@pytest.mark.slow
 def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

@@ -26,7 +26,7 @@ from support.records import Record, build_batch, consume
 from support.topics import topics_of
 from support.toxiproxy import Toxiproxy, ToxiproxyUnusableError, toxiproxy_server
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BATCH_RECORDS, BATCH_OFFSETS = 20, 23
 SEGMENT_BATCHES, SEGMENTS = 5, 4

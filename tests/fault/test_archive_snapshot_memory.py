@@ -22,6 +22,8 @@ from mirrorlake.stores.filesystem import FilesystemStore
 from support.command import mirrorlake, write_yaml
 from support.copies import wait_until
 
+pytestmark = pytest.mark.slow
+
 DATA_BYTES_MAX = 640 << 20
 """What each process may have: heap, stack and all it maps to write to (RLIMIT_DATA)."""
 

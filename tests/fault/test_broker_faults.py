@@ -38,7 +38,7 @@ from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 from support.sources import read_from, source_cluster
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 FROZEN_SECONDS = 4.0
 
@@ -174,6 +174,7 @@ def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_dest
     assert assert_equal_in_kafka(from_servers, to_servers, topic_name, partitions) > 0
 
 
+@pytest.mark.quick
 def test_answers_lost_with_their_connection_after_an_append_double_nothing_and_lose_nothing(lossy: Lossy) -> None:
     for requests in (1, 2, 4, 7):
         lossy.write(200)

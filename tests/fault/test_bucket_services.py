@@ -16,7 +16,7 @@ from support.service_process import ServiceProcess
 from support.store_proxy import Fault, StoreProxy, StoreRequest
 from support.toxiproxy import Toxiproxy, ToxiproxyUnusableError, toxiproxy_server
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def spoilt_scene(
     return scene
 
 
+@pytest.mark.quick
 def test_a_service_killed_again_and_again_loses_nothing_in_a_bucket(scene: Scene) -> None:
     kill_again_and_again(scene, lives=2, chance=random.Random(3))
 

@@ -179,6 +179,7 @@ def test_who_is_killed_in_the_midst_of_a_put_leaves_no_object_and_no_unfinished_
     assert unfinished_uploads(scene.server) == []
 
 
+@pytest.mark.slow
 def test_whatever_writes_into_a_bucket_creates_each_object_by_one_request_that_fails_where_it_is_there(
     scene: Scene,
 ) -> None:

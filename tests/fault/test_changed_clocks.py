@@ -104,6 +104,7 @@ def assert_names_both(row: LeaseRow, clock: str, mode: str) -> WrongTimestampsEr
     return row.error
 
 
+@pytest.mark.slow
 def test_a_destination_that_begins_to_set_its_own_times_stops_the_copy_at_once_and_is_named_also_when_it_is_set_back(
     kept: Copy,
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_destination_that_no_longer_sets_its_own_times_stops_a_copy_that_wants
     assert (row.error, row.position) == (None, 20), "nobody's times were promised, and set back it goes on"
 
 
+@pytest.mark.slow
 def test_a_mapped_copy_shows_no_record_with_a_wrong_time_and_goes_on_when_the_clock_is_set_back(kept: Copy) -> None:
     row = kept.lease_in_which_the_clock_is_set(STAMPED, keeps=True, is_mapped=True)
     error = assert_names_both(row, STAMPED, "source")
@@ -150,6 +152,7 @@ def test_a_mapped_copy_that_wants_the_brokers_times_stops_where_they_are_set_no_
     assert len(consume(stamped.destination, stamped.topic, 0)) == 10
 
 
+@pytest.mark.slow
 def test_the_time_in_the_answer_to_a_duplicate_is_not_taken_for_the_brokers_own(lossy: Lossy) -> None:
     lossy.write(20)
     lossy.copy()

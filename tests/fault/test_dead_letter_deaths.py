@@ -110,6 +110,7 @@ def test_a_copy_with_dead_letters_killed_at_any_step_is_completed_and_each_lette
     assert_each_once(destination, topic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [Step.SEND_LETTERS, Step.SEND_PROGRESS])
 def test_a_frozen_worker_that_wakes_after_another_has_taken_over_adds_no_letter(
     step: str,
@@ -129,6 +130,7 @@ def test_a_frozen_worker_that_wakes_after_another_has_taken_over_adds_no_letter(
     assert_each_once(destination, topic)
 
 
+@pytest.mark.slow
 def test_a_lease_that_ends_in_the_middle_of_a_batch_writes_the_letters_before_it_alone(
     topic: TopicPartition, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka
 ) -> None:
@@ -188,6 +190,7 @@ def test_how_a_transaction_of_letters_alone_ended_is_told_by_letters_and_progres
 
 
 # In preserve mode each letter leaves a gap behind that is filled by a transaction of its own: fewer take as long.
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "every"), [("map", 4), ("preserve", 16)], ids=["map", "preserve"])
 def test_a_service_that_is_killed_again_and_again_writes_each_letter_once(
     mode: str,

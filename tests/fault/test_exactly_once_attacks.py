@@ -29,7 +29,7 @@ from support.lossy import Lossy, leases_aside
 from support.proxy import DESCRIBE_PRODUCERS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH, PRODUCE, Proxy
 from support.records import build_batch, consume, in_batches, produce, settings_of, simple_records
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TWO_DAYS_MS = 2 * 86_400_000
 
@@ -57,6 +57,7 @@ def old(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str, run_async: R
 # --- A1: the log end is not the high watermark ----------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("is_new_owner", [True, False], ids=["new-owner", "same-owner"])
 def test_a_batch_that_is_appended_but_not_replicated_yet_is_not_copied_a_second_time(
     is_new_owner: bool,

@@ -61,6 +61,7 @@ def fill(source: EmbeddedKafka, destination: str, topic: str, run_async: RunAsyn
     run_async(produce(source.bootstrap_servers, topic, 0, in_batches(records, 2, CODECS[codec])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["preserve", "map"])
 @pytest.mark.parametrize(
     ("codec", "first_time_ms"),

@@ -31,7 +31,7 @@ from support.records import consume, settings_of, simple_records
 from support.topics import append, delete_before
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BOTH = pytest.mark.parametrize("gap_fill", [GapFill.MARKERS, GapFill.FILLER])
 
@@ -120,6 +120,7 @@ def copy(source_kafka: EmbeddedKafka, forgetful: EmbeddedKafka, topic_name: str)
     return Copy(source_kafka, forgetful, topic_name)
 
 
+@pytest.mark.quick
 @BOTH
 def test_committed_transactional_records_of_somebody_else_are_refused_and_not_deleted(
     copy: Copy, gap_fill: GapFill

@@ -63,6 +63,7 @@ def test_an_answer_that_is_lost_in_a_filling_costs_no_offset(api_key: int, gap_f
     lossy.assert_equal()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api_key", "gap_fill"), REQUESTS)
 def test_a_request_of_a_filling_that_comes_after_another_owners_filling_changes_nothing(
     api_key: int, gap_fill: GapFill, lossy: Lossy
@@ -163,6 +164,7 @@ def test_what_lies_behind_a_gap_just_filled_and_is_not_the_copys_stops_it_before
 # --- A4: data of a former owner, after its first record has become a gap ----------------------------------------
 
 
+@pytest.mark.slow
 def test_a_batch_sent_before_its_first_record_was_compacted_is_refused_after_the_gap_was_filled(
     proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str
 ) -> None:

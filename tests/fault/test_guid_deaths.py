@@ -29,6 +29,7 @@ def finish(file: str, folder: Path) -> None:
         assert once.exit_code() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(("mode", "when"), [("preserve", "drop-after"), ("map", "drop-before")])
 def test_a_service_killed_at_a_registration_leaves_no_guid_without_its_schema_and_the_next_has_every_record_once(

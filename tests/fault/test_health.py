@@ -71,6 +71,7 @@ def asked() -> Asked:
     return Asked(free_port())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_service_is_well_until_its_jvm_is_frozen_and_ready_until_its_source_is_away(
     proxy: Proxy, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, asked: Asked

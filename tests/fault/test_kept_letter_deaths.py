@@ -30,7 +30,7 @@ from support.lettered_source import RECORDS, assert_letters_once, produce_letter
 from support.records import consume
 from support.schema_site import framed
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 IS_LETTER = frozenset(n for n in range(RECORDS) if n % 10 in (3, 4, 9) or n % 60 == 0 or 50 <= n < 60)
 """In every batch in the middle and at its end, in some the first, and all of one."""
@@ -80,6 +80,7 @@ def assert_each_once(destination: str, topic: TopicPartition) -> None:
     assert open_transactions(destination, names) == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("gap_fill", "step", "occurrence"), DEATHS)
 def test_a_copy_of_equal_offsets_killed_at_any_step_is_completed_and_each_letter_is_there_once(
     gap_fill: GapFill,

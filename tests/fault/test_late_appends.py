@@ -125,6 +125,7 @@ def shard(proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str) -> Iterato
     made.close()
 
 
+@pytest.mark.slow
 def test_a_batch_that_arrives_after_its_own_lease_has_filled_the_gap_before_it_is_refused(shard: Shard) -> None:
     hand_off = shard.begin(0)
     shard.append(0, "x", "a", "b")  # 7, 8, 9
@@ -146,6 +147,7 @@ def test_a_batch_that_arrives_after_its_own_lease_has_filled_the_gap_before_it_i
     shard.assert_equal(0)
 
 
+@pytest.mark.slow
 def test_a_batch_that_arrives_after_a_gap_was_filled_by_another_partitions_identity_is_refused(
     shard: Shard,
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_lease_without_an_unanswered_append_leaves_a_hand_off_and_its_successo
     assert shard.proxy.requests.get(INIT_PRODUCER_ID, 0) == asked
 
 
+@pytest.mark.slow
 def test_an_append_that_is_unanswered_at_the_end_of_a_lease_is_its_error_whatever_was_left_unsent(lossy: Lossy) -> None:
     lossy.write(20)
     lossy.copy()

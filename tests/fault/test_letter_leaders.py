@@ -26,7 +26,7 @@ from support.service_process import ServiceProcess
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic, topics_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 POLICY = ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'
 PER_CHUNK = 8

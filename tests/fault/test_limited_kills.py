@@ -13,7 +13,7 @@ from support.records import simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 RECORD_BYTES = 1000
 LIMIT = ", limit: {bytes-per-second: 1}"

@@ -207,6 +207,7 @@ def spoilt_positions(count: int, sample: int | None) -> Sequence[int]:
     return sorted({round(number * (count - 1) / (sample - 1)) for number in range(sample)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_rights_that_are_lost_half_way_leave_an_archive_that_is_read_and_the_next_run_finishes(

@@ -125,6 +125,7 @@ def test_a_frozen_worker_that_wakes_after_another_has_taken_over_changes_nothing
     assert_nothing_open(destination, topic.topic, topic)
 
 
+@pytest.mark.slow
 def test_a_transaction_that_the_broker_ended_for_its_age_is_copied_again(
     source_kafka: EmbeddedKafka,
     new_kafka: NewKafka,
@@ -160,6 +161,7 @@ def test_a_transaction_that_the_broker_ended_for_its_age_is_copied_again(
     assert_nothing_open(destination, topic_name, where)
 
 
+@pytest.mark.slow
 def test_a_mapped_copy_goes_on_where_its_transactional_id_has_expired(
     source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str
 ) -> None:
@@ -239,6 +241,7 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
+@pytest.mark.slow
 def test_three_writers_frozen_and_killed_at_random_double_nothing_and_lose_nothing(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, lease_processes: LeaseProcesses
 ) -> None:

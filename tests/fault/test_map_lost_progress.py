@@ -45,7 +45,7 @@ from support.leases import lease_plan, map_work, run_lease
 from support.records import consume, settings_of, simple_records
 from support.topics import append
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COUNT = 40
 
@@ -169,6 +169,7 @@ def mirrored(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topi
     return Mirrored(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name)
 
 
+@pytest.mark.quick
 def test_a_progress_topic_that_was_deleted_between_two_runs_is_missed_and_nothing_is_copied_twice(
     mirrored: Mirrored,
 ) -> None:

@@ -45,7 +45,7 @@ from support.map_copies import assert_equal_through_map, assert_nothing_open, pr
 from support.records import consume, settings_of, simple_records
 from support.topics import append
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COPIED, MORE = 30, 20
 

@@ -25,7 +25,7 @@ from support.records import Record, build_batch, simple_records
 from support.service_process import ServiceProcess
 from support.store_proxy import Fault, StoreProxy, StoreRequest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BATCH_RECORDS, BATCH_OFFSETS, SEGMENT_BATCHES, SEGMENTS = 10, 13, 5, 6
 INPUTS = SEGMENTS - 1

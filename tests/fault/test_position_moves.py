@@ -34,7 +34,7 @@ from support.records import consume, settings_of, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 T = TypeVar("T")
 
@@ -115,6 +115,7 @@ engine: {{lanes: 1, lease: 2s, memory: 512MiB}}
     return found
 
 
+@pytest.mark.quick
 def test_every_step_of_a_move_has_its_death() -> None:
     steps = {STEP_KNOCK, STEP_SETTLE, STEP_OWN, STEP_RELEASE, *Step} - DATA_STEPS
     assert {*BEFORE_COMMIT, *AFTER_COMMIT} == steps
@@ -215,6 +216,7 @@ def test_a_copier_that_did_not_hear_of_a_move_is_fenced(site: Site) -> None:
     assert site.arrived() == site.values(0, RECORDS + 5)
 
 
+@pytest.mark.quick
 def test_a_position_that_moved_since_it_was_looked_at_is_left_as_it_is(site: Site) -> None:
     append(site.east, site.source.topic, 0, simple_records(5, start=9000))
 

@@ -78,6 +78,7 @@ def race_to_the_end(root: str, extension: str, seed: int, *, probability: float)
     assert_archive_is_the_source(root, extension, SOURCE_END)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server_name", ["versitygw", "moto"])
 @pytest.mark.parametrize(("extension", "steps"), [("parquet", 4), ("ndjson", 5)])
 def test_a_kill_at_any_crash_point_is_repaired_by_the_next_writer_in_a_bucket(
@@ -102,6 +103,7 @@ def test_processes_with_different_cuts_killed_at_random_leave_one_chain_in_a_buc
     race_to_the_end(bucket_root(server.settings()), extension, seed, probability=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("extension", "seed"), [("parquet", 6), ("ndjson", 7)])
 def test_processes_whose_answers_are_lost_at_random_leave_one_chain_in_a_bucket(
     versitygw: ObjectServer, extension: str, seed: int

@@ -41,7 +41,7 @@ from support.object_servers import ObjectServer
 from support.records import Record, build_batch, consume, simple_records
 from support.segments import records_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 BATCH_RECORDS, BATCH_OFFSETS = 10, 13

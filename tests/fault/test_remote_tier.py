@@ -24,7 +24,7 @@ from support.tiered_kafka import TieredKafka
 from support.topics import append
 from support.verdicts import verdict_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS, LOCAL_FROM = 6000, 4000
 SLOW_SECONDS = 2.0

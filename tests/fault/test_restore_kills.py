@@ -19,7 +19,7 @@ from support.copies import assert_same_records, log_end, wait_until
 from support.records import Record, build_batch, consume, simple_records
 from support.service_process import ServiceProcess
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MODES = ("preserve", "map")
 LIVES = 3

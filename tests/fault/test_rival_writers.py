@@ -22,7 +22,7 @@ from support.lease_processes import LeaseProcesses, run_leases_until
 from support.leases import kafka_work, lease_plan, run_lease
 from support.load import Load
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 WRITERS = 3
 

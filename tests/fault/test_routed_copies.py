@@ -95,6 +95,7 @@ def test_a_worker_killed_in_a_transaction_of_several_topics_leaves_each_record_t
     assert_nothing_open(destination, source.where.topic, *(TopicPartition(source.topic(k), 0) for k in KINDS))
 
 
+@pytest.mark.slow
 def test_a_record_without_a_topic_stops_all_topics_before_it(source: Source, destination_kafka: EmbeddedKafka) -> None:
     destination = destination_kafka.bootstrap_servers
     made_topics(source, destination)
@@ -126,6 +127,7 @@ def test_a_select_that_fails_for_other_topics_records_is_not_asked_about_them_by
     assert_same_records(own, archived_records(tmp_path, source.topic("paid")))
 
 
+@pytest.mark.slow
 def test_a_compacted_source_is_parted_by_its_keys_and_verify_knows_what_the_cleaner_took(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_compacted_source_is_parted_by_its_keys_and_verify_knows_what_the_clea
         assert {each.key for each in consume(west, topics_of(topic_name)[kind], 0).values()} == keys
 
 
+@pytest.mark.slow
 def test_services_killed_and_run_twice_leave_each_record_at_exactly_one_topic(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:

@@ -28,7 +28,7 @@ from support.service_process import ServiceProcess
 from support.topics import append, delete_before, delete_topic
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 FIRST = 30
 """Records of the first run."""

@@ -95,10 +95,12 @@ def keep_small(scene: Scene, *, flushes: int) -> None:
     finish(scene)
 
 
+@pytest.mark.slow
 def test_an_archive_under_a_seconds_flush_stays_small_while_records_arrive(scene: Scene) -> None:
     keep_small(scene, flushes=120)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_an_archive_stays_small_with_merges_in_sparks_batch_slots(
     source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
@@ -106,6 +108,7 @@ def test_an_archive_stays_small_with_merges_in_sparks_batch_slots(
     keep_small(Scene(source_kafka, None, topic_name, tmp_path, more_archive=MERGES), flushes=60)
 
 
+@pytest.mark.slow
 def test_a_service_killed_in_the_midst_of_its_merges_goes_on_and_nothing_is_twice_or_lost(scene: Scene) -> None:
     chance = random.Random(4)
     scene.config = scene.write_config("mirror", max_records=40)

@@ -12,7 +12,7 @@ from support.service_process import ServiceProcess
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("mode", "when"), [("preserve", "drop-before"), ("map", "drop-after")])

@@ -186,6 +186,7 @@ def test_an_archive_killed_at_any_step_of_a_publication_has_every_record_once_as
     assert (selects, end) == ({WANTED.fingerprint}, source.end)
 
 
+@pytest.mark.slow
 def test_a_record_without_a_value_stops_its_partition_before_it_and_no_other(
     source: Source, topic_name: str, tmp_path: Path, destination_kafka: EmbeddedKafka
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_record_without_a_value_stops_its_partition_before_it_and_no_other(
     assert_same_records(made, held_in(where, tmp_path, "parquet")[0])
 
 
+@pytest.mark.slow
 def test_a_copy_goes_on_by_another_select_and_is_not_called_diverged(
     source: Source, tmp_path: Path, destination_kafka: EmbeddedKafka
 ) -> None:

@@ -25,7 +25,7 @@ from support.load import Load
 from support.mirrors import write_config
 from support.service_process import ServiceProcess
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 
@@ -191,6 +191,7 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
             scene.finish(second, with_kafka=with_kafka)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("with_kafka", [False, True], ids=["archive", "kafka-and-archive"])
 def test_two_services_on_the_same_destinations_make_one_copy(scene_without_spark: Scene, with_kafka: bool) -> None:
     race(scene_without_spark, seconds=4.0, with_kafka=with_kafka)

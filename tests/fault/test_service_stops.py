@@ -25,7 +25,7 @@ from support.records import in_batches, produce, simple_records
 from support.service_process import ServiceProcess
 from support.topics import make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class Lake:
@@ -80,6 +80,7 @@ def to_everyone(service: ServiceProcess, number: int) -> None:
         process.send_signal(number)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("number", "send", "without_spark"),
     [

@@ -63,6 +63,7 @@ def test_leases_to_a_slow_destination_end_with_a_known_position_and_go_on_from_i
     assert_clean(proxy.address, [topic_name])
 
 
+@pytest.mark.slow
 def test_a_destination_that_hangs_does_not_hold_up_another_one_of_the_same_partition(
     source_kafka: EmbeddedKafka,
     destination_kafka: EmbeddedKafka,
@@ -90,6 +91,7 @@ def test_a_destination_that_hangs_does_not_hold_up_another_one_of_the_same_parti
     assert assert_equal_in_archive(source_kafka.bootstrap_servers, tmp_path, topic_name) == 100
 
 
+@pytest.mark.slow
 def test_a_destination_that_answers_late_is_copied_to_in_the_same_lease(
     source_kafka: EmbeddedKafka, proxy: Proxy, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

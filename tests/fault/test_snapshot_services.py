@@ -19,7 +19,7 @@ from support.service_process import ServiceProcess
 from support.snapshots import latest, snapshots, view
 from support.topics import append
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 KEYS = 50
 TOMBSTONES_KEPT_MS = 10_000

@@ -13,7 +13,7 @@ from support.records import simple_records
 from support.service_process import ServiceProcess
 from support.topics import append
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS, CUT = 400, 360
 RECORD_BYTES = 100_000

@@ -84,6 +84,7 @@ async def _lost_its_time(client: StandsStill, mirror: str) -> Ownership:
     return owner
 
 
+@pytest.mark.slow
 def test_an_owner_whose_record_took_too_long_holds_nothing_until_it_has_looked_and_then_goes_on(
     kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:
@@ -126,6 +127,7 @@ def test_an_owner_that_finds_its_transaction_aborted_when_it_looks_is_not_supers
     assert run_async(story()).source_cluster_id == "source-2"
 
 
+@pytest.mark.slow
 def test_an_owner_in_doubt_ends_where_another_one_came_meanwhile(
     kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:

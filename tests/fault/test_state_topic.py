@@ -27,7 +27,7 @@ from support.copies import wait_until
 from support.kafka_nodes import TRANSACTION_STATE, KafkaNodes
 from support.records import settings_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def owned_by(client: ClusterClient, owner: str, *, mirror: str = "orders") -> Ownership:

@@ -15,7 +15,7 @@ from support.records import simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_a_bounded_run_with_the_configuration_of_a_service_finds_its_owner_and_not_its_port_only(

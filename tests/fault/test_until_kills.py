@@ -21,7 +21,7 @@ from support.load import Load
 from support.records import Record, consume, simple_records
 from support.service_process import ServiceProcess
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 UNTIL_MS = 1_700_000_100_000

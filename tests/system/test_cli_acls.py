@@ -61,6 +61,7 @@ def rights_of(kafka: SecuredKafka, topic: str) -> frozenset[str]:
     return asyncio.run(ask())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", ["west.{topic}.copy", "west.{topic}"])
 def test_a_copy_gets_the_rules_of_its_source_but_for_writing_and_the_second_time_nothing(
     secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path, template: str
@@ -184,6 +185,7 @@ def test_a_user_without_rights_to_rules_says_so_and_sets_none(
     grant_exactly(servers, LIMITED, [])
 
 
+@pytest.mark.slow
 def test_a_deny_of_everybody_is_refused_and_two_sources_of_one_topic_are_only_reported(
     secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_deny_of_everybody_is_refused_and_two_sources_of_one_topic_are_only_re
     take_rules(servers, [TopicRule("DENY", "READ", "*", f"{topic}c")])
 
 
+@pytest.mark.slow
 def test_rules_of_topics_and_groups_travel_to_another_cluster_and_back(
     secured_kafka: SecuredKafka, kafka_libs: Path, topic_name: str, tmp_path: Path
 ) -> None:

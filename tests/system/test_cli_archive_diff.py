@@ -151,6 +151,7 @@ mirrors:
     assert [row["difference"] for row in behind.rows()] == [None, "only-b"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_spark_tasks_read_both_sides_and_find_the_record_that_differs(

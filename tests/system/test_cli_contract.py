@@ -136,6 +136,7 @@ def test_the_configuration_is_the_one_named_else_that_of_the_environment_else_th
     assert understood("-c", given, environ={"MIRRORLAKE_CONFIG": str(named)}) == "given"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--log-format", "json", "-v"], []], ids=["asked for", "not"])
 def test_how_logs_look_and_how_much_is_said_may_be_asked_for_before_and_behind_the_verb(options: list[str]) -> None:
     script = """
@@ -287,6 +288,7 @@ def test_plan_says_which_topics_would_be_made_and_which_offsets_copied(setup: Se
     assert ended.row("absent", None)["action"] == "refused"
 
 
+@pytest.mark.slow
 def test_looking_makes_no_topic_and_no_file(
     setup: Setup, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka
 ) -> None:
@@ -337,6 +339,7 @@ def test_output_that_finds_no_room_is_an_error_and_no_traceback() -> None:
     assert (unwritten.returncode, unwritten.stderr) == (1, "error: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_command_that_waits_for_a_silent_broker(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60.0)

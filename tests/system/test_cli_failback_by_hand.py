@@ -17,7 +17,7 @@ from support.records import Record, consume, simple_records
 from support.routed_copies import KINDS, record, route, topics_of
 from support.topics import delete_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 async def _send(servers: str, topic: str, records: list[Record], partitions: int) -> None:

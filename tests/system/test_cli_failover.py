@@ -20,7 +20,7 @@ from support.service_process import ServiceProcess
 from support.topics import append, delete_topic, make_topic, topics_of
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 Rows = list[dict[str, object]]
 
@@ -52,6 +52,7 @@ def of(rows: Rows, *keys: str) -> list[tuple[object, ...]]:
     return [tuple(row.get(key) for key in keys) for row in rows]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("offsets", ["preserve", "map"])
 def test_failover_brings_over_what_is_left_and_the_groups_and_changes_nothing_the_second_time(
     offsets: str, source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path

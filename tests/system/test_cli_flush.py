@@ -63,6 +63,7 @@ def archived(source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path, run_a
     return Archived(source_kafka, topic_name, tmp_path, run_async)
 
 
+@pytest.mark.slow
 def test_what_was_there_at_the_daily_time_becomes_a_segment_also_where_nobody_ran_then(archived: Archived) -> None:
     create_topic(archived.source, archived.topic)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -115,6 +116,7 @@ def test_the_mirror_v3_form_makes_a_snapshot_at_the_daily_time(archived: Archive
     assert sorted(path.name for path in folder.iterdir()) == [segment_name(0, 29), segment_name(30, 36)]
 
 
+@pytest.mark.slow
 def test_what_the_source_deletes_was_archived_before(
     new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

@@ -94,6 +94,7 @@ def sync(config: Path, group: str, *options: str) -> Ended:
     return mirrorlake("groups", "sync", "-c", config, "--group", group, "--yes", "--format", "json", *options)
 
 
+@pytest.mark.slow
 def test_consumers_fail_over_and_back_under_load_and_read_every_record_once(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_consumers_fail_over_and_back_under_load_and_read_every_record_once(
         assert offsets == list(range(ends[partition])), "in order, none missed, none twice"
 
 
+@pytest.mark.slow
 def test_consumers_fail_over_and_back_while_services_take_their_groups_along_and_one_is_killed(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
@@ -214,6 +216,7 @@ mirrors:
     assert committed_offsets(west, group) == {}, "it has not read what the second mirror copied"
 
 
+@pytest.mark.slow
 def test_a_sync_that_is_killed_leaves_groups_as_they_were_or_placed_and_the_next_one_places_the_rest(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

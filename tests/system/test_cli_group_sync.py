@@ -27,7 +27,7 @@ from support.topics import append, delete_topic, make_topic
 RECORDS = 40
 PARTITIONS = 2
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def own(
     return mirrored_as(source_kafka, destination_kafka, topic_name, tmp_path, request.param)
 
 
+@pytest.mark.quick
 def test_a_group_is_planned_committed_with_its_metadata_and_stands_there_the_second_time(mirrored: Mirrored) -> None:
     group = new_group()
     commit(mirrored.source, group, {mirrored.at(0): 13, mirrored.at(1): RECORDS}, metadata="as far as – here")

@@ -29,6 +29,8 @@ from support.records import Record, consume, simple_records
 from support.topics import append
 from support.transactions import append_in_transaction
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 40
 
 
@@ -125,6 +127,7 @@ def next_record(archived: Archived, partition: TopicPartition, offset: int) -> b
     return records[min(each for each in records if each >= offset)].value
 
 
+@pytest.mark.quick
 def test_offsets_of_the_named_groups_are_archived_beside_the_topics_records(archived: Archived) -> None:
     (newest,) = sorted((archived.folder / "lake" / archived.topic / "_groups").iterdir())[-1:]
     content = json.loads(newest.read_bytes())

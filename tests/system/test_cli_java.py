@@ -9,6 +9,8 @@ from support.command import mirrorlake, write_yaml
 from support.records import simple_records
 from support.topics import make_topic, topics_of
 
+pytestmark = pytest.mark.slow
+
 REMEDY = "hint: install a JDK or full JRE 17 or newer"
 
 

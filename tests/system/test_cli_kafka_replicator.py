@@ -104,6 +104,7 @@ def test_restore_waits_for_what_lies_below_the_first_file_unless_it_is_told_to_b
     assert_same_records(region.records[1], in_kafka(region, 1, "back"))
 
 
+@pytest.mark.slow
 def test_a_mirror_of_the_file_waits_for_a_file_that_has_not_come_and_copies_all_that_they_hold(region: Region) -> None:
     config = region.config()
     planned = mirrorlake("plan", "-c", config)

@@ -162,6 +162,7 @@ def test_a_file_of_mirror_v3_with_records_of_another_topic_is_not_merged(
     assert len(list(folder.iterdir())) == 5
 
 
+@pytest.mark.slow
 def test_inputs_that_are_kept_are_shown_and_go_with_a_later_run(lake: Path) -> None:
     config = configuration(lake, MERGE.replace("min-bytes: 0", "min-bytes: 0, keep-inputs: 1d"))
     before = offsets(lake)
@@ -195,6 +196,7 @@ def test_a_damaged_segment_fails_its_group_and_stays(lake: Path) -> None:
     assert len(files(lake)) == 5
 
 
+@pytest.mark.slow
 def test_retention_by_bytes_takes_the_oldest_of_a_topic_and_never_the_newest(lake: Path) -> None:
     config = configuration(lake, "retain: {max-bytes: 1}")
     planned = kept("retain", config, "--dry-run")
@@ -370,6 +372,7 @@ def hold(verb: str, config: Path, *arguments: str) -> Ended:
     return mirrorlake("archive", "hold", verb, "-c", config, *arguments, "--format", "json")
 
 
+@pytest.mark.slow
 def test_a_hold_keeps_what_retention_would_take_until_it_is_removed(lake: Path) -> None:
     config = configuration(lake, "retain: {max-bytes: 1}")
     added = hold(
@@ -410,6 +413,7 @@ def test_a_hold_of_a_topic_says_what_was_gone_before_and_needs_no_configuration(
     assert added.rows()[0]["reason"] == "offsets below 40 had been retired before"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["00", "0.bak"])
 def test_a_folder_beside_partitions_that_holds_files_is_named_and_kept_and_nothing_is_said_to_be_erased(
     lake: Path, folder: str
@@ -432,6 +436,7 @@ def test_a_folder_beside_partitions_that_holds_files_is_named_and_kept_and_nothi
     assert names_of(copy) == there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_hold-Case", "_hold-case.0.5", "_hold-", "_hold-case-1/"])
 def test_a_name_that_is_no_hold_of_this_version_holds_the_topic_and_is_told(lake: Path, name: str) -> None:
     held = lake / "orders" / name

@@ -135,6 +135,7 @@ def scene(destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> 
     return with_hole(Scene(folder=tmp_path, topic=topic_name, servers=destination_kafka.bootstrap_servers))
 
 
+@pytest.mark.slow
 def test_a_hole_is_passed_over_after_its_time_recorded_and_not_filled_by_what_comes_late(scene: Scene) -> None:
     started = time.monotonic()
     said = scene.runs_until(lambda: scene.stands_at(40, len(BEHIND)), "all behind the hole")
@@ -162,6 +163,7 @@ def test_a_hole_is_passed_over_after_its_time_recorded_and_not_filled_by_what_co
     }, compared.out
 
 
+@pytest.mark.slow
 def test_a_segment_that_comes_in_time_is_copied_and_no_gap_is_recorded(scene: Scene) -> None:
     scene = replace(scene, skip_after_seconds=120)
 
@@ -186,6 +188,7 @@ def test_plan_and_status_name_the_hole_that_is_waited_for(scene: Scene) -> None:
         assert all("[10, 20) are missing in the archive" in str(row["error"]) for row in rows), ended.out
 
 
+@pytest.mark.slow
 def test_a_service_killed_in_the_middle_of_a_hole_fills_the_rest_of_it_and_nothing_twice(
     destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

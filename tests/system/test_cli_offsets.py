@@ -18,6 +18,8 @@ from support.records import consume, simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, delete_before, make_topic, topics_of
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 40
 
 
@@ -261,6 +263,7 @@ def test_a_reset_forgets_the_position_or_moves_it_to_a_goal(
     assert site.arrived() == site.values(expected, 40)
 
 
+@pytest.mark.quick
 def test_an_import_of_none_begins_where_start_says(site: Site) -> None:
     create_topic(site.west, site.copy, 2)
     assert site.run().code == 0

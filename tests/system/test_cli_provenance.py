@@ -16,7 +16,7 @@ from support.copies import assert_same_records, create_topic
 from support.map_copies import held_through_map
 from support.records import Record, consume, every_kind, in_batches, produce, settings_of, simple_records
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 GZIP = 1
 

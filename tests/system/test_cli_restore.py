@@ -26,6 +26,8 @@ from support.service_process import ServiceProcess
 from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
+pytestmark = pytest.mark.slow
+
 FORMATS = ("parquet", "ndjson", "log")
 FIRST_MS = 1_700_000_000_000
 PARTITIONS = 2
@@ -92,6 +94,7 @@ def archived(
     return found
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("store", FORMATS)
 def test_every_record_comes_back_at_its_own_offset(archived: Archived, store: str) -> None:
     ended = archived.restore("--rename", f"{{topic}}.{store}", store=store)

@@ -22,7 +22,7 @@ from support.routed_copies import KINDS, TO, assert_routed, kind_of, record, rou
 from support.topics import append
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 3
 DOCUMENT = Path(__file__).parents[2] / "docs" / "filters.md"
@@ -90,6 +90,7 @@ def said(
     )
 
 
+@pytest.mark.quick
 def test_validate_and_plan_name_every_topic_and_folder(said: Said) -> None:
     assert (said.validate.code, said.plan.code) == (0, 0), said.validate.err + said.plan.err
     (mirror,) = json.loads(said.validate.out)["mirrors"]

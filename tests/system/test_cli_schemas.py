@@ -117,6 +117,7 @@ def test_an_impossible_subject_shows_both_histories_and_is_not_changed(site: Sit
     assert all(f"{site.topic}-key" in each for each in changed)  # one subject does not stop another
 
 
+@pytest.mark.slow
 def test_an_apply_that_is_killed_between_two_changes_is_finished_by_the_next(site: Site) -> None:
     """Killed while the level is low and one version of two is there; nothing but the registries remembers."""
     value = f"copy-of-{site.topic}-value"
@@ -147,6 +148,7 @@ def test_an_apply_that_is_killed_between_two_changes_is_finished_by_the_next(sit
     assert (held, level) == ([record("a"), record("b")], "FULL")
 
 
+@pytest.mark.slow
 def test_a_subject_that_nobody_has_and_a_registry_that_is_not_there_are_errors(site: Site) -> None:
     unknown = site.schemas("plan", "--subject", "nobodys")
     site.written("", registry="http://127.0.0.1:1")

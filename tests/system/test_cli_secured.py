@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from support.command import without_spark as mirrorlake
 from support.command import write_yaml
@@ -71,6 +72,7 @@ def command_lines(service: ServiceProcess) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_with_security_on_both_sides_copies_everything_and_shows_no_secret(
     secured_kafka: SecuredKafka, topic_name: str, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_restore_brings_the_records_as_they_were_made(
     assert_same_records(expected_of(consume(source_kafka.bootstrap_servers, said.topic, 0)), restored)
 
 
+@pytest.mark.slow
 def test_a_record_without_a_value_is_named_and_the_copy_goes_on_when_it_has_one(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_record_without_a_value_is_named_and_the_copy_goes_on_when_it_has_one(
     assert len(consume(west, topic_name, 0)) == 8
 
 
+@pytest.mark.slow
 def test_a_copy_that_skipped_a_record_without_a_value_is_verified_and_that_one_is_missing(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:

@@ -17,7 +17,7 @@ from support.command import without_spark as mirrorlake
 from support.records import consume, simple_records
 from support.topics import append, delete_topic, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = 20
 LANES = 2
@@ -102,6 +102,7 @@ def test_sources_of_different_shards_are_copied_on_at_every_start_whoever_wrote_
     assert site.says("verify").code == 0
 
 
+@pytest.mark.quick
 def test_a_mirror_of_another_name_is_refused_every_source_topic_that_was_copied_before_not_the_last_one_alone(
     site: Site,
 ) -> None:

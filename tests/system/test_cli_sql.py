@@ -18,6 +18,8 @@ from support.archived_schemas import DECODED_QUERY, DECODED_ROWS, write_bills
 from support.archives import write_archive
 from support.copies import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
@@ -113,6 +115,7 @@ def test_a_query_that_is_stopped_leaves_no_file_and_no_process(
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "all processes to end")
 
 
+@pytest.mark.quick
 def test_what_is_no_query_or_of_no_store_is_told_before_spark_starts(config: Path) -> None:
     run = CliRunner().invoke(app, ["sql", "-c", str(config), "select * from lak.orders"])
     assert isinstance(run.exception, QueryError)

@@ -44,6 +44,7 @@ EXACT = "west.exactly.once.source.support = enabled\nwest.producer.transaction.t
 """A transaction of a process that was killed is open for so long, instead of the producer's own minute."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", ["", EXACT], ids=["plain", "exact"])
 def test_a_copy_of_mirror_maker_goes_on_without_loss_or_repetition(
     settings: str,
@@ -142,6 +143,7 @@ def store(servers: str, offsets_topic: str, connector: str, *stored: tuple[str, 
     append(servers, offsets_topic, 0, records)
 
 
+@pytest.mark.slow
 def test_a_copy_of_mirus_continues_behind_what_it_stored_and_what_it_had_copied_beyond(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
@@ -203,6 +205,7 @@ def test_what_cannot_be_told_of_a_copy_is_named_and_must_be_mended(
     assert "records of [6, 7) may be there already and be copied once more: equal records cannot be" in ended.out
 
 
+@pytest.mark.slow
 def test_a_process_that_still_writes_is_noticed(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:

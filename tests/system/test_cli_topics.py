@@ -20,7 +20,7 @@ from support.secured_kafka import LIMITED, LIMITED_PASSWORD, SecuredKafka
 from support.service_process import ServiceProcess
 from support.topics import make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def shown(ended: Ended) -> set[tuple[str, str, str, str | None, str | None]]:
     return {(row["to"], row["what"], row["action"], row["found"], row["wanted"]) for row in ended.rows()}
 
 
+@pytest.mark.quick
 def test_a_plan_changes_nothing_and_applied_twice_it_changes_nothing_the_second_time(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def rows_of_equals(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.rstrip().endswith(" equal")]
 
 
+@pytest.mark.slow
 def test_the_demo_mirrors_verifies_restores_a_lost_cluster_and_leaves_nothing_behind(demo: DemoProcess) -> None:
     code = demo.process.wait(PATIENCE_SECONDS)
 
@@ -119,6 +120,7 @@ def test_the_demo_mirrors_verifies_restores_a_lost_cluster_and_leaves_nothing_be
     assert re.search(r"The archive: \d+ Parquet files, [\d.]+ MB", demo.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "moment", "code"),
     [

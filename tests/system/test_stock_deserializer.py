@@ -115,6 +115,7 @@ def sites_of(
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "strategy"), [("preserve", "topic-name"), ("map", "record-name")])
 def test_every_record_is_read_at_the_other_registry_as_it_was_written(
     sites_of: Callable[[str, str], Sites], mode: str, strategy: str

@@ -57,6 +57,7 @@ def test_an_example_reads_beside_a_live_writer(lake: Path, name: str) -> None:
         assert doc_examples.read_beside_a_writer(code, lake, reads=20, growths=5) == []
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_example_of_spark_reads_beside_a_live_writer(lake: Path) -> None:
     with written(lake, pause_seconds=4.0):

@@ -147,6 +147,7 @@ def holds(record: Record, conditions: Sequence[Condition]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", FILTERS, ids=lambda each: as_sql(each, ""))
 def test_filters_over_a_joined_segment_find_what_a_full_scan_finds(
     conditions: list[Condition], large: Path, spark_said: dict[str, Any]
@@ -169,6 +170,7 @@ def _with_bytes(row: list[object]) -> Row:
     return (*plain, *as_bytes, headers or [])  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_spark_reads_it(spark_rows: dict[str, list[Row]], name: str) -> None:
     assert spark_rows[name] == WANTED

@@ -7,6 +7,8 @@ import pytest
 from mirrorlake.embedded.broker_archive import make_archive
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.kafka
 def test_an_archive_is_made_once_and_then_used(

@@ -17,6 +17,8 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.embedded.readiness import NotReadyError, check_ready
 from mirrorlake.errors import ServerUnusableError
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 30.0
 
 
@@ -59,6 +61,7 @@ def processes_with(text: str) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.quick
 def test_shared_brokers_are_two_clusters_and_serve(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka
 ) -> None:

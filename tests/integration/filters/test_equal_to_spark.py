@@ -22,7 +22,7 @@ from mirrorlake.filters.projection import Projection, parse_value
 from mirrorlake.filters.spark_texts import character_count, to_bigint, to_double
 from mirrorlake.kafka.records.columns import RecordColumns, bytes_column, headers_column
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TEXT = "CAST(value AS STRING)"
 CONDITIONS = [
@@ -151,6 +151,7 @@ def said(condition: str, records: list[Row]) -> list[bool | None]:
     return [found[row[4]] for row in records]
 
 
+@pytest.mark.quick
 def test_conditions_and_values_are_what_spark_says(ask: Asked) -> None:
     records, asked_of = rows(), texts()
     of_text: list[Row] = [(None, text, 0, 0, n, []) for n, text in enumerate(asked_of)]

@@ -58,6 +58,7 @@ def test_a_throttled_fetch_does_not_call_the_topic_missing(
     assert "quota" in error.message
 
 
+@pytest.mark.slow
 def test_a_range_is_read_whole_however_often_its_reader_is_throttled(
     source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync, monkeypatch: pytest.MonkeyPatch
 ) -> None:

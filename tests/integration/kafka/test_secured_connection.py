@@ -440,6 +440,7 @@ def test_sessions_are_renewed_under_load_and_no_request_is_lost(
         secured_kafka.tokens.life_seconds = 60.0
 
 
+@pytest.mark.slow
 def test_a_session_that_ended_while_nothing_was_sent_is_renewed_by_the_next_request(
     secured_kafka: SecuredKafka, run_async: RunAsync
 ) -> None:
@@ -454,6 +455,7 @@ def test_a_session_that_ended_while_nothing_was_sent_is_renewed_by_the_next_requ
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_request_that_the_broker_reads_after_the_end_of_the_session_is_lost_with_the_reason(
     secured_kafka: SecuredKafka, run_async: RunAsync
 ) -> None:
@@ -468,6 +470,7 @@ def test_a_request_that_the_broker_reads_after_the_end_of_the_session_is_lost_wi
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_credentials_that_stop_being_valid_end_the_connection_with_the_reason(
     secured_kafka: SecuredKafka, run_async: RunAsync, tmp_path: Path
 ) -> None:
@@ -487,6 +490,7 @@ def test_credentials_that_stop_being_valid_end_the_connection_with_the_reason(
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_token_endpoint_that_fails_for_a_while_does_not_end_a_session_that_lives(
     secured_kafka: SecuredKafka, run_async: RunAsync
 ) -> None:

@@ -23,7 +23,7 @@ from support.leases import archive_work, kafka_work, lease_plan, run_lease
 from support.records import in_batches, produce, simple_records
 from support.sources import read_from, source_cluster
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COUNT = 200
 LEASE_SECONDS = 60.0
@@ -74,6 +74,7 @@ def positions(rows: dict[tuple[int, str], LeaseRow]) -> dict[str, tuple[str, int
     return {name: (str(row.error or ""), row.position) for (_, name), row in rows.items()}
 
 
+@pytest.mark.quick
 def test_a_recalled_lease_ends_with_everything_known(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, plan: LeasePlan, recall_file: Path
 ) -> None:

@@ -23,7 +23,7 @@ from support.records import settings_of, simple_records
 from support.topics import append
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COUNT = 100
 LIVE_SECONDS = 6.0
@@ -140,6 +140,7 @@ def test_a_lease_under_load_goes_on_and_what_is_on_its_way_meanwhile_is_copied_o
     assert assert_equal_in_kafka(copy.source, copy.destination, copy.topic) == end
 
 
+@pytest.mark.quick
 def test_a_lease_whose_quiet_copy_somebody_else_has_written_to_ends_when_it_would_have(copy: Copy) -> None:
     def meanwhile() -> None:
         copy.await_copied(COUNT)

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import LeasePlan
 from mirrorlake.offsets import TopicPartition
@@ -54,6 +56,7 @@ def test_a_lease_from_tls_to_sasl_over_tls_copies_record_by_record(
     assert_same_records(expected, consume(servers, f"{topic_name}-copy", 0))
 
 
+@pytest.mark.slow
 def test_a_lease_under_load_outlives_the_sessions_of_both_sides(secured_kafka: SecuredKafka, topic_name: str) -> None:
     servers = secured_kafka.bootstrap_servers
     make_topic(servers, topic_name, [])

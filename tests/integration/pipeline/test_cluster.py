@@ -88,7 +88,7 @@ from support.service_process import ServiceProcess
 from support.spark_cluster import Cable, ReachableKafka, SparkCluster, SparkWorker, why_not_isolated
 from support.topics import append
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 3
 LANES = 2

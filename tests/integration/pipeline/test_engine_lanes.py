@@ -82,6 +82,7 @@ def test_a_killed_worker_costs_its_own_lease_alone(engine: EngineSession, tmp_pa
     assert source.order == [*(f"other-{n}" for n in range(5)), "victim", "after", "long"]
 
 
+@pytest.mark.slow
 def test_leases_go_on_beside_a_batch_job_in_its_slot(engine: EngineSession, tmp_path: Path) -> None:
     leases_done = tmp_path / "leases-done"
     slots = 1  # what the session of these tests keeps beside its lanes

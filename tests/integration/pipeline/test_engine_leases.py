@@ -116,6 +116,7 @@ def frozen(processes: list[psutil.Process]) -> Iterator[None]:
                 process.resume()
 
 
+@pytest.mark.slow
 def test_a_lease_with_which_no_worker_begins_is_given_up_and_the_next_one_runs(
     engine: EngineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +158,7 @@ def test_workers_are_forked_from_a_parent_that_has_imported_and_frozen_everythin
     assert row["executable"] == sys.executable
 
 
+@pytest.mark.slow
 def test_the_cost_of_an_empty_lease_is_printed(engine: EngineSession, capsys: pytest.CaptureFixture[str]) -> None:
     walls = []
     for _ in range(20):

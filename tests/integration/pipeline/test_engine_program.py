@@ -15,7 +15,7 @@ from integration.pipeline.engine_process import EngineProgram, StartProgram, wai
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.settings import SessionSettings, archive_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def expect_graceful_end(program: EngineProgram, name: str) -> None:
@@ -174,6 +174,7 @@ def test_an_archive_that_is_none_is_passed_over_in_silence(start_program: StartP
     assert program.stderr() == ""
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("settings", "flags", "expected"),
     [

@@ -60,6 +60,7 @@ def ask_blocks(ports: list[int], blocks: list[str]) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_another_user_who_asks_sparks_ports_for_broadcast_blocks_is_refused(engine: EngineSession) -> None:
     answer(engine, PASSWORD)
     ports = sorted(port for _, port in listening(engine.jvm.pid) if port != engine.jvm.port)
@@ -110,6 +111,7 @@ def test_what_listens_is_what_the_document_says(engine: EngineSession) -> None:
             assert folder.stat().st_uid == os.getuid()
 
 
+@pytest.mark.slow
 def test_the_driver_itself_listens_nowhere(start_program: StartProgram) -> None:
     # In a process of its own: in this one servers of other tests listen.
     program = start_program(lease_seconds=600.0)

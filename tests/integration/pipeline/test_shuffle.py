@@ -18,6 +18,7 @@ def shuffle(engine: EngineSession, work: str, *orders: bytes, buckets: int = 3) 
     return {row["bucket"]: row["names"] for row in rows}
 
 
+@pytest.mark.slow
 def test_the_blocks_of_each_bucket_come_together_in_their_order(engine: EngineSession) -> None:
     found = shuffle(engine, "spread", b"0", b"1", b"2")
     assert found == {

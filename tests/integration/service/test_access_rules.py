@@ -37,6 +37,8 @@ from support.secured_kafka import LIMITED, LIMITED_PASSWORD, PASSWORD, PLAIN_USE
 from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 20
 
 
@@ -178,6 +180,7 @@ def _state_topic(secured_kafka: SecuredKafka, run_async: RunAsync) -> None:
     run_async(make())
 
 
+@pytest.mark.quick
 def test_the_rights_of_a_source_are_enough(secured_kafka: SecuredKafka, topic: str, run_async: RunAsync) -> None:
     grant_exactly(secured_kafka.bootstrap_servers, LIMITED, source_rights(topic))
     config = configuration(secured_kafka, topic, source_user=LIMITED, destination_user=PLAIN_USER)

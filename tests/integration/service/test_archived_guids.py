@@ -109,6 +109,7 @@ def test_records_are_restored_with_the_guids_their_schemas_have_there(site: Arch
     assert [row["result"] for row in verified.rows()] == ["equal"] * 2, verified
 
 
+@pytest.mark.slow
 def test_where_the_other_registry_gives_no_guids_restored_records_park_or_become_letters(site: ArchivedGuids) -> None:
     site.there.model.has_guids = False
     one = site.register_guid("a")

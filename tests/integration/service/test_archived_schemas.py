@@ -18,7 +18,7 @@ from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, numbered
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @dataclass
@@ -140,6 +140,7 @@ def test_what_is_damaged_of_a_subject_is_named_where_it_is_planned_listed_and_re
     assert mirrorlake("schemas", "ls", "-c", site.from_archive()).code == 0, "it was written anew"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("more", "mode"), [("", "IMPORT"), (", registry-mode: READWRITE", "READWRITE")])
 def test_an_archive_is_restored_with_the_ids_it_has_where_the_other_registry_takes_them(
     site: ArchivedSite, more: str, mode: str

@@ -115,6 +115,7 @@ def test_a_single_record_that_grows_at_the_destination_stops_its_partition_with_
     assert "compression.type=producer" in row.error.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [1, 30], ids=["the first batch", "with others in flight"])
 @pytest.mark.parametrize("offsets", ["preserve", "map"])
 def test_batches_above_a_limit_that_was_lowered_since_are_split_by_the_new_one(
@@ -138,6 +139,7 @@ def test_batches_above_a_limit_that_was_lowered_since_are_split_by_the_new_one(
     assert records_in_order(source, destination, topic_name, offsets=offsets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offsets", ["preserve", "map"])
 def test_a_record_above_a_limit_that_was_lowered_since_stops_its_partition_with_both_sizes(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, offsets: str
@@ -160,6 +162,7 @@ def test_a_record_above_a_limit_that_was_lowered_since_stops_its_partition_with_
     assert "1048588" not in row.error.message
 
 
+@pytest.mark.slow
 def test_a_limit_lowered_under_a_running_service_splits_and_a_raised_one_is_found_though_it_is_the_first(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

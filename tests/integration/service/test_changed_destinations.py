@@ -14,7 +14,7 @@ from support.records import settings_of, simple_records
 from support.running_service import Row, RunningService
 from support.topics import append
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 LOOKS_SECONDS = 4.0
 """Of several looks: one begins every half second."""

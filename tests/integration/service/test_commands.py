@@ -16,7 +16,7 @@ from support.records import simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 FORMS = {
     "preserve": "{type: kafka, cluster: west}",

@@ -19,7 +19,7 @@ from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_heade
 from support.stub_registry import StubRegistry
 from support.topics import append, delete_before, make_topic, topics_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 POLICY = ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'
 UNKNOWN = 4711
@@ -100,6 +100,7 @@ def test_each_kind_of_unreadable_record_is_a_dead_letter_once_and_all_others_are
     assert verified() == [("equal", 8, 7, 1, None), ("differs", None, 4, 0, "missing")], "what is nowhere is lost"
 
 
+@pytest.mark.quick
 def test_a_letter_is_the_record_as_the_source_has_it_whatever_select_makes_of_the_others(site: SchemaSite) -> None:
     one = site.register("a")
     headers = (("trace", b"1"), ("at", b"here"))

@@ -31,7 +31,7 @@ from support.records import simple_records
 from support.running_service import RunningService
 from support.topics import append, delete_topic, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = 40
 PARTITIONS = 2
@@ -128,6 +128,7 @@ def test_groups_follow_while_the_service_runs_and_are_read_on_from_the_very_reco
     assert committed(site.west, group)[place].metadata == "", "of the commit that it was taken from"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("mode", MODES)
 def test_the_last_look_of_a_stop_takes_along_what_was_committed_since(site: Site, mode: str) -> None:
     further, group = prepared(site, mode), site.group()

@@ -17,7 +17,7 @@ from support.schema_site import FIRST_ID_THERE, letter_headers, letters_in
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = (0, 1)
 Make = Callable[..., GuidSite]

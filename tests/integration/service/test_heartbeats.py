@@ -21,7 +21,7 @@ from support.records import consume, settings_of, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic, topics_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 STANDS_SECONDS = 3.0
 """Longer than a heartbeat's interval: one that is written all the same would be there."""
@@ -86,6 +86,7 @@ def site(
     return Site(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name, tmp_path, run_async)
 
 
+@pytest.mark.quick
 def test_heartbeats_arrive_at_the_destination_at_their_own_offsets_and_a_bounded_run_copies_what_is_left(
     site: Site,
 ) -> None:

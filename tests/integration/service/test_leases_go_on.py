@@ -14,7 +14,7 @@ from support.records import consume, simple_records
 from support.running_service import RunningService
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORD_BYTES = 1000
 LIMIT = 1

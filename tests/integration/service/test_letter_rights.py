@@ -20,7 +20,7 @@ from support.secured_kafka import LIMITED, LIMITED_PASSWORD, SecuredKafka
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 UNREADABLE = Record(1_700_000_000_000, b"k", b"{}")
 POLICY = ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'

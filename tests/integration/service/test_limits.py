@@ -63,6 +63,7 @@ def made(east: str, west: str, topic: str, folder: Path, *records: int) -> tuple
     return lake, folder / "mirror.yaml"
 
 
+@pytest.mark.slow
 def test_a_mirror_of_any_form_stands_until_its_limit_is_taken_away_and_a_stop_flushes_its_archives(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_mirror_of_any_form_stands_until_its_limit_is_taken_away_and_a_stop_fl
     assert verified.code == 0, verified.out + verified.err
 
 
+@pytest.mark.slow
 def test_mirrors_stand_together_at_the_limit_of_their_cluster_until_it_is_taken_away(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> None:

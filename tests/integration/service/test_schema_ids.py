@@ -21,7 +21,7 @@ from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, numbered
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MODES = ("preserve", "map")
 
@@ -36,6 +36,7 @@ def site(
         yield SchemaSite(east, west, first, second, topic_name, tmp_path)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("mode", MODES)
 def test_every_record_arrives_with_the_id_that_its_schema_has_there(site: SchemaSite, mode: str) -> None:
     one, two = site.register("a"), site.register("a", "b")

@@ -20,7 +20,7 @@ from support.schema_site import FIRST_ID_THERE, SchemaSite, framed, letter_heade
 from support.stub_registry import StubRegistry
 from support.topics import append, make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MODES = ("map", "preserve")
 POLICIES = {

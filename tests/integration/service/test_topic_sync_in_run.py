@@ -59,6 +59,7 @@ def site(
     return Site(source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, topic_name, tmp_path, run_async)
 
 
+@pytest.mark.slow
 def test_what_changes_at_the_source_while_it_runs_is_changed_at_the_destination(site: Site) -> None:
     copy = f"copy.{site.topic}"
     make_topic(site.east, site.topic, simple_records(5), retention_ms="7200000")
@@ -71,6 +72,7 @@ def test_what_changes_at_the_source_while_it_runs_is_changed_at_the_destination(
         wait_until(lambda: [row["dest_next"] for row in running.rows()] == [10], "copying to go on")
 
 
+@pytest.mark.slow
 def test_a_difference_that_is_only_reported_is_left_and_one_made_at_the_destination_is_said_once(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_topic_that_is_deleted_at_the_destination_is_not_made_again(site: Site
         assert copy not in topics_of(site.west)
 
 
+@pytest.mark.slow
 def test_a_destination_that_does_not_answer_is_looked_at_again_when_it_does(
     source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

@@ -12,7 +12,7 @@ from support.running_service import RunningService
 from support.topics import append, delete_before, make_topic
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 UNTIL_MS = 1_700_000_100_000
 UNTIL = "2023-11-14T22:15:00.000Z"

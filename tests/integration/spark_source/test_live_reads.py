@@ -209,6 +209,7 @@ def test_a_stream_gives_each_offset_in_one_batch_and_the_same_batch_again(
     reader.stop()
 
 
+@pytest.mark.slow
 def test_a_topic_that_came_and_lost_its_beginning_or_was_deleted_ends_a_stream_by_expression(
     source_kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ from support.object_servers import ACCESS_KEY, SECRET_KEY, ObjectServer
 from support.records import simple_records
 from support.topics import make_topic
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[3] / "docs/spark.md"
 SECRET = "hunter2-of-the-test"
 
@@ -92,6 +94,7 @@ def test_rows_arrive_in_spark_as_they_were_and_filters_are_handed_over(spark: An
     assert frame.where("value = cast('value 3' as binary)").count() == 2
 
 
+@pytest.mark.quick
 def test_queries_of_one_frame_do_not_meet_each_others_filters(spark: Any, lake: Path) -> None:
     frame = spark.read.format("mirrorlake").option("store", lake.as_uri()).option("topics", "orders").load()
 

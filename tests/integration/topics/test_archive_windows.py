@@ -345,6 +345,7 @@ def ends(lake: FilesystemSettings) -> list[int]:
     return [archived_end(lake, each) for each in (P0, P1, PAY)]
 
 
+@pytest.mark.slow
 def test_a_mirror_that_follows_up_to_a_time_stops_there_while_the_archive_grows_is_merged_and_cannot_be_looked_at(
     lake: FilesystemSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +383,7 @@ def test_a_bounded_run_copies_up_to_its_times_and_passes_by_what_is_not_due(lake
     assert ends(lake) == [150, 130, 0]
 
 
+@pytest.mark.slow
 def test_a_bounded_run_ends_as_failed_where_a_partition_cannot_be_looked_at_and_reads_nothing_of_it(
     lake: FilesystemSettings, failing: set[str]
 ) -> None:
@@ -397,6 +399,7 @@ def test_a_bounded_run_ends_as_failed_where_a_partition_cannot_be_looked_at_and_
 # --- the archive that is meant ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_its_place", ["another archive", "none"])
 def test_an_archive_that_is_exchanged_under_a_running_service_is_appended_nowhere_and_waited_for(
     lake: FilesystemSettings, monkeypatch: pytest.MonkeyPatch, in_its_place: str

@@ -29,7 +29,7 @@ from support.records import Record, build_batch, consume, simple_records
 from support.running_service import ClosingEngine, RunningService
 from support.segments import records_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 END, GROWN = 60, 80
 RECORDS = simple_records(GROWN)

@@ -21,7 +21,7 @@ from support.records import Record, in_batches, produce, settings_of, simple_rec
 from support.scenes import Scene
 from support.topics import make_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 async def append(servers: str, topic: str, partition: int, records: Sequence[Record]) -> None:
@@ -38,6 +38,7 @@ def scene(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_n
 OLD, NEW = ("old", "", ""), ("new", "", "")
 
 
+@pytest.mark.quick
 def test_a_renamed_mirror_goes_on_with_the_copy_and_the_one_before_does_not_come_back(
     scene: Scene, run_async: RunAsync
 ) -> None:

@@ -124,6 +124,7 @@ def changed(records: Mapping[int, Record], offset: int, how: str) -> dict[int, R
     return rest if how == "taken" else {**rest, offset: fields[how]}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_two_cuts_are_equal_and_one_change_is_found_at_its_offset(

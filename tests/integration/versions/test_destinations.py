@@ -58,6 +58,7 @@ def test_kafka_3_9_takes_every_record_at_its_offset(
     assert assert_equal_in_kafka(east, west, topic_name) == 400
 
 
+@pytest.mark.slow
 def test_kafka_2_8_and_3_9_take_every_record_in_order_with_mapped_offsets(
     source_kafka: EmbeddedKafka, kafka_2_8: EmbeddedKafka, kafka_3_9: EmbeddedKafka, topic_name: str
 ) -> None:
@@ -113,6 +114,7 @@ def test_plan_lets_kafka_3_9_have_equal_offsets(
     assert (row.action, row.error) == (Action.CREATE_AND_COPY, None)
 
 
+@pytest.mark.slow
 def test_settings_the_destination_does_not_know_are_all_named_by_plan_and_by_run(
     source_kafka: EmbeddedKafka, kafka_2_8: EmbeddedKafka, topic_name: str, tmp_path: Path, run_async: RunAsync
 ) -> None:

@@ -24,7 +24,7 @@ from support.records import simple_records
 from support.topics import append, make_topic
 from support.zookeeper_kafka import ZooKeeperKafka
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 WITHOUT_TOPIC_IDS = {"inter.broker.protocol.version": "2.7"}
 TOPIC_ID_LETTERS = 22

@@ -173,6 +173,7 @@ def assert_every_record_once(source: str, mirror: Mirror, *, shards: int, partit
         assert len(consume(mirror.servers, mirror.name, partition)) == len(expected)
 
 
+@pytest.mark.slow
 def test_a_new_mirror_writes_as_one_identity_per_lane(source_kafka: EmbeddedKafka, mirror: Mirror) -> None:
     source = source_kafka.bootstrap_servers
     make_topic(source, mirror.name, *(simple_records(30, start=100 * n) for n in range(5)))
@@ -185,6 +186,7 @@ def test_a_new_mirror_writes_as_one_identity_per_lane(source_kafka: EmbeddedKafk
     assert_every_record_once(source, mirror, shards=2, partitions=5)
 
 
+@pytest.mark.slow
 def test_a_mirror_that_began_with_sixteen_shards_keeps_them_and_copies_nothing_twice(
     source_kafka: EmbeddedKafka, mirror: Mirror
 ) -> None:

@@ -42,7 +42,7 @@ from support.records import CODECS, Record, build_batch, consume, every_kind, pr
 from support.topics import append
 from support.transactions import append_in_transaction
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 FOREIGN = Record(7, b"somebody", b"else's")
 
@@ -105,6 +105,7 @@ def mapping(source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic
 # --- sources ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_every_codec_and_every_kind_of_record_arrives_unchanged(mapping: Mapping) -> None:
     mapping.create()
     for seed, codec in enumerate(CODECS.values()):

@@ -105,6 +105,7 @@ def test_committed_and_aborted_transactions_keep_their_offsets_and_leave_nothing
     assert {offset for offset, kind in unseen.items() if kind == "marker"} == marked
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_lease_goes_on_inside_a_gap_and_takes_the_identity_it_is_handed(copy: Copy, gap_fill: GapFill) -> None:
     copy.create()
@@ -122,6 +123,7 @@ def test_a_lease_goes_on_inside_a_gap_and_takes_the_identity_it_is_handed(copy: 
     copy.assert_equal()
 
 
+@pytest.mark.slow
 def test_partitions_of_a_shard_are_filled_together(copy: Copy) -> None:
     copy.create(5)
     for partition in range(5):
@@ -192,6 +194,7 @@ def test_a_source_that_lost_all_its_records_leaves_an_empty_destination_at_the_s
     copy.assert_equal()
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_source_that_begins_with_a_gap_keeps_its_log_start_at_the_destination(copy: Copy, gap_fill: GapFill) -> None:
     # Whoever committed offset 0 there would find it out of range, and be sent to where its client's reset says.
@@ -237,6 +240,7 @@ def test_a_log_start_too_far_up_is_refused_before_anything_is_written(copy: Copy
     assert log_end(copy.destination, copy.topic) == 0
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_source_truncated_past_the_position_stops_the_copy_unless_it_may_skip(copy: Copy, gap_fill: GapFill) -> None:
     copy.create()

@@ -43,7 +43,7 @@ from support.schema_site import framed
 from support.sinks import delivery_of, dense_batch, with_sink
 from support.topics import delete_before, delete_topic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @dataclass
@@ -106,6 +106,7 @@ PLACES = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("gap_fill", [GapFill.MARKERS, GapFill.FILLER])
 @pytest.mark.parametrize("place", PLACES)
 def test_letters_may_stand_anywhere_in_batches(place: str, gap_fill: GapFill, copy: Copy) -> None:

@@ -128,6 +128,7 @@ def test_four_partitions_are_copied_side_by_side_and_one_that_fails_stops_none_o
         assert pair.held(partition) == dict(enumerate(records))
 
 
+@pytest.mark.slow
 def test_live_records_arrive_while_the_lease_runs(pair: Pair) -> None:
     pair.create()
     records = simple_records(60)
@@ -166,6 +167,7 @@ def test_a_destination_ahead_of_its_source_is_refused_with_both_offsets(pair: Pa
     assert "5" in row.error.message
 
 
+@pytest.mark.slow
 def test_a_source_that_no_longer_has_offset_zero_is_refused_before_anything_is_appended(pair: Pair) -> None:
     pair.create()
     pair.write(simple_records(30), batch=10)
@@ -256,6 +258,7 @@ def test_a_record_larger_than_the_destination_takes_is_refused_with_both_sizes(p
     assert pair.held() == dict(enumerate(records[:7]))
 
 
+@pytest.mark.slow
 def test_a_limit_lowered_behind_our_back_is_the_brokers_refusal_and_loses_nothing(pair: Pair) -> None:
     pair.create(max_message_bytes="2000")
     pair.write(simple_records(5, size=900), batch=5)
@@ -276,6 +279,7 @@ def test_a_missing_destination_topic_is_named(pair: Pair, run_async: RunAsync) -
     assert pair.topic in row.error.message
 
 
+@pytest.mark.slow
 def test_two_writers_at_once_give_one_equal_copy(pair: Pair) -> None:
     pair.create(2)
     records = simple_records(6000)

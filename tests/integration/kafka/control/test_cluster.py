@@ -110,6 +110,7 @@ def test_topics_asked_for_at_the_same_time_are_all_asked_anew(
     run_async(story())
 
 
+@pytest.mark.slow
 def test_a_topic_asked_for_while_another_question_is_on_its_way_is_asked_for_also_by_a_clock_that_stands_still(
     source_kafka: EmbeddedKafka, topic_name: str
 ) -> None:
@@ -223,6 +224,7 @@ def test_a_bootstrap_port_of_something_else_is_permanent(run_async: RunAsync) ->
         run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_frozen_bootstrap_server_does_not_hold_up_the_next(
     new_kafka: NewKafka, source_kafka: EmbeddedKafka, run_async: RunAsync
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_frozen_bootstrap_server_does_not_hold_up_the_next(
         run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_restarted_broker_is_found_again(new_kafka: NewKafka, topic_name: str, run_async: RunAsync) -> None:
     server = new_kafka()
 
@@ -265,6 +268,7 @@ def test_a_restarted_broker_is_found_again(new_kafka: NewKafka, topic_name: str,
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_leader_that_froze_is_looked_for_again(new_kafka: NewKafka, topic_name: str, run_async: RunAsync) -> None:
     server = new_kafka()
 
@@ -635,6 +639,7 @@ def test_a_transaction_timeout_above_the_brokers_limit_is_refused(
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_lost_answer_to_the_end_of_a_transaction_is_unknown(
     new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:

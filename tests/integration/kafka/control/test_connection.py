@@ -274,6 +274,7 @@ def test_requests_larger_than_the_socket_takes_at_once_arrive_whole(
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_requests_of_more_pieces_than_one_system_call_takes_arrive_whole(
     source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:
@@ -391,6 +392,7 @@ def test_a_version_the_broker_does_not_know_is_not_sent(source_kafka: EmbeddedKa
 # -- brokers that stop answering -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_frozen_broker_times_out_and_delays_nobody_else(
     new_kafka: NewKafka, source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:
@@ -419,6 +421,7 @@ def test_a_frozen_broker_times_out_and_delays_nobody_else(
     run_async(scenario())
 
 
+@pytest.mark.slow
 def test_a_killed_broker_fails_every_waiting_request_and_can_be_dialled_again(
     new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:

@@ -21,7 +21,7 @@ from mirrorlake.topics.targets import Target
 from support.copies import create_topic
 from support.mirrors import copying
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -324,6 +324,7 @@ def test_a_mirror_that_nobody_owns_yet_fills_no_gap() -> None:
     assert (holding.own_producer_ids, holding.fills_from_seconds) == (frozenset(), inf)
 
 
+@pytest.mark.slow
 def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
     source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:
@@ -354,6 +355,7 @@ def test_why_a_mirror_could_not_be_taken_over_is_known_until_it_is(
     assert after is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lives", [True, False], ids=["alive", "dead"])
 def test_who_could_not_take_a_mirror_at_its_start_leaves_it_to_a_later_start_that_lives(
     lives: bool, source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
@@ -389,6 +391,7 @@ def test_who_could_not_take_a_mirror_at_its_start_leaves_it_to_a_later_start_tha
     assert run_async(story()) == ("later" if lives else "earlier")
 
 
+@pytest.mark.slow
 def test_what_was_let_through_unasked_is_refused_once_its_records_can_be_read(
     source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, run_async: RunAsync
 ) -> None:

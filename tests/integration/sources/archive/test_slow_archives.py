@@ -92,6 +92,7 @@ def slowed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: len(count)
 
 
+@pytest.mark.slow
 def test_partitions_that_share_one_turn_all_get_theirs_although_each_takes_longer_than_a_lease(
     lake: FilesystemSettings, run_async: RunAsync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_damage_that_is_found_after_the_lease_that_looked_for_it_is_said_by_the_
     run_async(body())
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_passed_through_across_leases_and_a_position_that_fell_back_is_read_again(
     lake: FilesystemSettings, run_async: RunAsync, monkeypatch: pytest.MonkeyPatch
 ) -> None:

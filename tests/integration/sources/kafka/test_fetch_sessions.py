@@ -198,6 +198,7 @@ def test_a_quiet_broker_is_told_and_tells_only_what_has_changed(
     run_async(body())
 
 
+@pytest.mark.slow
 def test_records_of_any_partition_come_once_and_in_order_also_where_one_wants_none_for_a_while(
     source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
 ) -> None:
@@ -344,6 +345,7 @@ def test_the_next_reader_ends_the_session_of_the_one_before(
     run_async(body())
 
 
+@pytest.mark.slow
 def test_a_broker_without_room_for_sessions_is_asked_for_all_each_time(
     tmp_path: Path, kafka_libs: Path, topic_name: str, run_async: RunAsync
 ) -> None:
