@@ -8,7 +8,7 @@ at once. So a schema is at the destination before its first record is.
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from uuid import UUID
 
@@ -19,15 +19,17 @@ from mirrorlake.clock import Clock
 from mirrorlake.config.schemas.mirrored import MirroredSchemas, RegistryInArchive
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
+from mirrorlake.schemas.mirroring import MirrorPlan, SubjectMirroring
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.syncing import Owns
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.subjects.archiving import SubjectArchive
-from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of
+from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of, seen_in, together
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
 from mirrorlake.service.subjects.known_ids import KnownIds, MovedId
 from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
+from mirrorlake.service.subjects.still_there import lost_of
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.topics.targets import Target
@@ -42,6 +44,9 @@ CLOSE_SECONDS_MAX = 2.0
 
 GUIDS_SAID_MAX = 5
 """GUIDs that one warning names."""
+
+MOVED_SAID_MAX = 20
+"""Ids that are something else than before, of which each is a line of its own."""
 
 IDS_SAID_MAX = 10
 """Ids and GUIDs that one line names."""
@@ -73,6 +78,11 @@ class _Way:
     said: str = ""
     damage_said: set[str] = field(default_factory=set)
     guids_said: set[UUID] = field(default_factory=set)
+
+    def shares_registry_with(self, other: "_Way") -> bool:
+        """Tells whether both have a registry in common."""
+        ends = [other.schemas.source, other.schemas.destination]
+        return self.schemas.source in ends or (self.schemas.destination or self.schemas.source) in ends
 
     def is_due(self, now: float) -> bool:
         """Tells whether a look is due; one that failed, or found an id unknown, is taken again after a pause."""
@@ -218,13 +228,33 @@ class SchemaSync:
             planned, *_ = without_contradictions([way.plan, *others])
             failures = [*planned.failures]
             if planned.plan is not None:
-                self._take(key, way, await bring(planned.plan, mirroring))
+                unseen = await self._bring(key, way, planned.plan, mirroring)
                 way.looked_at = now
                 failures += refusals_of(planned.plan)
-            asked = (*way.known.asked, *way.known.absent)
+                asked = (*way.known.asked, *way.known.absent, *unseen)
         if asked:
             self._take(key, way, await bring_ids(asked, mirroring, named={each.source for each in found.subjects}))
         return failures
+
+    async def _bring(
+        self, key: Key, way: _Way, plan: MirrorPlan, mirroring: SubjectMirroring
+    ) -> tuple[SchemaName, ...]:
+        """Brings what the mirror names and what only ids of records need; returns known ids that neither has shown.
+
+        What the destination has lost is told first: bringing it back may take long, or fail.
+        """
+        plans = [plan]
+        if others := way.known.subjects - {each.source.subject for each in plan.plans}:
+            plans.append(await mirroring.plan(sorted(others)))
+        seen = together(seen_in(each) for each in plans)
+        unseen = way.known.unseen(seen)
+        awaited = unseen.keys() & {name for each in plans for name in each.awaited}
+        asked = {name: there for name, there in unseen.items() if name not in awaited}
+        lost = await lost_of(asked, mirroring.destination)
+        self._take(key, way, replace(seen, lost=lost | awaited))
+        for each in plans:
+            self._take(key, way, await bring(each, mirroring))
+        return tuple(asked.keys() - lost)
 
     async def _archive(self, key: Key, way: _Way, store: StoreSettings, found: SubjectWay, now: float) -> None:
         """Archives subjects that are due, then those of ids that are asked for."""
@@ -239,9 +269,10 @@ class SchemaSync:
         asked = way.known.asked
         named = [each.source for each in found.subjects]
         if now - way.looked_at >= way.schemas.interval_seconds:
-            self._take(key, way, await archive.bring(named))
+            brought = await archive.bring([*dict.fromkeys([*named, *sorted(way.known.subjects)])])
+            self._take(key, way, brought)
             way.looked_at = now
-            asked = (*way.known.asked, *way.known.absent)
+            asked = (*way.known.asked, *way.known.absent, *way.known.unseen(brought))
         if asked:
             self._take(key, way, await archive.bring_ids(asked, named=named))
 
@@ -277,8 +308,18 @@ class SchemaSync:
             if damage.text not in way.damage_said:
                 way.damage_said.add(damage.text)
                 _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
-        for each in moved:
+        for each in moved[:MOVED_SAID_MAX]:
             self._say_moved(key, way, each)
+        if len(moved) > MOVED_SAID_MAX:
+            _log.warning(
+                "more schema ids are something else than they were",
+                name=mirror,
+                destination=destination,
+                count=len(moved) - MOVED_SAID_MAX,
+            )
+        self._say_lost(key, way, brought)
+        if moved or brought.lost:
+            self._look_again_for(way)
         self._say_unreadable(key, way, brought)
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
@@ -310,6 +351,30 @@ class SchemaSync:
             there=None if now is None else now.destination,
             hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
         )
+
+    def _say_lost(self, key: Key, way: _Way, brought: Brought) -> None:
+        """Says which ids the destination's registry does not know any more, or knows as something else."""
+        if brought.lost:
+            mirror, destination = key
+            names = sorted(map(str, brought.lost))
+            _log.warning(
+                "the destination's registry no longer has schemas that it had",
+                name=mirror,
+                destination=destination,
+                registry=way.schemas.there.name,
+                ids=", ".join(names[:IDS_SAID_MAX]) + (", …" if len(names) > IDS_SAID_MAX else ""),
+                count=len(names),
+                hint="was it made anew, or restored from a backup? "
+                + ("" if way.schemas.rules.keeps_ids else "They are brought again before more records with these ids. ")
+                + "Records that were copied before carry ids of before: `mirrorlake verify` finds the first one",
+            )
+
+    def _look_again_for(self, way: _Way) -> None:
+        """Lets all who share a registry with one in which something has changed look at once."""
+        with self._lock:
+            for other in self._ways.values():
+                if other is not way and way.shares_registry_with(other):
+                    other.looked_at = -inf
 
     def _say_unreadable(self, key: Key, way: _Way, brought: Brought) -> None:
         """Says which GUIDs nobody can read at the destination, once.
