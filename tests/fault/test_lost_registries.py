@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from struct import unpack
 
+import httpx
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.apicurio import Apicurio
+from support.archived_schemas import archived_values
 from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.copies import log_end, wait_until
 from support.records import Record, consume
 from support.registry_model import RefusedError, RegistryModel, record
@@ -169,3 +173,113 @@ def test_what_a_destinations_registry_has_lost_and_cannot_take_again_is_copied_n
         append(site.east, site.topic, 0, written_with(site, "two"))
         assert "the destination's registry no longer has schemas that it had" in service.said()
     assert len(consume(site.east, site.topic, 0)) > stopped_at == len(copied_values(site))
+
+
+def schemas_of(url: str, values: list[bytes | None]) -> list[bool]:
+    """Whether each record's id names at a real registry the schema that it was written with."""
+    found = []
+    for each in values:
+        answer = httpx.get(f"{url}/schemas/ids/{unpack('>i', (each or b'')[1:5])[0]}")
+        found.append(answer.status_code == 200 and answer.json()["schema"] == SCHEMAS[(each or b"")[5:].decode()])
+    return found
+
+
+@pytest.mark.parametrize("mode", ["preserve", "map"])
+def test_a_real_registry_that_is_killed_and_comes_back_empty_is_filled_before_the_next_records(
+    site: SchemaSite, mode: str, kafka_libs: Path
+) -> None:
+    names = ["one", "two", "other"]
+    with Apicurio(site.folder) as there, site.here:
+        body = {"schema": record("foreign")}
+        assert httpx.post(f"{there.url}/subjects/{FOREIGN}/versions", json=body).status_code == 200
+        text = site.file(mode, ", interval: 1s").read_text().replace(site.there.url, there.url)
+        file = str(write_yaml(site.folder / "real.yaml", text))
+        with ServiceProcess("run", "-c", file, folder=site.folder, without_spark=True) as service:
+            wait_until(lambda: len(copied_values(site)) == 3, "all to be copied", log=service.said)
+            assert all(schemas_of(there.url, copied_values(site)))
+            there.kill()
+            # Of what is known nobody waits for a registry that is away.
+            append(site.east, site.topic, 0, written_with(site, *names))
+            wait_until(lambda: len(copied_values(site)) == 6, "what is known to be copied", log=service.said)
+            with there:
+                assert not all(schemas_of(there.url, copied_values(site)))
+                add_until_right(site, names, lambda values: all(schemas_of(there.url, values)))
+                right_from = len(copied_values(site))
+                append(site.east, site.topic, 0, written_with(site, *names * 5))
+                wait_until(lambda: len(copied_values(site)) == right_from + 15, "the last", log=service.said)
+                assert all(schemas_of(there.url, copied_values(site)[right_from:]))
+                verified = mirrorlake("verify", "-c", file, "--level", "records", "--format", "json")
+                first = schemas_of(there.url, copied_values(site)).index(False)
+    (row,) = verified.rows()
+    assert (row["result"], row["first_difference"]) == ("differs", first), verified
+
+
+def source_emptied(_before: RegistryModel, site: SchemaSite) -> RegistryModel:
+    """Made anew; what it had is not registered again, and its ids go to others' schemas."""
+    made = RegistryModel(level="NONE")
+    given(made, FOREIGN, *foreign(4))
+    return made
+
+
+def source_older(before: RegistryModel, site: SchemaSite) -> RegistryModel:
+    """A backup from before the second version and the other subject; their ids are given to new ones."""
+    made = copy.deepcopy(before)
+    del made.subjects[site.subject][1:]
+    del made.subjects[OTHERS]
+    made.highest[site.subject] = 1
+    made.next_id = 2
+    given(made, site.subject, record("z"))
+    given(made, FOREIGN, *foreign(1))
+    return made
+
+
+def source_other_ids(_before: RegistryModel, site: SchemaSite) -> RegistryModel:
+    """All was registered again in another order."""
+    made = RegistryModel(level="NONE")
+    given(made, OTHERS, SCHEMAS["other"])
+    given(made, site.subject, SCHEMAS["one"], SCHEMAS["two"])
+    return made
+
+
+def archive_file(site: SchemaSite) -> str:
+    (site.folder / "lake").mkdir()
+    made = write_yaml(
+        site.folder / "archive.yaml",
+        f'clusters: {{east: {{bootstrap-servers: "{site.east}"}}}}\n'
+        f'stores: {{lake: {{type: filesystem, root: "{site.folder / "lake"}"}}}}\n'
+        f'registries: {{here: {{url: "{site.here.url}"}}}}\n'
+        f'mirrors: [{{name: "{site.topic}", source: {{cluster: east, topics: [{site.topic}]}}, '
+        "destinations: [{type: archive, store: lake, flush: {max-time: 1s}}], "
+        "schemas: {from: here, interval: 1s}}]\n"
+        "service: {metrics: off}\n"
+        "engine: {lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}\n",
+    )
+    return str(made)
+
+
+@pytest.mark.parametrize("name", ["two", "other"])
+@pytest.mark.parametrize("lost", [source_emptied, source_older, source_other_ids])
+@pytest.mark.parametrize("mode", ["preserve", "map", "archive"])
+def test_a_sources_registry_with_another_state_stops_records_with_ids_that_mean_something_else_now(
+    site: SchemaSite, mode: str, lost: Callable[[RegistryModel, SchemaSite], RegistryModel], name: str
+) -> None:
+    """What the id of the record meant before, and means now, are two schemas: nobody knows which one is meant."""
+    file = archive_file(site) if mode == "archive" else str(site.file(mode, ", interval: 1s"))
+    records = written_with(site, name)
+
+    def written() -> list[bytes | None]:
+        return archived_values(site.folder / "lake", site.topic) if mode == "archive" else copied_values(site)
+
+    with site.here, site.there, ServiceProcess("run", "-c", file, folder=site.folder, without_spark=True) as service:
+        wait_until(lambda: len(written()) == 3, "all to be written", log=service.said)
+        site.here.model = lost(site.here.model, site)
+
+        def has_stopped() -> bool:
+            append(site.east, site.topic, 0, records)
+            return "unreadable-schema" in service.said()
+
+        wait_until(has_stopped, "its partition to stop", patience_seconds=40, log=service.said)
+        stopped_at = len(written())
+        append(site.east, site.topic, 0, records)
+        assert "means another schema at the source's registry than it did before" in service.said()
+    assert stopped_at == len(written()) < len(consume(site.east, site.topic, 0))

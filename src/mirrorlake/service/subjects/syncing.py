@@ -29,7 +29,7 @@ from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refu
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
 from mirrorlake.service.subjects.known_ids import KnownIds, MovedId
 from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
-from mirrorlake.service.subjects.still_there import lost_of
+from mirrorlake.service.subjects.still_there import lost_of, meanings_at
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.topics.targets import Target
@@ -228,20 +228,18 @@ class SchemaSync:
             planned, *_ = without_contradictions([way.plan, *others])
             failures = [*planned.failures]
             if planned.plan is not None:
-                unseen = await self._bring(key, way, planned.plan, mirroring)
+                await self._bring(key, way, planned.plan, mirroring)
                 way.looked_at = now
                 failures += refusals_of(planned.plan)
-                asked = (*way.known.asked, *way.known.absent, *unseen)
+            asked = (*way.known.asked, *way.known.absent)
         if asked:
             self._take(key, way, await bring_ids(asked, mirroring, named={each.source for each in found.subjects}))
         return failures
 
-    async def _bring(
-        self, key: Key, way: _Way, plan: MirrorPlan, mirroring: SubjectMirroring
-    ) -> tuple[SchemaName, ...]:
-        """Brings what the mirror names and what only ids of records need; returns known ids that neither has shown.
+    async def _bring(self, key: Key, way: _Way, plan: MirrorPlan, mirroring: SubjectMirroring) -> None:
+        """Brings what the mirror names and what only ids of records need.
 
-        What the destination has lost is told first: bringing it back may take long, or fail.
+        What a registry has lost is told first: bringing it back may take long, or fail.
         """
         plans = [plan]
         if others := way.known.subjects - {each.source.subject for each in plan.plans}:
@@ -252,9 +250,9 @@ class SchemaSync:
         asked = {name: there for name, there in unseen.items() if name not in awaited}
         lost = await lost_of(asked, mirroring.destination)
         self._take(key, way, replace(seen, lost=lost | awaited))
+        self._take(key, way, Brought(meanings=await meanings_at(asked, mirroring.source)))
         for each in plans:
             self._take(key, way, await bring(each, mirroring))
-        return tuple(asked.keys() - lost)
 
     async def _archive(self, key: Key, way: _Way, store: StoreSettings, found: SubjectWay, now: float) -> None:
         """Archives subjects that are due, then those of ids that are asked for."""
@@ -272,7 +270,8 @@ class SchemaSync:
             brought = await archive.bring([*dict.fromkeys([*named, *sorted(way.known.subjects)])])
             self._take(key, way, brought)
             way.looked_at = now
-            asked = (*way.known.asked, *way.known.absent, *way.known.unseen(brought))
+            self._take(key, way, Brought(meanings=await meanings_at(way.known.unseen(brought), archive.source)))
+            asked = (*way.known.asked, *way.known.absent)
         if asked:
             self._take(key, way, await archive.bring_ids(asked, named=named))
 
