@@ -189,7 +189,7 @@ def test_a_real_registry_that_is_killed_and_comes_back_empty_is_filled_before_th
     site: SchemaSite, mode: str, kafka_libs: Path
 ) -> None:
     names = ["one", "two", "other"]
-    with Apicurio(site.folder) as there, site.here:
+    with Apicurio(site.folder) as there, site.here, site.there:
         body = {"schema": record("foreign")}
         assert httpx.post(f"{there.url}/subjects/{FOREIGN}/versions", json=body).status_code == 200
         text = site.file(mode, ", interval: 1s").read_text().replace(site.there.url, there.url)

@@ -147,7 +147,7 @@ class PartitionJob:
             who = f"destination {destination.destination} of source {self._work.source}"
             return not_answered(who, starved_seconds=self._starvation.seconds)
         if not self._copies:
-            who = f"{self._work.source_work.label} of source {self._work.source}"
+            who = f"{self._work.source_work.label}, asked for source {self._work.source},"
             return not_answered(who, starved_seconds=self._starvation.seconds)
         return OutcomeUnknownError(
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "

@@ -126,6 +126,7 @@ class SchemaSync:
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._registries = RegistryClients()
         self._ways: dict[Key, _Way] = {}
+        self._altered: set[Key] = set()
 
     def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
         """Takes partitions of all mirrors; a mirror whose `schemas` have changed begins anew."""
@@ -182,6 +183,12 @@ class SchemaSync:
             if due:
                 self._event_loop = self._event_loop or asyncio.new_event_loop()
                 self._event_loop.run_until_complete(self._look(due, now))
+
+    def take_altered(self) -> set[Key]:
+        """Returns where ids that leases may use were seen to be others or lost, since this was asked last."""
+        with self._lock:
+            altered, self._altered = self._altered, set()
+        return altered
 
     def look_first(self) -> None:
         """Takes the first look, which leases would only wait for; for `FIRST_LOOK_SECONDS_MAX` at most."""
@@ -319,6 +326,8 @@ class SchemaSync:
         self._say_lost(key, way, brought)
         if moved or brought.lost:
             self._look_again_for(way)
+            with self._lock:
+                self._altered.add(key)
         self._say_unreadable(key, way, brought)
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
