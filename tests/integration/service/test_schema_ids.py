@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Selection
 from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN
+from mirrorlake.service.supervisor import Supervisor
 from support.command import without_spark as mirrorlake
 from support.copies import create_topic, wait_until
 from support.records import CODECS, Record, build_batch, consume, produce
@@ -268,3 +270,26 @@ def test_a_sources_registry_that_is_made_anew_stops_what_has_an_id_of_both(
     told = capfd.readouterr().out
     assert told.count("a schema id means another schema at the source's registry than it did before") == 1
     assert "another id at the destination's registry" not in told
+
+
+def test_leases_that_were_told_ids_of_before_are_recalled(site: SchemaSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one] * 5))
+    recalled: list[str] = []
+    recall = Supervisor.recall
+
+    def noted(supervisor: Supervisor, states: Sequence[PartitionState]) -> None:
+        recalled.extend(state.mirror for state in states)
+        recall(supervisor, states)
+
+    monkeypatch.setattr(Supervisor, "recall", noted)
+    with RunningService(site.file("preserve", ", interval: 1s")) as running:
+        site.await_copied(running)
+        looks = len(site.there.requests)
+        wait_until(lambda: len(site.there.requests) > looks + 10, "looks that find nothing new")
+        assert recalled == []
+        model = RegistryModel(level="NONE", next_id=FIRST_ID_THERE + 100)
+        site.there.model = model
+        wait_until(lambda: recalled, "its leases to be recalled", log=lambda: str(running.rows()))
+        wait_until(lambda: model.live(site.subject), "its subject to be there again")
+    assert set(recalled) == {site.topic}

@@ -198,19 +198,22 @@ class KnownIds:
             # Where the schema is there, its records are copied, whatever is to become of the subject.
             refused = {**self._refused, **brought.refused}
             self._refused = {id_: why for id_, why in refused.items() if id_ not in self._pairs}
-            # Of the GUIDs of all subjects, only those that records have are asked about again.
-            unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
-            self._unnamed = (self._unnamed | unnamed) - brought.absent
-            for id_ in (brought.absent | unnamed) - self._pairs.keys():
-                if now - self._absent_since.setdefault(id_, now) >= ABSENT_SECONDS_MIN:
-                    self._absent.add(id_)
-            for id_ in (*brought.pairs, *brought.refused):
-                self._absent_since.pop(id_, None)
-            self._unnamed &= self._absent_since.keys()
-            self._absent &= self._absent_since.keys()
+            self._take_absent(brought, now)
             certain = self._pairs.keys() | self._refused.keys() | self._absent
             self._asked = {id_: None for id_ in self._asked if id_ not in certain}
             return moved
+
+    def _take_absent(self, brought: Brought, now: float) -> None:
+        # Of the GUIDs of all subjects, only those that records have are asked about again.
+        unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
+        self._unnamed = (self._unnamed | unnamed) - brought.absent
+        for id_ in (brought.absent | unnamed) - self._pairs.keys():
+            if now - self._absent_since.setdefault(id_, now) >= ABSENT_SECONDS_MIN:
+                self._absent.add(id_)
+        for id_ in (*brought.pairs, *brought.refused):
+            self._absent_since.pop(id_, None)
+        self._unnamed &= self._absent_since.keys()
+        self._absent &= self._absent_since.keys()
 
     def _changed(self, brought: Brought) -> list[MovedId]:
         """Takes what ids mean; returns those that meant another schema at the source when they were seen last."""

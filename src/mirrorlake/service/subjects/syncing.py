@@ -27,8 +27,9 @@ from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.subjects.archiving import SubjectArchive
 from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of, seen_in, together
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
-from mirrorlake.service.subjects.known_ids import KnownIds, MovedId
+from mirrorlake.service.subjects.known_ids import KnownIds
 from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
+from mirrorlake.service.subjects.saying import Key, say_done, say_lost, say_moved, say_unreadable, say_waiting
 from mirrorlake.service.subjects.still_there import lost_of, meanings_at
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
@@ -42,20 +43,8 @@ FIRST_LOOK_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 2.0
 """A registry that does not answer for so long at a stop is left to the end of the process."""
 
-GUIDS_SAID_MAX = 5
-"""GUIDs that one warning names."""
-
-MOVED_SAID_MAX = 20
-"""Ids that are something else than before, of which each is a line of its own."""
-
-IDS_SAID_MAX = 10
-"""Ids and GUIDs that one line names."""
-
 RETRY_SECONDS = 1.0
 """Between two looks at the registries of one mirror while leases wait for an id, or a look has failed."""
-
-Key = tuple[str, str]
-"""A mirror, and the label of one of its destinations."""
 
 
 @dataclass(slots=True)
@@ -158,15 +147,7 @@ class SchemaSync:
         """Takes ids and GUIDs that a lease has met and the map does not hold; says so once, until there are more."""
         way = self._ways.get((mirror, destination))
         if way is not None and (waited_for := way.known.ask(ids)):
-            names = sorted(map(str, waited_for))
-            _log.info(
-                "waiting for schema ids",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.source.name,
-                ids=", ".join(names[:IDS_SAID_MAX]) + (", …" if len(names) > IDS_SAID_MAX else ""),
-                count=len(names),
-            )
+            say_waiting((mirror, destination), way.schemas, waited_for)
 
     def look(self) -> None:
         """Looks at what is due: subjects as often as their mirror says, ids that leases wait for at once."""
@@ -299,83 +280,30 @@ class SchemaSync:
         mirror, destination = key
         waited = way.known.is_asked
         moved = way.known.take(brought)
-        for action in brought.done:
-            _log.info(
-                "schema registry changed" if way.store is None else "schema archived",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.source.name if way.store is not None else way.schemas.there.name,
-                subject=action.subject,
-                action=action.kind.value,
-                version=action.version.version if action.version is not None else None,
-                value=action.value or None,
-            )
+        registry = way.schemas.source if way.store is not None else way.schemas.there
+        say_done(key, brought.done, registry=registry.name, is_archive=way.store is not None)
         for damage in brought.damage:
             if damage.text not in way.damage_said:
                 way.damage_said.add(damage.text)
                 _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
-        for each in moved[:MOVED_SAID_MAX]:
-            self._say_moved(key, way, each)
-        if len(moved) > MOVED_SAID_MAX:
-            _log.warning(
-                "more schema ids are something else than they were",
-                name=mirror,
-                destination=destination,
-                count=len(moved) - MOVED_SAID_MAX,
-            )
-        self._say_lost(key, way, brought)
+        say_moved(key, way.schemas, moved)
+        if brought.lost:
+            say_lost(key, way.schemas, brought.lost)
         if moved or brought.lost:
             self._look_again_for(way)
             with self._lock:
                 self._altered.add(key)
-        self._say_unreadable(key, way, brought)
+        unreadable = way.known.unnamed
+        if way.schemas.rules.keeps_ids and way.store is None:
+            # Nobody looks at records, and so it is said of those of all subjects.
+            others = {g for g, there in brought.pairs.items() if isinstance(g, UUID) and g != there}
+            unreadable = brought.unnamed | others
+        if not unreadable <= way.guids_said:
+            say_unreadable(key, way.schemas, unreadable - way.guids_said)
+            way.guids_said |= unreadable
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
             self._answered(mirror, destination)
-
-    def _say_moved(self, key: Key, way: _Way, moved: MovedId) -> None:
-        """Says which side has changed: the source, where the id means another schema there; else the destination."""
-        mirror, destination = key
-        now, was = moved.is_now, moved.was
-        facts: dict[str, object] = {"name": mirror, "destination": destination, "id": moved.id}
-        facts |= {"before": moved.before, "now": moved.now}
-        if was is not None and now is not None:
-            _log.warning(
-                "a schema id means another schema at the source's registry than it did before",
-                **facts,
-                registry=way.schemas.source.name,
-                meant=was.source,
-                means=now.source,
-                there=now.destination,
-                hint="records with it stop their partitions now; those copied since it changed may have the id of the "
-                "schema before: `mirrorlake verify` finds them",
-            )
-            return
-        _log.warning(
-            "a schema has another id at the destination's registry than it had",
-            **facts,
-            registry=way.schemas.there.name,
-            means=None if now is None else now.source,
-            there=None if now is None else now.destination,
-            hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
-        )
-
-    def _say_lost(self, key: Key, way: _Way, brought: Brought) -> None:
-        """Says which ids the destination's registry does not know any more, or knows as something else."""
-        if brought.lost:
-            mirror, destination = key
-            names = sorted(map(str, brought.lost))
-            _log.warning(
-                "the destination's registry no longer has schemas that it had",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.there.name,
-                ids=", ".join(names[:IDS_SAID_MAX]) + (", …" if len(names) > IDS_SAID_MAX else ""),
-                count=len(names),
-                hint="was it made anew, or restored from a backup? "
-                + ("" if way.schemas.rules.keeps_ids else "They are brought again before more records with these ids. ")
-                + "Records that were copied before carry ids of before: `mirrorlake verify` finds the first one",
-            )
 
     def _look_again_for(self, way: _Way) -> None:
         """Lets all who share a registry with one in which something has changed look at once."""
@@ -383,29 +311,6 @@ class SchemaSync:
             for other in self._ways.values():
                 if other is not way and way.shares_registry_with(other):
                     other.looked_at = -inf
-
-    def _say_unreadable(self, key: Key, way: _Way, brought: Brought) -> None:
-        """Says which GUIDs nobody can read at the destination, once.
-
-        Of those that records have; where ids are kept nobody looks at records, and so of those of all subjects.
-        """
-        found = {*way.known.unnamed}
-        if way.schemas.rules.keeps_ids and way.store is None:
-            found = {*brought.unnamed}
-            found |= {g for g, there in brought.pairs.items() if isinstance(g, UUID) and g != there}
-        if not found <= way.guids_said:
-            mirror, destination = key
-            _log.warning(
-                "records that name these schemas by a GUID cannot be read at the destination",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.there.name,
-                guids=", ".join(sorted(map(str, found - way.guids_said))[:GUIDS_SAID_MAX]),
-                count=len(found - way.guids_said),
-                hint="its registry gives no GUIDs (Confluent's does from 8.0 on); or it gives others, which `ids: "
-                "remap` writes into the records, and `ids: keep` does not",
-            )
-            way.guids_said |= found
 
     def _say(self, key: Key, way: _Way, failures: Iterable[MirrorlakeError]) -> None:
         """Says what failed, once until it changes."""
