@@ -20,7 +20,7 @@ from mirrorlake.mirror.live_ends import LiveEnds
 from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_copy import PartitionCopy
-from mirrorlake.mirror.starvation import Starvation, not_answered
+from mirrorlake.mirror.starvation import Starvation, hint_of, not_answered, without_cpu
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.sources.mark import SourceMark
@@ -149,9 +149,11 @@ class PartitionJob:
         if not self._copies:
             who = f"{self._work.source_work.label}, asked for source {self._work.source},"
             return not_answered(who, starved_seconds=self._starvation.seconds)
+        starved_seconds = self._starvation.seconds
         return OutcomeUnknownError(
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
-            f"{destination.destination}"
+            f"{destination.destination}{without_cpu(starved_seconds)}",
+            hint=hint_of(starved_seconds),
         )
 
     async def _run(self) -> None:

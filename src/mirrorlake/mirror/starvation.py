@@ -62,10 +62,21 @@ def not_answered(who: str, *, starved_seconds: float) -> RequestTimeoutError:
         starved_seconds: for how long this process got no CPU time.
     """
     said = f"{who} did not answer within the lease"
+    return RequestTimeoutError(said + without_cpu(starved_seconds), hint=hint_of(starved_seconds))
+
+
+def without_cpu(starved_seconds: float) -> str:
+    """Returns how a sentence ends about a lease whose process was not run for so long; empty where that is short."""
     if starved_seconds < SAID_SECONDS_MIN:
-        return RequestTimeoutError(said)
-    return RequestTimeoutError(
-        f"{said}, in which this process had no CPU time for {starved_seconds:.1f} s",
-        hint="an answer may have come and not been read: the machine has too little CPU for what runs on it, or the "
-        "process was stopped; fewer `engine.lanes` need less of it at a time",
+        return ""
+    return f"; this process had no CPU time for {starved_seconds:.1f} s of it"
+
+
+def hint_of(starved_seconds: float) -> str:
+    """Returns what to do about it; empty where there is nothing to be done."""
+    if starved_seconds < SAID_SECONDS_MIN:
+        return ""
+    return (
+        "an answer may have come and not been read: the machine has too little CPU for what runs on it, or the "
+        "process was stopped; fewer `engine.lanes` need less of it at a time"
     )

@@ -36,7 +36,7 @@ def test_the_text_names_this_process_only_where_it_lacked_the_cpu() -> None:
     plain, starved = (not_answered(who, starved_seconds=seconds) for seconds in (0.9, 4.24))
     assert str(plain) == f"{who} did not answer within the lease"
     assert str(starved).startswith(
-        f"{who} did not answer within the lease, in which this process had no CPU time for 4.2 s"
+        f"{who} did not answer within the lease; this process had no CPU time for 4.2 s of it"
     )
     assert "too little CPU" in str(starved)
     assert isinstance(plain, TransientError)
