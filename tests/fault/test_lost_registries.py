@@ -175,6 +175,29 @@ def test_what_a_destinations_registry_has_lost_and_cannot_take_again_is_copied_n
     assert len(consume(site.east, site.topic, 0)) > stopped_at == len(copied_values(site))
 
 
+def test_records_wait_while_a_registry_that_came_back_empty_takes_no_schemas(site: SchemaSite) -> None:
+    """What is lost is told before anything is brought: it is not used until somebody may register it."""
+    file = str(site.file("preserve", ", interval: 1s"))
+    with site.here, site.there, ServiceProcess("run", "-c", file, folder=site.folder, without_spark=True) as service:
+        wait_until(lambda: len(copied_values(site)) == 3, "all to be copied", log=service.said)
+        site.there.fault = lambda method, path: (403, {}) if method == "POST" and path.endswith("/versions") else None
+        site.there.model = emptied(site.there.model, site)
+        service.await_words("the destination's registry no longer has schemas that it had")
+
+        def is_waiting() -> bool:
+            append(site.east, site.topic, 0, written_with(site, "one", "two", "other"))
+            return "waiting for schema ids" in service.said().split("no longer has schemas")[-1]
+
+        wait_until(is_waiting, "its records to wait", log=service.said)
+        waiting_from = len(copied_values(site))
+        append(site.east, site.topic, 0, written_with(site, "one", "two", "other"))
+        assert len(copied_values(site)) == waiting_from
+        site.there.fault = lambda _method, _path: None
+        end = len(consume(site.east, site.topic, 0))
+        wait_until(lambda: len(copied_values(site)) == end, "what waited to be copied", log=service.said)
+        assert all(place < waiting_from for place in wrong_in(copied_values(site), site.there.model))
+
+
 def schemas_of(url: str, values: list[bytes | None]) -> list[bool]:
     """Whether each record's id names at a real registry the schema that it was written with."""
     found = []
