@@ -15,6 +15,7 @@ from mirrorlake.service.selection import Selection
 from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN
 from mirrorlake.service.supervisor import Supervisor
 from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.copies import create_topic, wait_until
 from support.records import CODECS, Record, build_batch, consume, produce
 from support.registry_model import RegistryModel, record
@@ -293,3 +294,21 @@ def test_leases_that_were_told_ids_of_before_are_recalled(site: SchemaSite, monk
         wait_until(lambda: recalled, "its leases to be recalled", log=lambda: str(running.rows()))
         wait_until(lambda: model.live(site.subject), "its subject to be there again")
     assert set(recalled) == {site.topic}
+
+
+def test_what_one_mirror_finds_lost_lets_the_others_of_that_registry_look_at_once(site: SchemaSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 5), [])
+    *before, mirrors, service, engine = site.file("preserve", ", interval: 1s").read_text().splitlines()
+    often = mirrors.removeprefix("mirrors: [").removesuffix("]")
+    seldom = often.replace("interval: 1s", "interval: 1h").replace('name: "', 'name: "seldom-', 1)
+    seldom = seldom.replace("offsets: preserve", 'offsets: map, topic: "seldom-{topic}"')
+    text = "\n".join([*before, f"mirrors: [{often}, {seldom}]", service, engine, ""])
+    subjects = [site.subject, f"seldom-{site.subject}"]
+    with RunningService(write_yaml(site.folder / "two.yaml", text)) as running:
+        wait_until(lambda: all(site.there.model.live(each) for each in subjects), "both subjects")
+        anew = RegistryModel(level="NONE", next_id=FIRST_ID_THERE + 100)
+        site.there.model = anew
+        wait_until(
+            lambda: all(anew.live(each) for each in subjects), "both to be there again", log=lambda: str(running.rows())
+        )
