@@ -312,3 +312,20 @@ def test_what_one_mirror_finds_lost_lets_the_others_of_that_registry_look_at_onc
         wait_until(
             lambda: all(anew.live(each) for each in subjects), "both to be there again", log=lambda: str(running.rows())
         )
+
+
+def test_a_subject_that_no_mirror_names_is_looked_at_and_changed_only_for_a_schema(site: SchemaSite) -> None:
+    other = site.register("c", subject="of-another-topic-value")
+    make_topic(site.east, site.topic, numbered([other] * 5), [])
+    with RunningService(site.file("preserve", ", interval: 1s")) as running:
+        site.await_copied(running)
+        done = list(site.there.model.changes)
+        site.here.model.levels["of-another-topic-value"] = "FULL"
+        looks = site.there.requests.count("GET /subjects/of-another-topic-value/versions")
+        wait_until(
+            lambda: site.there.requests.count("GET /subjects/of-another-topic-value/versions") > looks + 3,
+            "looks at it that find another level",
+        )
+        assert site.there.model.changes == done
+        site.register("c", "d", subject="of-another-topic-value")
+        wait_until(lambda: len(site.there.model.live("of-another-topic-value")) == 2, "its next version")

@@ -240,7 +240,9 @@ class SchemaSync:
         self._take(key, way, replace(seen, lost=lost | awaited))
         self._take(key, way, Brought(meanings=await meanings_at(asked, mirroring.source)))
         for each in plans:
-            self._take(key, way, await bring(each, mirroring))
+            # A subject that no mirror names keeps the level it came with: two that want others would undo each other's.
+            if each is plan or each.awaited:
+                self._take(key, way, await bring(each, mirroring))
 
     async def _archive(self, key: Key, way: _Way, store: StoreSettings, found: SubjectWay, now: float) -> None:
         """Archives subjects that are due, then those of ids that are asked for."""
