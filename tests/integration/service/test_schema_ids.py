@@ -327,5 +327,5 @@ def test_a_subject_that_no_mirror_names_is_looked_at_and_changed_only_for_a_sche
             "looks at it that find another level",
         )
         assert site.there.model.changes == done
-        site.register("c", "d", subject="of-another-topic-value")
+        site.register("c", "d?", subject="of-another-topic-value")
         wait_until(lambda: len(site.there.model.live("of-another-topic-value")) == 2, "its next version")
