@@ -5,8 +5,9 @@ On a machine that others use too, what disturbs one of two copies that go on tog
 """
 
 import asyncio
+import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -119,28 +120,11 @@ def _said(run: SchemaCopies) -> str:
 async def _copies(codec: Codec, times: int, storage: Storage | None) -> SchemaCopies:
     name = f"avro-{codec.name.lower()}"
     wanted = Input(name=name, records=times * 1_000_000, record_bytes=RECORD_BYTES, codec=name)
-    raw = Mirrorlake()
-    place = choose_place(bytes_of(wanted, raw.kind, copies=2), wanted=storage)
-    broker = partial(BenchKafka, libs=kafka_libs())
-    with (
-        tempfile.TemporaryDirectory(prefix="mirrorlake-schemas-", dir=place.folder) as folder,
-        broker(Path(folder, "source")) as source,
-        broker(Path(folder, "raw-kafka"), forgets=True) as for_raw,
-        broker(Path(folder, "schemas-kafka"), forgets=True) as for_schemas,
-        FixedRegistry(f"{name}-value", SCHEMA, SOURCE_ID) as here,
-        FixedRegistry(f"{name}-value", SCHEMA, DESTINATION_ID) as there,
-    ):
-        for server in (source, for_raw, for_schemas):
-            await create_topics(server, {name: wanted.partitions})
-        batches = await asyncio.to_thread(batches_of, SOURCE_ID, codec)
-        filled = await asyncio.to_thread(partial(fill, source.port, wanted, batches=batches))
-        runs = []
-        for contender, server in ((raw, for_raw), (MirrorlakeSchemas(here, there), for_schemas)):
-            own = Path(folder, contender.name.replace(" ", "-"))
-            own.mkdir()
-            runs.append(measure(contender, source=source, destination=server, wanted=wanted, filled=filled, folder=own))
-        found = await asyncio.gather(*runs)
-    return SchemaCopies(codec=codec.name.lower(), raw=found[0], rewritten=found[1])
+    batches = await asyncio.to_thread(batches_of, SOURCE_ID, codec)
+    raw, rewritten = await _side_by_side(
+        wanted, batches, lambda here, there: (Mirrorlake(), MirrorlakeSchemas(here, there)), storage
+    )
+    return SchemaCopies(codec=codec.name.lower(), raw=raw, rewritten=rewritten)
 
 
 async def _small(times: int, storage: Storage | None) -> Measured:
@@ -150,20 +134,42 @@ async def _small(times: int, storage: Storage | None) -> Measured:
     batches = await asyncio.to_thread(
         partial(batches_of, SOURCE_ID, Codec.NONE, records=SMALL_RECORDS_PER_BATCH, field_bytes=SMALL_FIELD_BYTES)
     )
-    place = choose_place(bytes_of(wanted, Mirrorlake().kind, copies=1), wanted=storage)
-    broker = partial(BenchKafka, libs=kafka_libs())
-    with (
-        tempfile.TemporaryDirectory(prefix="mirrorlake-schemas-", dir=place.folder) as folder,
-        broker(Path(folder, "source")) as source,
-        broker(Path(folder, "destination"), forgets=True) as destination,
-        FixedRegistry(f"{name}-value", SCHEMA, SOURCE_ID) as here,
-        FixedRegistry(f"{name}-value", SCHEMA, DESTINATION_ID) as there,
-    ):
-        await create_topics(source, {name: wanted.partitions})
+    (alone,) = await _side_by_side(wanted, batches, lambda here, there: (MirrorlakeSchemas(here, there),), storage)
+    return alone
+
+
+async def _side_by_side(
+    wanted: Input,
+    batches: Sequence[tuple[int, bytes]],
+    contenders: Callable[[FixedRegistry, FixedRegistry], Sequence[Mirrorlake]],
+    storage: Storage | None,
+) -> list[Measured]:
+    """Measures copies of the same records at the same moment, each to a broker of its own."""
+    with contextlib.ExitStack() as servers:
+        here = servers.enter_context(FixedRegistry(f"{wanted.name}-value", SCHEMA, SOURCE_ID))
+        there = servers.enter_context(FixedRegistry(f"{wanted.name}-value", SCHEMA, DESTINATION_ID))
+        copying = contenders(here, there)
+        place = choose_place(bytes_of(wanted, copying[0].kind, copies=len(copying)), wanted=storage)
+        made = tempfile.TemporaryDirectory(prefix="mirrorlake-schemas-", dir=place.folder)
+        folder, libs = Path(servers.enter_context(made)), kafka_libs()
+        source = servers.enter_context(BenchKafka(folder / "source", libs=libs))
+        await create_topics(source, {wanted.name: wanted.partitions})
         filled = await asyncio.to_thread(partial(fill, source.port, wanted, batches=batches))
-        own = Path(folder, "mirrorlake")
-        own.mkdir()
-        contender = MirrorlakeSchemas(here, there)
-        return await measure(
-            contender, source=source, destination=destination, wanted=wanted, filled=filled, folder=own
+        destinations = []
+        for number in range(len(copying)):
+            (folder / f"contender-{number}").mkdir()
+            destinations.append(servers.enter_context(BenchKafka(folder / f"to-{number}", libs=libs, forgets=True)))
+            await create_topics(destinations[-1], {wanted.name: wanted.partitions})
+        return await asyncio.gather(
+            *(
+                measure(
+                    contender,
+                    source=source,
+                    destination=destination,
+                    wanted=wanted,
+                    filled=filled,
+                    folder=folder / f"contender-{number}",
+                )
+                for number, (contender, destination) in enumerate(zip(copying, destinations, strict=True))
+            )
         )

@@ -110,6 +110,10 @@ class Apicurio:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL; entered again it is empty, at the same address."""
         if self._process is not None:
             self._process.kill()
 

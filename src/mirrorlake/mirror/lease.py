@@ -19,6 +19,7 @@ from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_job import OPEN_TOGETHER_SECONDS, PartitionJob, gone
 from mirrorlake.mirror.renewal import Renewals
+from mirrorlake.mirror.starvation import Starvation
 from mirrorlake.mirror.told_progress import ProgressTeller, ToldProgress
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.sources.source import SourceContext
@@ -64,6 +65,7 @@ class LeaseWork:
         self._sources = SourceContext(connections=connections, clock=clock, time=self.time)
         openings = Openings(turn_seconds_max=OPEN_TOGETHER_SECONDS)
         self._live_ends = LiveEnds(self.time)
+        self._starvation = Starvation(clock)
         self._renewals = Renewals(
             plan.renewal_file, time=self.time, clock=clock, stands=self._stands, prolong=self._prolong
         )
@@ -76,6 +78,7 @@ class LeaseWork:
                 pace=self._paces.get(work.mirror),
                 openings=openings,
                 live_ends=self._live_ends,
+                starvation=self._starvation,
             )
             for work in plan.partitions
         ]
@@ -124,7 +127,9 @@ class LeaseWork:
                 if now >= end:
                     break
                 next_look = min(now + RECALL_LOOK_SECONDS, sends_until if now < sends_until else end, end)
+                self._starvation.wait_begins(next_look - now)
                 await asyncio.wait([over], timeout=next_look - now)
+                self._starvation.wait_ended()
         finally:
             for task in pending:
                 task.remove_done_callback(ended)

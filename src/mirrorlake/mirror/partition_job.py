@@ -12,7 +12,6 @@ from mirrorlake.errors import (
     MirrorlakeError,
     OutcomeUnknownError,
     PartitionUnbegunError,
-    RequestTimeoutError,
     TopicRecreatedError,
 )
 from mirrorlake.mirror.encoder_turn import Encoder, EncoderTurn
@@ -21,6 +20,7 @@ from mirrorlake.mirror.live_ends import LiveEnds
 from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_copy import PartitionCopy
+from mirrorlake.mirror.starvation import Starvation, hint_of, not_answered, without_cpu
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.sources.mark import SourceMark
@@ -46,6 +46,7 @@ class PartitionJob:
         make_sink: builds the sinks.
         openings: of the lease.
         live_ends: of the lease.
+        starvation: of the lease.
         pace: of the mirror, None where it has no limit.
     """
 
@@ -58,10 +59,12 @@ class PartitionJob:
         make_sink: MakeSink,
         openings: Openings,
         live_ends: LiveEnds,
+        starvation: Starvation,
         pace: Pace | None = None,
     ) -> None:
         self._pace = pace
         self._live_ends = live_ends
+        self._starvation = starvation
         self._openings = openings
         self._has_begun = False
         self._work = work
@@ -141,16 +144,16 @@ class PartitionJob:
                 hint="many partitions are opened a few at a time; the next lease continues",
             )
         if id(sink) not in self._opened and not self._is_asking_source:
-            return RequestTimeoutError(
-                f"destination {destination.destination} of source {self._work.source} did not answer within the lease"
-            )
+            who = f"destination {destination.destination} of source {self._work.source}"
+            return not_answered(who, starved_seconds=self._starvation.seconds)
         if not self._copies:
-            return RequestTimeoutError(
-                f"{self._work.source_work.label} did not answer for source {self._work.source} within the lease"
-            )
+            who = f"{self._work.source_work.label}, asked for source {self._work.source},"
+            return not_answered(who, starved_seconds=self._starvation.seconds)
+        starved_seconds = self._starvation.seconds
         return OutcomeUnknownError(
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
-            f"{destination.destination}"
+            f"{destination.destination}{without_cpu(starved_seconds)}",
+            hint=hint_of(starved_seconds),
         )
 
     async def _run(self) -> None:

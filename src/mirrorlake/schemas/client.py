@@ -49,8 +49,9 @@ class RegistryClient:
     """Asynchronous client of one registry, for one event loop; to be closed.
 
     Versions that were read are kept, as they never change while they exist. A subject that was deleted for good and
-    made anew is noticed by its newest version that is known: it is read again before any of them is believed. Absence
-    is never kept.
+    made anew, or a registry that was, is noticed by its newest version that is known and by one more, another one at
+    each look: where one is not what it was, all that was read of the registry is read again before any of it is
+    believed. Absence is never kept.
 
     Args:
         settings: where the registry is.
@@ -62,6 +63,8 @@ class RegistryClient:
         self._transport = transport or RegistryTransport(settings)
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
         self._seen = SeenSubjects()
+        self._looks: dict[str, int] = {}
+        self._times_altered = 0
         self._gives_guids = False
         self._has_modes = False
 
@@ -87,6 +90,8 @@ class RegistryClient:
     async def histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
         """Returns all that the registry holds of subjects, in their order.
 
+        Where one of their versions was seen to be another one now, all of them are read again.
+
         Many that were read before are asked about together: those that the registry lists as they were are not read
         again, and whether their level or mode is another is asked at every tenth look, unless the registry's own is.
 
@@ -94,6 +99,18 @@ class RegistryClient:
             SubjectMovedError: one changed at each try.
             MirrorlakeError: see `RegistryTransport.ask`.
         """
+        for _ in range(_READ_TRIES_MAX):
+            before = self._times_altered
+            found = await self._histories(subjects)
+            if self._times_altered == before:
+                return found
+        raise SubjectMovedError(
+            f"versions of registry {self.settings.name} changed each time they were read",
+            hint="they are read again",
+            registry=self.settings.name,
+        )
+
+    async def _histories(self, subjects: Sequence[str]) -> list[SubjectHistory]:
         unchanged: dict[str, SubjectHistory] = {}
         if needs_listing(subjects):
             self._seen.take_defaults((await self._default_of("/config"), await self._default_of("/mode")))
@@ -333,14 +350,20 @@ class RegistryClient:
         return [] if answer is None else sorted(self._read(answer, about, numbers_of))
 
     async def _forget_what_changed(self, subject: str, numbers: Sequence[int]) -> None:
-        """Forgets a subject's versions unless the newest that is known is still what it was."""
+        """Forgets a subject's versions if one is gone, and the whole registry if one is not what it was."""
         known = self._versions.get(subject)
         if not known:
             return
-        newest = max(known)
-        before = known.pop(newest)
-        if not known.keys() | {newest} <= set(numbers) or await self._version(subject, newest) != before:
+        if not known.keys() <= set(numbers):
             del self._versions[subject]
+            return
+        look = self._looks[subject] = self._looks.get(subject, -1) + 1
+        for number in {max(known), sorted(known)[look % len(known)]}:
+            before = known.pop(number, None)
+            if before is not None and await self._version(subject, number) != before:
+                self._versions, self._seen = {}, SeenSubjects()
+                self._times_altered += 1
+                return
 
     async def _version(self, subject: str, number: int, depth: int = 0) -> SchemaVersion | None:
         """Returns a version, without saying whether it is soft-deleted; None where it is not there."""

@@ -9,7 +9,7 @@ from mirrorlake.errors import SubjectRefusedError
 from mirrorlake.schemas.client import RegistryClient
 from mirrorlake.schemas.history import Damage, Reference, Schema, SchemaVersion, SubjectHistory, guid_pairs, id_pairs
 from mirrorlake.schemas.ordering import ordered_actions
-from mirrorlake.schemas.plan import Action, Refusal, SubjectPlan, plan_subject, position_table
+from mirrorlake.schemas.plan import Action, ActionKind, Refusal, SubjectPlan, plan_subject, position_table
 from mirrorlake.schemas.rules import SubjectRules
 
 
@@ -62,6 +62,22 @@ class MirrorPlan:
             found = guid_pairs(plan.source, plan.destination, dict(plan.same))
             pairs |= {guid: to for guid, to in found.items() if to is not None or guid not in pairs}
         return pairs
+
+    @property
+    def keys_there(self) -> dict[int, str]:
+        """By ids of `id_pairs`, the key of the schema that the destination has for it."""
+        keys = {
+            version.id: plan.same.get(version.key, version.key)
+            for plan in self.plans
+            for version in plan.source.versions
+        }
+        return {id_: keys[id_] for id_ in self.id_pairs}
+
+    @property
+    def awaited(self) -> set[int | UUID]:
+        """What records name schemas by at the source that are registered when the plan is done."""
+        versions = [a.version for a in self.actions if a.kind is ActionKind.REGISTER and a.version is not None]
+        return {each.id for each in versions} | {UUID(each.guid) for each in versions if each.guid is not None}
 
     @property
     def name_pairs(self) -> dict[int | UUID, int | UUID | None]:

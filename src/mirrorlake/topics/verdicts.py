@@ -21,25 +21,27 @@ async def judged(targets: list[Target], states: States, client: ClusterClient) -
     sound = [target for target in targets if target.error is None]
     if not sound:
         return targets
-    errors = {target.source: refusal(target, states) for target in sound}
-    if not any(errors.values()) or await _holds_nothing(client, sound):
-        errors = {}
+    refused = [(target, error) for target in sound if (error := refusal(target, states)) is not None]
+    if refused and await _holds_nothing(client, sound):
+        refused = []
     progress = OtherProgress(client)
-    errors = {t.source: await refusal_now(t, states, progress) for t in sound if errors.get(t.source) is not None}
+    errors = {target.source: await refusal_now(target, error, states, progress) for target, error in refused}
     others = others_holding(sound[0].destination_topic, sound[0].mirror.name, states)
     return [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
 
 
-async def refusal_now(target: Target, states: States, progress: OtherProgress) -> MirrorlakeError | None:
+async def refusal_now(
+    target: Target, error: MirrorlakeError, states: States, progress: OtherProgress
+) -> MirrorlakeError | None:
     """Returns why a target is refused; other mirrors' mapped copies count where the topic is the one they went to.
 
     Args:
-        target: of which ``refusal`` may say why.
+        target: which is refused where all of them count.
+        error: what ``refusal`` says then.
         states: of the destination cluster.
         progress: of other mirrors there.
     """
-    error = refusal(target, states)
-    if error is None or not target.is_mapped:
+    if not target.is_mapped:
         return error
     others = [state.mirror for state in copied_by_others(target, states)]
     gone = [mirror for mirror in others if await progress.is_gone(mirror, target)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.selection import Selection
 from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN
+from mirrorlake.service.supervisor import Supervisor
 from support.command import without_spark as mirrorlake
+from support.command import write_yaml
 from support.copies import create_topic, wait_until
 from support.records import CODECS, Record, build_batch, consume, produce
 from support.registry_model import RegistryModel, record
@@ -269,3 +272,61 @@ def test_a_sources_registry_that_is_made_anew_stops_what_has_an_id_of_both(
     told = capfd.readouterr().out
     assert told.count("a schema id means another schema at the source's registry than it did before") == 1
     assert "another id at the destination's registry" not in told
+
+
+def test_leases_that_were_told_ids_of_before_are_recalled(site: SchemaSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 5), numbered([one] * 5))
+    recalled: list[str] = []
+    recall = Supervisor.recall
+
+    def noted(supervisor: Supervisor, states: Sequence[PartitionState]) -> None:
+        recalled.extend(state.mirror for state in states)
+        recall(supervisor, states)
+
+    monkeypatch.setattr(Supervisor, "recall", noted)
+    with RunningService(site.file("preserve", ", interval: 1s")) as running:
+        site.await_copied(running)
+        looks = len(site.there.requests)
+        wait_until(lambda: len(site.there.requests) > looks + 10, "looks that find nothing new")
+        assert recalled == []
+        model = RegistryModel(level="NONE", next_id=FIRST_ID_THERE + 100)
+        site.there.model = model
+        wait_until(lambda: recalled, "its leases to be recalled", log=lambda: str(running.rows()))
+        wait_until(lambda: model.live(site.subject), "its subject to be there again")
+    assert set(recalled) == {site.topic}
+
+
+def test_what_one_mirror_finds_lost_lets_the_others_of_that_registry_look_at_once(site: SchemaSite) -> None:
+    one = site.register("a")
+    make_topic(site.east, site.topic, numbered([one] * 5), [])
+    *before, mirrors, service, engine = site.file("preserve", ", interval: 1s").read_text().splitlines()
+    often = mirrors.removeprefix("mirrors: [").removesuffix("]")
+    seldom = often.replace("interval: 1s", "interval: 1h").replace('name: "', 'name: "seldom-', 1)
+    seldom = seldom.replace("offsets: preserve", 'offsets: map, topic: "seldom-{topic}"')
+    text = "\n".join([*before, f"mirrors: [{often}, {seldom}]", service, engine, ""])
+    subjects = [site.subject, f"seldom-{site.subject}"]
+    with RunningService(write_yaml(site.folder / "two.yaml", text)) as running:
+        wait_until(lambda: all(site.there.model.live(each) for each in subjects), "both subjects")
+        anew = RegistryModel(level="NONE", next_id=FIRST_ID_THERE + 100)
+        site.there.model = anew
+        wait_until(
+            lambda: all(anew.live(each) for each in subjects), "both to be there again", log=lambda: str(running.rows())
+        )
+
+
+def test_a_subject_that_no_mirror_names_is_looked_at_and_changed_only_for_a_schema(site: SchemaSite) -> None:
+    other = site.register("c", subject="of-another-topic-value")
+    make_topic(site.east, site.topic, numbered([other] * 5), [])
+    with RunningService(site.file("preserve", ", interval: 1s")) as running:
+        site.await_copied(running)
+        done = list(site.there.model.changes)
+        site.here.model.levels["of-another-topic-value"] = "FULL"
+        looks = site.there.requests.count("GET /subjects/of-another-topic-value/versions")
+        wait_until(
+            lambda: site.there.requests.count("GET /subjects/of-another-topic-value/versions") > looks + 3,
+            "looks at it that find another level",
+        )
+        assert site.there.model.changes == done
+        site.register("c", "d?", subject="of-another-topic-value")
+        wait_until(lambda: len(site.there.model.live("of-another-topic-value")) == 2, "its next version")

@@ -447,7 +447,7 @@ class TestTls:
 
 
 class TestWhatIsKept:
-    def test_a_second_look_reads_no_version_twice_but_the_newest(self) -> None:
+    def test_a_second_look_reads_no_version_twice_but_the_newest_and_one_more(self) -> None:
         model = RegistryModel(level="NONE")
         for number in range(20):
             model.register("s", {"schema": record(f"f{number}")})
@@ -459,10 +459,42 @@ class TestWhatIsKept:
                 model.register("s", {"schema": record("new")})
                 assert len((await client.history("s")).versions) == 21
                 assert first == 20 + 4
-                assert len(stub.requests) - first == 2 + 4
+                assert len(stub.requests) - first == 3 + 4
 
         with StubRegistry(model) as stub:
             asyncio.run(read(stub))
+
+    def test_an_older_version_with_another_id_is_noticed_though_the_newest_is_what_it_was(self) -> None:
+        model = RegistryModel(level="NONE")
+        for number in range(5):
+            model.register("s", {"schema": record(f"f{number}")})
+
+        async def read(url: str) -> None:
+            async with client_of(url) as client:
+                await client.history("s")
+                model.subjects["s"][2].id = 77
+                looks = [[each.id for each in (await client.history("s")).versions] for _ in range(5)]
+                assert looks[0] == [1, 2, 3, 4, 5], "each look reads the newest and one more"
+                assert looks[4] == [1, 2, 77, 4, 5]
+
+        with StubRegistry(model) as stub:
+            asyncio.run(read(stub.url))
+
+    def test_one_version_with_another_id_makes_the_look_read_all_subjects_again(self) -> None:
+        model = RegistryModel(level="NONE")
+        for number in range(5):
+            model.register("s", {"schema": record(f"f{number}")})
+        model.register("t", {"schema": record("t")})
+
+        async def read(url: str) -> None:
+            async with client_of(url) as client:
+                await client.histories(["s", "t"])
+                model.subjects["s"][3].id, model.subjects["t"][0].id = 6, 4
+                histories = await client.histories(["s", "t"])
+                assert [[each.id for each in history.versions] for history in histories] == [[1, 2, 3, 6, 5], [4]]
+
+        with StubRegistry(model) as stub:
+            asyncio.run(read(stub.url))
 
     def test_a_subject_made_anew_under_the_same_numbers_is_noticed(self) -> None:
         model = RegistryModel(level="NONE")

@@ -249,4 +249,4 @@ def test_subjects_of_a_context_are_listed_by_it(stub: StubRegistry) -> None:
 
 
 def test_few_subjects_are_not_listed(stub: StubRegistry) -> None:
-    assert len(looked(stub, names=SUBJECTS[:19])) == 5 * 19
+    assert len(looked(stub, names=SUBJECTS[:19])) == 6 * 19

@@ -198,6 +198,7 @@ class ServiceLoop:
             self._pool.look()
             self._watch_engine()
             self._supervisor.recall_waited_for()
+            self._recall_altered_ids()
             self._supervisor.let_go_on()
             self._supervisor.look_at_progress()
             self._supervisor.balance()
@@ -210,6 +211,13 @@ class ServiceLoop:
             self._tell_progress()
             parts.wake.wait(TURN_SECONDS)
             parts.wake.clear()
+
+    def _recall_altered_ids(self) -> None:
+        """Recalls leases that were told ids which a registry does not give any more."""
+        parts = self._parts
+        if parts.schemas is not None and (altered := parts.schemas.take_altered()):
+            states = [state for state in parts.table.states if (state.mirror, state.destination) in altered]
+            self._supervisor.recall(states)
 
     @property
     def _is_asked_to_stop(self) -> bool:

@@ -40,11 +40,11 @@ async def find_refused(
     progress = OtherProgress(client)
     for target in targets:
         topic = target.source.topic
-        if refusal(target, states) is None:
+        if (seen := refusal(target, states)) is None:
             continue
         if topic not in is_empty:
             is_empty[topic] = await _is_empty([t for t in targets if t.source.topic == topic], client)
-        if not is_empty[topic] and (error := await refusal_now(target, states, progress)) is not None:
+        if not is_empty[topic] and (error := await refusal_now(target, seen, states, progress)) is not None:
             # Of the same trouble discovery may know a better remedy.
             refused[place_of(target)] = target.error if type(target.error) is type(error) and target.error else error
     return refused

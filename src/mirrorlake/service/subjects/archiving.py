@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from mirrorlake.archive.schemas.content import ArchivedVersion
@@ -107,16 +107,8 @@ class SubjectArchive:
         subjects = sorted(subjects_for(places.values(), named))
         brought = await self.bring(subjects) if subjects else Brought()
         known = brought.pairs.keys() | brought.refused.keys()
-        return Brought(
-            pairs=brought.pairs,
-            refused=brought.refused,
-            absent=frozenset(
-                id_ for id_, held in places.items() if id_ not in known and (not held or isinstance(id_, UUID))
-            ),
-            done=brought.done,
-            meanings=brought.meanings,
-            damage=brought.damage,
-        )
+        absent = (id_ for id_, held in places.items() if id_ not in known and (not held or isinstance(id_, UUID)))
+        return replace(brought, absent=frozenset(absent), subjects=frozenset(subjects))
 
     def _add(self, version: ArchivedVersion) -> bool:
         now = self.clock.now_seconds()

@@ -1,7 +1,7 @@
 """Brings subjects of the source's registry to the destination's, and tells which ids their schemas have there."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from mirrorlake.errors import MirrorlakeError, SubjectRefusedError
@@ -42,6 +42,9 @@ class Brought:
         unnamed: GUIDs of the source whose schemas the destination's registry holds, and gives no GUIDs.
         done: what was changed, in order.
         meanings: by ids and GUIDs of the source, which schemas they are; of whole subjects.
+        keys_there: by ids of ``pairs``, the key of what the destination has for it; none where that is an archive.
+        lost: ids and GUIDs of the source whose schemas the destination held when it was asked before, and does not now.
+        subjects: of the source, those that were brought as ids or GUIDs of records are in them.
         damage: what was seen to be damaged in archives, of the subjects that were looked at.
     """
 
@@ -51,6 +54,9 @@ class Brought:
     unnamed: frozenset[UUID] = frozenset()
     done: tuple[Action, ...] = ()
     meanings: Mapping[SchemaName, Meaning] = field(default_factory=dict)
+    keys_there: Mapping[SchemaName, str] = field(default_factory=dict)
+    lost: frozenset[SchemaName] = frozenset()
+    subjects: frozenset[str] = frozenset()
     damage: tuple[Damage, ...] = ()
 
 
@@ -60,25 +66,49 @@ async def bring(plan: MirrorPlan, mirroring: SubjectMirroring) -> Brought:
     Raises:
         MirrorlakeError: a registry does not answer, or refuses; what was done until then stays.
     """
-    possible, done = plan.possible, tuple[Action, ...]()
-    seen = {each.source.subject: each for each in plan.plans}
+    possible = plan.possible
+    if not possible.wanted:
+        return seen_in(plan)
+    applied = await mirror_subjects(mirroring, sorted(possible.wanted), first=possible)
+    return replace(seen_in(plan, applied.plan), done=applied.done)
+
+
+def seen_in(plan: MirrorPlan, later: MirrorPlan | None = None) -> Brought:
+    """Returns what a plan tells of ids and GUIDs before anything of it is done. Pure.
+
+    Args:
+        plan: of a look.
+        later: of the look behind what was done.
+    """
+    looks = [plan] if later is None else [plan, later]
     # Of refused subjects too: what is there already can be read there.
-    pairs = plan.name_pairs
-    if possible.wanted:
-        applied = await mirror_subjects(mirroring, sorted(possible.wanted), first=possible)
-        done = applied.done
-        pairs |= applied.plan.name_pairs
-        seen |= {each.source.subject: each for each in applied.plan.plans}
+    pairs = {name: there for each in looks for name, there in each.name_pairs.items()}
+    seen = {each.source.subject: each for look in looks for each in look.plans}
     refused = {id_: reason for each in plan.refused for id_, reason in _refused(each).items() if id_ not in pairs}
     versions = ((p.source.subject, p.destination.subject, each) for p in seen.values() for each in p.source.versions)
     return Brought(
         pairs={name: there for name, there in pairs.items() if there is not None},
         refused=refused,
         unnamed=frozenset(name for name, there in pairs.items() if there is None and isinstance(name, UUID)),
-        done=done,
         meanings=meanings_of(versions),
+        keys_there={id_: key for each in looks for id_, key in each.keys_there.items()},
         damage=tuple(plan.damage),
     )
+
+
+def together(seen: Iterable[Brought]) -> Brought:
+    """Returns what several plans tell before anything is done. Pure."""
+    whole = Brought()
+    for each in seen:
+        whole = Brought(
+            pairs={**whole.pairs, **each.pairs},
+            refused={**whole.refused, **each.refused},
+            unnamed=whole.unnamed | each.unnamed,
+            meanings={**each.meanings, **{id_: _both(m, each.meanings.get(id_)) for id_, m in whole.meanings.items()}},
+            keys_there={**whole.keys_there, **each.keys_there},
+            damage=(*whole.damage, *each.damage),
+        )
+    return whole
 
 
 async def bring_ids(ids: Sequence[SchemaName], mirroring: SubjectMirroring, *, named: Collection[str]) -> Brought:
@@ -108,15 +138,7 @@ async def bring_ids(ids: Sequence[SchemaName], mirroring: SubjectMirroring, *, n
             refused[id_] = _LEFT_OUT
         else:
             absent.add(id_)
-    return Brought(
-        pairs=brought.pairs,
-        refused=refused,
-        absent=frozenset(absent),
-        unnamed=brought.unnamed,
-        done=brought.done,
-        meanings=brought.meanings,
-        damage=brought.damage,
-    )
+    return replace(brought, refused=refused, absent=frozenset(absent), subjects=frozenset(subjects))
 
 
 def subjects_for(places: Iterable[Sequence[tuple[str, int]]], named: Collection[str]) -> set[str]:
@@ -154,6 +176,10 @@ def meanings_of(versions: Iterable[tuple[str, str, SchemaVersion]]) -> dict[Sche
                 destination=there,
             )
     return found
+
+
+def _both(one: Meaning, other: Meaning | None) -> Meaning:
+    return one if other is None else replace(one, keys=one.keys | other.keys)
 
 
 def names_of(version: SchemaVersion) -> tuple[SchemaName, ...]:

@@ -37,6 +37,19 @@ class MovedId:
     is_now: Meaning | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameThere:
+    """What names a schema of the source at the destination.
+
+    Attributes:
+        name: the id or GUID there.
+        key: of the schema there, as it was seen; empty for a GUID's.
+    """
+
+    name: SchemaName
+    key: str
+
+
 class KnownIds:
     """Pairs of ids and of GUIDs, those that are absent, and those that are refused. Several threads may call it.
 
@@ -52,6 +65,9 @@ class KnownIds:
         self._map_of = archived_ids_of if is_archived else ids_of
         self._lock = threading.Lock()
         self._pairs: dict[SchemaName, SchemaName] = {}
+        self._keys_there: dict[SchemaName, str] = {}
+        self._lost: dict[SchemaName, SchemaName] = {}
+        self._subjects: set[str] = set()
         self._refused: dict[SchemaName, str] = {}
         self._meanings: dict[SchemaName, Meaning] = {}
         self._ambiguous: dict[SchemaName, str] = {}
@@ -111,6 +127,21 @@ class KnownIds:
             return bool(self._asked.keys() - self._looked_for)
 
     @property
+    def subjects(self) -> frozenset[str]:
+        """The source's subjects that are taken along only as ids or GUIDs of records are in them."""
+        with self._lock:
+            return frozenset(self._subjects)
+
+    def unseen(self, brought: Brought) -> dict[SchemaName, NameThere]:
+        """Returns what is known, and what a look that was to show all of it has not shown."""
+        with self._lock:
+            return {
+                id_: NameThere(name=there, key=self._keys_there.get(id_, ""))
+                for id_, there in self._pairs.items()
+                if id_ not in brought.pairs
+            }
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """How many ids and GUIDs are known, absent, refused, and how many GUIDs have no equal at the destination."""
         with self._lock:
@@ -150,31 +181,39 @@ class KnownIds:
         now = self._clock.elapsed_seconds()
         with self._lock:
             moved = self._changed(brought)
+            self._lost |= {id_: self._pairs.pop(id_) for id_ in brought.lost if id_ in self._pairs}
+            self._subjects |= brought.subjects
             pairs = {id_: there for id_, there in brought.pairs.items() if id_ not in self._ambiguous}
+            before = self._lost | self._pairs
             moved += [
-                MovedId(id=id_, before=self._pairs[id_], now=there, is_now=brought.meanings.get(id_))
+                MovedId(id=id_, before=before[id_], now=there, is_now=brought.meanings.get(id_))
                 for id_, there in pairs.items()
-                if self._pairs.get(id_, there) != there
+                if before.get(id_, there) != there
             ]
+            self._lost = {id_: there for id_, there in self._lost.items() if id_ not in pairs}
             brought = replace(brought, pairs=pairs, refused={**brought.refused, **self._ambiguous})
             self._is_map_old = True
             self._pairs |= pairs
+            self._keys_there |= brought.keys_there
             # Where the schema is there, its records are copied, whatever is to become of the subject.
             refused = {**self._refused, **brought.refused}
             self._refused = {id_: why for id_, why in refused.items() if id_ not in self._pairs}
-            # Of the GUIDs of all subjects, only those that records have are asked about again.
-            unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
-            self._unnamed = (self._unnamed | unnamed) - brought.absent
-            for id_ in (brought.absent | unnamed) - self._pairs.keys():
-                if now - self._absent_since.setdefault(id_, now) >= ABSENT_SECONDS_MIN:
-                    self._absent.add(id_)
-            for id_ in (*brought.pairs, *brought.refused):
-                self._absent_since.pop(id_, None)
-            self._unnamed &= self._absent_since.keys()
-            self._absent &= self._absent_since.keys()
+            self._take_absent(brought, now)
             certain = self._pairs.keys() | self._refused.keys() | self._absent
             self._asked = {id_: None for id_ in self._asked if id_ not in certain}
             return moved
+
+    def _take_absent(self, brought: Brought, now: float) -> None:
+        # Of the GUIDs of all subjects, only those that records have are asked about again.
+        unnamed = {each for each in brought.unnamed if each in self._asked or each in self._absent_since}
+        self._unnamed = (self._unnamed | unnamed) - brought.absent
+        for id_ in (brought.absent | unnamed) - self._pairs.keys():
+            if now - self._absent_since.setdefault(id_, now) >= ABSENT_SECONDS_MIN:
+                self._absent.add(id_)
+        for id_ in (*brought.pairs, *brought.refused):
+            self._absent_since.pop(id_, None)
+        self._unnamed &= self._absent_since.keys()
+        self._absent &= self._absent_since.keys()
 
     def _changed(self, brought: Brought) -> list[MovedId]:
         """Takes what ids mean; returns those that meant another schema at the source when they were seen last."""

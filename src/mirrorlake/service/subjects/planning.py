@@ -80,12 +80,19 @@ async def plan_way(way: SubjectWay, registries: RegistryClients) -> WayPlan:
 
 
 def without_contradictions(plans: Sequence[WayPlan]) -> list[WayPlan]:
-    """Returns the plans, where what several of them want differently of one subject is refused. Pure."""
+    """Returns the plans, where what several of them want differently of one subject is refused. Pure.
+
+    Args:
+        plans: of looks at different times, maybe, the latest first: its is the level of the source for all of them.
+    """
     wanted: dict[tuple[object, str], set[str]] = {}
+    levels: dict[tuple[str, str], str] = {}
     for each in plans:
         for plan in each.plan.plans if each.plan else ():
             if plan.source.versions:
-                wanted.setdefault(_place(each, plan), set()).add(_in_the_end(plan))
+                source = each.way.schemas.source.name, plan.source.subject
+                level = plan.rules.level or levels.setdefault(source, plan.source.level)
+                wanted.setdefault(_place(each, plan), set()).add(_in_the_end(plan, level))
 
     def compared(each: WayPlan, plan: SubjectPlan) -> SubjectPlan:
         values = wanted.get(_place(each, plan), set())
@@ -107,6 +114,6 @@ def _place(each: WayPlan, plan: SubjectPlan) -> tuple[object, str]:
     return (settings.urls, settings.context), plan.destination.subject
 
 
-def _in_the_end(plan: SubjectPlan) -> str:
+def _in_the_end(plan: SubjectPlan, level: str) -> str:
     mode = plan.rules.registry_mode
-    return f"level {plan.rules.level or plan.source.level}" + (f" in mode {mode}" if mode else "")
+    return f"level {level}" + (f" in mode {mode}" if mode else "")

@@ -8,7 +8,7 @@ at once. So a schema is at the destination before its first record is.
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from uuid import UUID
 
@@ -19,15 +19,18 @@ from mirrorlake.clock import Clock
 from mirrorlake.config.schemas.mirrored import MirroredSchemas, RegistryInArchive
 from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName
+from mirrorlake.schemas.mirroring import MirrorPlan, SubjectMirroring
 from mirrorlake.service.archive_markers import ArchiveMarkers
 from mirrorlake.service.groups.syncing import Owns
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.schema_series import SchemaSeries
 from mirrorlake.service.subjects.archiving import SubjectArchive
-from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of
+from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, refusals_of, seen_in, together
 from mirrorlake.service.subjects.finding import RegistryClients, SubjectWay, way_of
-from mirrorlake.service.subjects.known_ids import KnownIds, MovedId
+from mirrorlake.service.subjects.known_ids import KnownIds
 from mirrorlake.service.subjects.planning import WayPlan, mirroring_of, plan_way, without_contradictions
+from mirrorlake.service.subjects.saying import Key, say_done, say_lost, say_moved, say_unreadable, say_waiting
+from mirrorlake.service.subjects.still_there import lost_of, meanings_at
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.topics.targets import Target
@@ -40,17 +43,8 @@ FIRST_LOOK_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 2.0
 """A registry that does not answer for so long at a stop is left to the end of the process."""
 
-GUIDS_SAID_MAX = 5
-"""GUIDs that one warning names."""
-
-IDS_SAID_MAX = 10
-"""Ids and GUIDs that one line names."""
-
 RETRY_SECONDS = 1.0
 """Between two looks at the registries of one mirror while leases wait for an id, or a look has failed."""
-
-Key = tuple[str, str]
-"""A mirror, and the label of one of its destinations."""
 
 
 @dataclass(slots=True)
@@ -73,6 +67,11 @@ class _Way:
     said: str = ""
     damage_said: set[str] = field(default_factory=set)
     guids_said: set[UUID] = field(default_factory=set)
+
+    def shares_registry_with(self, other: "_Way") -> bool:
+        """Tells whether both have a registry in common."""
+        ends = [other.schemas.source, other.schemas.destination]
+        return self.schemas.source in ends or (self.schemas.destination or self.schemas.source) in ends
 
     def is_due(self, now: float) -> bool:
         """Tells whether a look is due; one that failed, or found an id unknown, is taken again after a pause."""
@@ -116,6 +115,7 @@ class SchemaSync:
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._registries = RegistryClients()
         self._ways: dict[Key, _Way] = {}
+        self._altered: set[Key] = set()
 
     def follow(self, pairs: Sequence[tuple[Target, PartitionState]]) -> None:
         """Takes partitions of all mirrors; a mirror whose `schemas` have changed begins anew."""
@@ -147,15 +147,7 @@ class SchemaSync:
         """Takes ids and GUIDs that a lease has met and the map does not hold; says so once, until there are more."""
         way = self._ways.get((mirror, destination))
         if way is not None and (waited_for := way.known.ask(ids)):
-            names = sorted(map(str, waited_for))
-            _log.info(
-                "waiting for schema ids",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.source.name,
-                ids=", ".join(names[:IDS_SAID_MAX]) + (", …" if len(names) > IDS_SAID_MAX else ""),
-                count=len(names),
-            )
+            say_waiting((mirror, destination), way.schemas, waited_for)
 
     def look(self) -> None:
         """Looks at what is due: subjects as often as their mirror says, ids that leases wait for at once."""
@@ -172,6 +164,12 @@ class SchemaSync:
             if due:
                 self._event_loop = self._event_loop or asyncio.new_event_loop()
                 self._event_loop.run_until_complete(self._look(due, now))
+
+    def take_altered(self) -> set[Key]:
+        """Returns where ids that leases may use were seen to be others or lost, since this was asked last."""
+        with self._lock:
+            altered, self._altered = self._altered, set()
+        return altered
 
     def look_first(self) -> None:
         """Takes the first look, which leases would only wait for; for `FIRST_LOOK_SECONDS_MAX` at most."""
@@ -218,13 +216,33 @@ class SchemaSync:
             planned, *_ = without_contradictions([way.plan, *others])
             failures = [*planned.failures]
             if planned.plan is not None:
-                self._take(key, way, await bring(planned.plan, mirroring))
+                await self._bring(key, way, planned.plan, mirroring)
                 way.looked_at = now
                 failures += refusals_of(planned.plan)
             asked = (*way.known.asked, *way.known.absent)
         if asked:
             self._take(key, way, await bring_ids(asked, mirroring, named={each.source for each in found.subjects}))
         return failures
+
+    async def _bring(self, key: Key, way: _Way, plan: MirrorPlan, mirroring: SubjectMirroring) -> None:
+        """Brings what the mirror names and what only ids of records need.
+
+        What a registry has lost is told first: bringing it back may take long, or fail.
+        """
+        plans = [plan]
+        if others := way.known.subjects - {each.source.subject for each in plan.plans}:
+            plans.append(await mirroring.plan(sorted(others)))
+        seen = together(seen_in(each) for each in plans)
+        unseen = way.known.unseen(seen)
+        awaited = unseen.keys() & {name for each in plans for name in each.awaited}
+        asked = {name: there for name, there in unseen.items() if name not in awaited}
+        lost = await lost_of(asked, mirroring.destination)
+        self._take(key, way, replace(seen, lost=lost | awaited))
+        self._take(key, way, Brought(meanings=await meanings_at(asked, mirroring.source)))
+        for each in plans:
+            # A subject that no mirror names keeps the level it came with: two that want others would undo each other's.
+            if each is plan or each.awaited:
+                self._take(key, way, await bring(each, mirroring))
 
     async def _archive(self, key: Key, way: _Way, store: StoreSettings, found: SubjectWay, now: float) -> None:
         """Archives subjects that are due, then those of ids that are asked for."""
@@ -239,8 +257,10 @@ class SchemaSync:
         asked = way.known.asked
         named = [each.source for each in found.subjects]
         if now - way.looked_at >= way.schemas.interval_seconds:
-            self._take(key, way, await archive.bring(named))
+            brought = await archive.bring([*dict.fromkeys([*named, *sorted(way.known.subjects)])])
+            self._take(key, way, brought)
             way.looked_at = now
+            self._take(key, way, Brought(meanings=await meanings_at(way.known.unseen(brought), archive.source)))
             asked = (*way.known.asked, *way.known.absent)
         if asked:
             self._take(key, way, await archive.bring_ids(asked, named=named))
@@ -262,77 +282,37 @@ class SchemaSync:
         mirror, destination = key
         waited = way.known.is_asked
         moved = way.known.take(brought)
-        for action in brought.done:
-            _log.info(
-                "schema registry changed" if way.store is None else "schema archived",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.source.name if way.store is not None else way.schemas.there.name,
-                subject=action.subject,
-                action=action.kind.value,
-                version=action.version.version if action.version is not None else None,
-                value=action.value or None,
-            )
+        registry = way.schemas.source if way.store is not None else way.schemas.there
+        say_done(key, brought.done, registry=registry.name, is_archive=way.store is not None)
         for damage in brought.damage:
             if damage.text not in way.damage_said:
                 way.damage_said.add(damage.text)
                 _log.warning("archived schemas are damaged", name=mirror, destination=destination, error=damage.text)
-        for each in moved:
-            self._say_moved(key, way, each)
-        self._say_unreadable(key, way, brought)
+        say_moved(key, way.schemas, moved)
+        if brought.lost:
+            say_lost(key, way.schemas, brought.lost)
+        if moved or brought.lost:
+            self._look_again_for(way)
+            with self._lock:
+                self._altered.add(key)
+        unreadable = way.known.unnamed
+        if way.schemas.rules.keeps_ids and way.store is None:
+            # Nobody looks at records, and so it is said of those of all subjects.
+            others = {g for g, there in brought.pairs.items() if isinstance(g, UUID) and g != there}
+            unreadable = brought.unnamed | others
+        if not unreadable <= way.guids_said:
+            say_unreadable(key, way.schemas, unreadable - way.guids_said)
+            way.guids_said |= unreadable
         self._series.looked(mirror, destination, brought, way.known.counts)
         if waited and not way.known.is_asked:
             self._answered(mirror, destination)
 
-    def _say_moved(self, key: Key, way: _Way, moved: MovedId) -> None:
-        """Says which side has changed: the source, where the id means another schema there; else the destination."""
-        mirror, destination = key
-        now, was = moved.is_now, moved.was
-        facts: dict[str, object] = {"name": mirror, "destination": destination, "id": moved.id}
-        facts |= {"before": moved.before, "now": moved.now}
-        if was is not None and now is not None:
-            _log.warning(
-                "a schema id means another schema at the source's registry than it did before",
-                **facts,
-                registry=way.schemas.source.name,
-                meant=was.source,
-                means=now.source,
-                there=now.destination,
-                hint="records with it stop their partitions now; those copied since it changed may have the id of the "
-                "schema before: `mirrorlake verify` finds them",
-            )
-            return
-        _log.warning(
-            "a schema has another id at the destination's registry than it had",
-            **facts,
-            registry=way.schemas.there.name,
-            means=None if now is None else now.source,
-            there=None if now is None else now.destination,
-            hint="records copied before carry the id of before: was the registry's subject deleted and made anew?",
-        )
-
-    def _say_unreadable(self, key: Key, way: _Way, brought: Brought) -> None:
-        """Says which GUIDs nobody can read at the destination, once.
-
-        Of those that records have; where ids are kept nobody looks at records, and so of those of all subjects.
-        """
-        found = {*way.known.unnamed}
-        if way.schemas.rules.keeps_ids and way.store is None:
-            found = {*brought.unnamed}
-            found |= {g for g, there in brought.pairs.items() if isinstance(g, UUID) and g != there}
-        if not found <= way.guids_said:
-            mirror, destination = key
-            _log.warning(
-                "records that name these schemas by a GUID cannot be read at the destination",
-                name=mirror,
-                destination=destination,
-                registry=way.schemas.there.name,
-                guids=", ".join(sorted(map(str, found - way.guids_said))[:GUIDS_SAID_MAX]),
-                count=len(found - way.guids_said),
-                hint="its registry gives no GUIDs (Confluent's does from 8.0 on); or it gives others, which `ids: "
-                "remap` writes into the records, and `ids: keep` does not",
-            )
-            way.guids_said |= found
+    def _look_again_for(self, way: _Way) -> None:
+        """Lets all who share a registry with one in which something has changed look at once."""
+        with self._lock:
+            for other in self._ways.values():
+                if other is not way and way.shares_registry_with(other):
+                    other.looked_at = -inf
 
     def _say(self, key: Key, way: _Way, failures: Iterable[MirrorlakeError]) -> None:
         """Says what failed, once until it changes."""

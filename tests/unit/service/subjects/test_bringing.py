@@ -10,7 +10,7 @@ from mirrorlake.schemas.client import RegistryClient
 from mirrorlake.schemas.mirroring import SubjectMirroring
 from mirrorlake.schemas.rules import DeletedVersions, SubjectMode, SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
-from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids
+from mirrorlake.service.subjects.bringing import Brought, bring, bring_ids, seen_in, together
 from support.registry_model import RegistryModel, guid_of, record
 from support.stub_registry import StubRegistry
 
@@ -155,3 +155,28 @@ def test_a_guid_of_a_refused_subject_is_refused_but_for_what_is_there() -> None:
     found = brought(here, there, [guid(record("y")), guid(record("x"))])
     assert guid(record("y")) in found.refused
     assert found.pairs[guid(record("x"))] == guid(record("x"))
+
+
+def test_a_plan_tells_before_anything_is_done_what_is_there_and_what_will_be() -> None:
+    here = registry(s=[record("x"), record("y")], t=[record("z")])
+    there = registry(next_id=900, s=[record("x")])
+
+    async def look(source: str, destination: str) -> None:
+        first, second = (RegistryClient(RegistrySettings(name=url, urls=(url,))) for url in (source, destination))
+        mirroring = SubjectMirroring(first, second, SubjectRules())
+        try:
+            plans = [await mirroring.plan(["s"]), await mirroring.plan(["t"])]
+            seen = together(seen_in(each) for each in plans)
+            assert dict(seen.pairs) == {1: 900}
+            assert dict(seen.keys_there) == {1: (await first.history("s")).versions[0].key}
+            assert sorted(seen.meanings, key=str) == [1, 2, 3]
+            assert [plan.awaited for plan in plans] == [{2}, {3}]
+            found = await bring(plans[0], mirroring)
+            assert (dict(found.pairs), len(found.keys_there)) == ({1: 900, 2: 901}, 2)
+        finally:
+            for client in (first, second):
+                await client.close()
+
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        asyncio.run(look(first.url, second.url))
+    assert len(there.live("s")) == 2

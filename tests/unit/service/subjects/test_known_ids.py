@@ -10,7 +10,7 @@ from mirrorlake.schemas.naming import SubjectStrategy
 from mirrorlake.schemas.rules import SubjectRules
 from mirrorlake.schemas.settings import RegistrySettings
 from mirrorlake.service.subjects.bringing import Brought, Meaning
-from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN, KnownIds, MovedId
+from mirrorlake.service.subjects.known_ids import ABSENT_SECONDS_MIN, KnownIds, MovedId, NameThere
 
 PLACE = Place(file="c.yaml", line=1, column=1, field="")
 REGISTRY = Registry(settings=RegistrySettings(name="r", urls=("http://r",)), place=PLACE)
@@ -136,6 +136,39 @@ def test_an_id_that_is_another_at_the_destination_is_told_and_the_new_one_counts
     moved = ids.take(Brought(pairs={1: 7, 2: 9}, meanings=same))
     assert moved == [MovedId(id=2, before=8, now=9, is_now=meaning("y", 2))]
     assert ids.map == SchemaIdMap.of({1: 7, 2: 9})
+
+
+def test_what_the_destination_has_lost_is_unknown_until_it_is_there_again() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={1: 7, 2: 8}, meanings={1: meaning("x"), 2: meaning("y", 2)}, keys_there={1: "x", 2: "z"}))
+    seen = Brought(pairs={1: 7})
+    assert ids.unseen(seen) == {2: NameThere(name=8, key="z")}
+    assert ids.take(Brought(pairs={1: 7}, lost=frozenset({2}))) == []
+    assert ids.map == SchemaIdMap.of({1: 7})
+    ids.ask((2,))
+    assert ids.asked == (2,)
+    assert ids.take(Brought(pairs={2: 9}, meanings={2: meaning("y", 2)})) == [
+        MovedId(id=2, before=8, now=9, is_now=meaning("y", 2))
+    ]
+    assert ids.map == SchemaIdMap.of({1: 7, 2: 9})
+
+
+def test_what_is_lost_and_cannot_be_brought_again_is_refused_and_what_comes_back_as_it_was_has_not_moved() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={1: 7, 2: 8}))
+    ids.take(Brought(lost=frozenset({1, 2}), refused={1: "its place is taken"}))
+    assert ids.map == SchemaIdMap.of({}, refused={1: "its place is taken"})
+    assert ids.take(Brought(pairs={2: 8})) == []
+    assert ids.map == SchemaIdMap.of({2: 8}, refused={1: "its place is taken"})
+
+
+def test_subjects_that_ids_have_brought_are_kept_in_mind() -> None:
+    ids, _ = known()
+    ids.take(Brought(pairs={1: 7}))
+    assert ids.subjects == frozenset()
+    ids.take(Brought(pairs={2: 8}, subjects=frozenset({"other-value"})))
+    ids.take(Brought(pairs={1: 7}))
+    assert ids.subjects == {"other-value"}
 
 
 def test_an_id_that_means_another_schema_at_the_source_is_refused_from_then_on() -> None:
