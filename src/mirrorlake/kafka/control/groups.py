@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -132,6 +132,8 @@ class Groups:
         }
 
     def _read(self, group: str, offsets: Offsets) -> GroupOffsets:
+        if not _has_refused(offsets):
+            return cast(GroupOffsets, offsets)
         return {
             partition: self._error(found, f"OffsetFetch of {group!r}", group=group, topic=partition.topic)
             if isinstance(found, Refused)
@@ -329,8 +331,14 @@ def _parts(groups: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _is_unstable(answer: Offsets | MirrorlakeError) -> bool:
-    found = () if isinstance(answer, MirrorlakeError) else answer.values()
-    return any(isinstance(each, Refused) and each.code == UNSTABLE_OFFSET_COMMIT for each in found)
+    if isinstance(answer, MirrorlakeError) or not _has_refused(answer):
+        return False
+    return any(isinstance(each, Refused) and each.code == UNSTABLE_OFFSET_COMMIT for each in answer.values())
+
+
+def _has_refused(offsets: Offsets) -> bool:
+    """Tells whether any partition was refused; no line of Python runs for each of them."""
+    return Refused in {*map(type, offsets.values())}
 
 
 _OF_A_PARTITION = frozenset({-1, 3, 12, 29})
