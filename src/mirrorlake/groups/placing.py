@@ -166,7 +166,7 @@ def after_commit(
         error: why the commit failed, or is not known to have happened; what is found decides.
     """
     if isinstance(found, CommittedOffset) and (found.offset, found.metadata) == (row.offset, row.archived.metadata):
-        return row._replace(action=GroupAction.DONE)
+        return GroupRow(*row[:6], GroupAction.DONE, row.reason)
     if error is not None:
         reason = str(error)
     elif isinstance(found, MirrorlakeError):

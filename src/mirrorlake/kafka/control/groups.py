@@ -191,6 +191,8 @@ class Groups:
         while True:
             answers = await self._commit_once(group, offsets, use)
             refusals = [each for each in answers.values() if each is not None]
+            if not refusals:
+                return dict.fromkeys(offsets)
             if not any(each.code in COORDINATOR_MOVES for each in refusals):
                 break
             self._broker_ids.pop(group, None)
