@@ -8,14 +8,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-from mirrorlake.travelling import travelling
 
+class TopicPartition(NamedTuple):
+    """One partition of one topic.
 
-@travelling
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of one topic."""
+    A tuple, as it is the key of nearly every mapping there is: what Python writes to hash and compare a dataclass is
+    five times as slow as what tuples do, and making one twice.
+    """
 
     topic: str
     partition: int

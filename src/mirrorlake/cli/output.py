@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
+from typing import cast
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -37,6 +39,7 @@ _STYLES = {
 _STYLED = frozenset({"state", "result", "action", "verified"})
 
 _INDENT = 2
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _GAP = 2
 FOLDED_WIDTH_MIN = 16
 """A folded text gets at least this many columns: narrower ones cannot be read."""
@@ -91,8 +94,8 @@ def print_json(value: object) -> None:
 def indented(value: object) -> str:
     """Returns what ``json.dumps(value, indent=2, ensure_ascii=False)`` does.
 
-    That writes each single value in Python. Here a mapping without lists or mappings in it is written by the compiled
-    encoder at once, with the line break in place of a separator.
+    That writes each single value in Python. Here the compiled encoder writes a mapping without lists or mappings in it
+    at once, with the line break in place of a separator, and a list of such mappings too.
 
     Args:
         value: of what JSON knows; keys of mappings are texts.
@@ -106,11 +109,33 @@ def _indented(value: object, depth: int) -> str:
     pad = "\n" + " " * (_INDENT * depth)
     end = pad[:-_INDENT]
     if isinstance(value, list | tuple):
+        if _are_rows(value):
+            return f"[{pad}{_rows(value, depth)}{end}]"
         return f"[{pad}{(',' + pad).join([_indented(each, depth + 1) for each in value])}{end}]"
     if not any(isinstance(held, dict | list | tuple) for held in value.values()):
         return f"{{{pad}{_encoder(pad).encode(value)[1:-1]}{end}}}"
     items = [f"{json.dumps(key, ensure_ascii=False)}: {_indented(held, depth + 1)}" for key, held in value.items()]
     return f"{{{pad}{(',' + pad).join(items)}{end}}}"
+
+
+def _are_rows(values: Sequence[object]) -> bool:
+    """Tells whether all are mappings with something in them, and nothing that holds more."""
+    if {*map(type, values)} != {dict} or not all(values):
+        return False
+    rows = cast("Sequence[dict[str, object]]", values)
+    return {*map(type, chain.from_iterable(map(dict.values, rows)))} <= _SCALARS
+
+
+def _rows(values: Sequence[object], depth: int) -> str:
+    """Returns what stands between the brackets of a list of rows.
+
+    All line breaks in it are separators: those in a text are written as two letters.
+    """
+    pad = "\n" + " " * (_INDENT * depth)
+    inner = "\n" + " " * (_INDENT * (depth + 1))
+    text = _encoder(inner).encode(values)
+    between = f"{pad}}},{pad}{{{inner}"
+    return f"{{{inner}{text[2:-2].replace(f'}},{inner}{{', between)}{pad}}}"
 
 
 @cache

@@ -1,7 +1,6 @@
 """What every verb does: set the logs up, load the configuration, and run what asks clusters to its end."""
 
 import asyncio
-import gc
 import os
 from collections.abc import Coroutine
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any, TypeVar
 from mirrorlake.config.environment import read_environment
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
+from mirrorlake.service.lifecycle.rare_collections import rarely_collected
 
 T = TypeVar("T")
-
-OBJECTS_PER_COLLECTION = 100_000
-"""How many objects are made before Python looks for cycles among them: some 20 MB."""
 
 
 def start_logs() -> None:
@@ -52,10 +49,6 @@ def ask(question: Coroutine[Any, Any, T]) -> T:
 
     # What is asked for lives to the end. Looking through all of it for cycles, seven hundred objects after another,
     # took a fifth of the time where there are fifty thousand rows.
-    before = gc.get_threshold()
-    gc.set_threshold(OBJECTS_PER_COLLECTION, *before[1:])
-    try:
+    with rarely_collected():
         asyncio.run(keep())
-    finally:
-        gc.set_threshold(*before)
     return found[0]

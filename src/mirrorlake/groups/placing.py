@@ -1,8 +1,8 @@
 """What is done about each group at a destination, and why not more. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from mirrorlake.archive.groups.content import ArchivedOffset
 from mirrorlake.clock import utc_text
@@ -23,8 +23,7 @@ class GroupAction(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(NamedTuple):
     """How a group stands at the destination.
 
     ``state`` is Kafka's name, empty where it is not told; ``committed`` what it has committed of the partition, None
@@ -36,9 +35,11 @@ class Standing:
     error: MirrorlakeError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRow:
-    """One group and one source partition. ``place`` None is not known yet, as the records are not there."""
+class GroupRow(NamedTuple):
+    """One group and one source partition. ``place`` None is not known yet, as the records are not there.
+
+    A tuple, as what it holds is: a thousand groups have fifty thousand of them.
+    """
 
     group: str
     source: TopicPartition
@@ -102,41 +103,42 @@ def decide(
         is_forced: moves a group all the same that has an offset there.
         option: of the command line that asks for that.
     """
+    action, reason = _decided(archived, place, standing, has_others=has_others, is_forced=is_forced, option=option)
+    return GroupRow(group, source, destination, archived, place, standing, action, reason)
 
-    def row(action: GroupAction, reason: str = "") -> GroupRow:
-        return GroupRow(
-            group=group,
-            source=source,
-            destination=destination,
-            archived=archived,
-            place=place,
-            standing=standing,
-            action=action,
-            reason=reason,
-        )
 
+def _decided(
+    archived: ArchivedOffset,
+    place: Translation | None,
+    standing: Standing,
+    *,
+    has_others: bool,
+    is_forced: bool,
+    option: str,
+) -> tuple[GroupAction, str]:
+    """Returns what is done, and why not more or what is not as it was. Arguments as of `decide`."""
     if isinstance(place, Unknown):
-        return row(GroupAction.UNKNOWN, place.why)
+        return GroupAction.UNKNOWN, place.why
     if standing.error is not None:
-        return row(GroupAction.LEFT, str(standing.error))
+        return GroupAction.LEFT, str(standing.error)
     if place is None:
-        return row(GroupAction.LATER)
+        return GroupAction.LATER, ""
     committed = standing.committed
     if committed is not None and committed.offset == place.offset:
-        return row(GroupAction.NOTHING, place.note)
+        return GroupAction.NOTHING, place.note
     if standing.state and standing.state not in EMPTY_GROUP_STATES:
-        return row(GroupAction.LEFT, f"the group has members there ({standing.state}): stop its consumers")
+        return GroupAction.LEFT, f"the group has members there ({standing.state}): stop its consumers"
     if committed is not None and not is_forced:
         if committed.offset > place.offset:
-            return row(GroupAction.LEFT, f"it has read up to {committed.offset} there; {option} takes it back")
+            return GroupAction.LEFT, f"it has read up to {committed.offset} there; {option} takes it back"
         if has_others:
-            return row(
-                GroupAction.LEFT,
-                f"it stands at {committed.offset} there, and others may write between; {option} moves it",
-            )
+            why = f"it stands at {committed.offset} there, and others may write between; {option} moves it"
+            return GroupAction.LEFT, why
     missing = archived.missing_since_ms
-    gone = f"the source had no offset of it any more at {utc_text(missing)}" if missing is not None else ""
-    return row(GroupAction.COMMIT, "; ".join(filter(None, (place.note, gone))))
+    if missing is None:
+        return GroupAction.COMMIT, place.note
+    gone = f"the source had no offset of it any more at {utc_text(missing)}"
+    return GroupAction.COMMIT, f"{place.note}; {gone}" if place.note else gone
 
 
 def commits_of(rows: Sequence[GroupRow]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
@@ -164,11 +166,11 @@ def after_commit(
         error: why the commit failed, or is not known to have happened; what is found decides.
     """
     if isinstance(found, CommittedOffset) and (found.offset, found.metadata) == (row.offset, row.archived.metadata):
-        return replace(row, action=GroupAction.DONE)
+        return GroupRow(*row[:6], GroupAction.DONE, row.reason)
     if error is not None:
         reason = str(error)
     elif isinstance(found, MirrorlakeError):
         reason = f"whether it was committed is not known: {found}"
     else:
         reason = f"another client has committed {found.offset if found else 'nothing'}"
-    return replace(row, action=GroupAction.LEFT, reason=reason)
+    return row._replace(action=GroupAction.LEFT, reason=reason)

@@ -110,12 +110,14 @@ async def _take(
         if isinstance(answer, MirrorlakeError):
             errors[f"group {group}"] = answer
             continue
-        answered[group] = {partition for partition, found in answer.items() if found is None}
+        none = answered[group] = set()
         for partition, found in answer.items():
-            if isinstance(found, MirrorlakeError):
+            if found is None:
+                none.add(partition)
+            elif isinstance(found, MirrorlakeError):
                 errors[f"group {group}, {partition}"] = found
-            elif found is not None and partition in committed:
-                committed[partition][group] = found
+            elif (theirs := committed.get(partition)) is not None:
+                theirs[group] = found
     return answered
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from mirrorlake.archive.groups.content import ArchivedOffset
 from mirrorlake.archive.groups.objects import ArchivedGroups, read_groups
@@ -28,8 +29,11 @@ from mirrorlake.topics.targets import Target
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
-Places = Mapping[tuple[str, TopicPartition], Translation | None]
+Places = Mapping[TopicPartition, Mapping[str, Translation | None]]
 """Where each group continues in each destination partition; None where it is known only later."""
+
+Standings = Mapping[str, Mapping[TopicPartition, Standing]]
+"""How each group stands in each destination partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,22 +128,22 @@ async def plan_found(
         return GroupPlan(warnings=found.warnings, absent=found.absent, failures=found.failures)
     places, runs = await _places(partitions, found, client)
     # Last of all, so that as little time as may be lies between this and a commit.
-    standings = await _standings(client, {group: [place for _, place in theirs] for group, theirs in read_by.items()})
-    others = await _others(places, runs, standings, client)
+    standings = await _standings(client, {group: [each.place for each in theirs] for group, theirs in read_by.items()})
+    others = await _others(_mapped(places, partitions), runs, standings, client)
     rows = [
         decide(
             group=group,
-            source=each.target.source,
-            destination=place,
-            archived=_of(found, each)[group],
-            place=places[group, place],
-            standing=standings[group, place],
-            has_others=each.target.is_mapped and (group, place) in others,
+            source=each.source,
+            destination=each.place,
+            archived=each.groups[group],
+            place=places[each.place][group],
+            standing=there[each.place],
+            has_others=each.is_mapped and (group, each.place) in others,
             is_forced=is_forced,
             option=option,
         )
-        for group, theirs in read_by.items()
-        for each, place in theirs
+        for group, theirs, there in ((group, theirs, standings[group]) for group, theirs in read_by.items())
+        for each in theirs
     ]
     return GroupPlan(rows=rows, warnings=found.warnings, absent=found.absent, failures=found.failures)
 
@@ -172,15 +176,24 @@ def _of(found: FoundGroups, each: RestoredPartition) -> Mapping[str, ArchivedOff
     return found.groups.get(each.target.source, {})
 
 
-def _read_by(
-    partitions: Sequence[RestoredPartition], found: FoundGroups
-) -> dict[str, list[tuple[RestoredPartition, TopicPartition]]]:
-    """Returns by group, sorted, the partitions it has an offset of, each with where it is copied to."""
-    read_by: dict[str, list[tuple[RestoredPartition, TopicPartition]]] = defaultdict(list)
+class _Read(NamedTuple):
+    """A source partition that groups have offsets of, and where it is copied to."""
+
+    source: TopicPartition
+    place: TopicPartition
+    is_mapped: bool
+    groups: Mapping[str, ArchivedOffset]
+
+
+def _read_by(partitions: Sequence[RestoredPartition], found: FoundGroups) -> dict[str, list[_Read]]:
+    """Returns by group, sorted, the partitions it has an offset of."""
+    read_by: dict[str, list[_Read]] = defaultdict(list)
     for each in partitions:
-        place = each.target.destination_partition
-        for group in _of(found, each):
-            read_by[group].append((each, place))
+        target, groups = each.target, _of(found, each)
+        if groups:
+            read = _Read(target.source, target.destination_partition, target.is_mapped, groups)
+            for group in groups:
+                read_by[group].append(read)
     return dict(sorted(read_by.items()))
 
 
@@ -265,7 +278,7 @@ async def _places(
     sharing = {place: theirs for place, theirs in sharing.items() if any(_of(found, each) for each in theirs)}
     there = [place for place, theirs in sharing.items() if all(each.planned is None for each in theirs)]
     held = await _held(there, client)
-    places: dict[tuple[str, TopicPartition], Translation | None] = {}
+    places: dict[TopicPartition, Mapping[str, Translation | None]] = {}
     runs: dict[TopicPartition, list[MappedRun]] = {}
     for place, theirs in sharing.items():
         translated = {each.target.source: await _translated(each, found, held.get(place), client) for each in theirs}
@@ -273,27 +286,34 @@ async def _places(
         is_later = any(each.is_later for each in translated.values())
         if len(theirs) == 1 and not is_later:
             (alone,) = translated.values()
-            places |= {(group, place): found for group, found in alone.places.items()}
+            places[place] = alone.places
             continue
-        for group in {group for each in theirs for group in _of(found, each)}:
-            places[group, place] = None if is_later else together(_of_sources(group, translated))
+        places[place] = {
+            group: None if is_later else together(_of_sources(group, translated))
+            for group in {group for each in theirs for group in _of(found, each)}
+        }
     return places, runs
+
+
+def _mapped(places: Places, partitions: Sequence[RestoredPartition]) -> Places:
+    """Returns the places in partitions whose offsets are mapped: nobody else writes to the others."""
+    mapped = {each.target.destination_partition for each in partitions if each.target.is_mapped}
+    return {place: groups for place, groups in places.items() if place in mapped}
 
 
 async def _others(
     places: Places,
     runs: Mapping[TopicPartition, Sequence[MappedRun]],
-    standings: Mapping[tuple[str, TopicPartition], Standing],
+    standings: Standings,
     client: ClusterClient,
 ) -> set[tuple[str, TopicPartition]]:
-    """Returns the groups that would be moved forward over what may be another writer's records, by partition.
-
-    Looks only where offsets are mapped: elsewhere nobody else writes, or the copy is refused.
-    """
+    """Returns the groups that would be moved forward over what may be another writer's records, by partition."""
     looks: dict[tuple[TopicPartition, OffsetRange], bool] = {}
     found: set[tuple[str, TopicPartition]] = set()
-    for (group, place), translation in places.items():
-        committed = standings[group, place].committed
+    for group, place, translation in (
+        (group, place, found) for place, by in places.items() for group, found in by.items()
+    ):
+        committed = standings[group][place].committed
         if committed is None or not isinstance(translation, Placed) or committed.offset >= translation.offset:
             continue
         key = place, OffsetRange(start_offset=committed.offset, end_offset=translation.offset)
@@ -359,34 +379,35 @@ async def _held(
 # -- how groups stand there -----------------------------------------------------------------------------
 
 
-async def _standings(
-    client: ClusterClient, wanted: Mapping[str, Sequence[TopicPartition]]
-) -> dict[tuple[str, TopicPartition], Standing]:
+async def _standings(client: ClusterClient, wanted: Mapping[str, Sequence[TopicPartition]]) -> Standings:
     """Returns how groups stand at a cluster, by group and partition.
 
     A cluster that never had a group has no topic for them, and would make it when asked for a coordinator.
     """
     if _OFFSETS_TOPIC not in (await client.metadata([_OFFSETS_TOPIC], refresh=True)).topics:
-        return {(group, place): Standing() for group, places in wanted.items() for place in places}
+        return {group: dict.fromkeys(places, Standing()) for group, places in wanted.items()}
     listed = (await client.groups.list()).groups
     told = await client.groups.states([group for group in wanted if not (group in listed and listed[group].state)])
     committed = await client.groups.offsets(
         {group: list(dict.fromkeys(places)) for group, places in wanted.items()}, is_stable=True
     )
-    standings: dict[tuple[str, TopicPartition], Standing] = {}
+    standings: dict[str, Mapping[TopicPartition, Standing]] = {}
     for group, places in wanted.items():
         state = listed[group].state if group in listed and listed[group].state else told.get(group, "")
         offsets = committed[group]
-        nowhere = Standing(state=state) if isinstance(state, str) else None
-        for place in places:
-            found = offsets if isinstance(offsets, MirrorlakeError) else offsets.get(place)
-            if found is None and nowhere is not None:
-                standings[group, place] = nowhere
-                continue
-            error = next((each for each in (state, found) if isinstance(each, MirrorlakeError)), None)
-            standings[group, place] = Standing(
-                state=state if isinstance(state, str) else "",
-                committed=found if isinstance(found, CommittedOffset) else None,
-                error=error,
-            )
+        if isinstance(state, MirrorlakeError):
+            standings[group] = dict.fromkeys(places, Standing(error=state))
+        elif isinstance(offsets, MirrorlakeError):
+            standings[group] = dict.fromkeys(places, Standing(state=state, error=offsets))
+        else:
+            nowhere = Standing(state=state)
+            standings[group] = {
+                place: nowhere if (held := offsets.get(place)) is None else _standing(state, held) for place in places
+            }
     return standings
+
+
+def _standing(state: str, held: CommittedOffset | MirrorlakeError) -> Standing:
+    if isinstance(held, MirrorlakeError):
+        return Standing(state=state, error=held)
+    return Standing(state=state, committed=held)

@@ -159,7 +159,7 @@ def _found(read: GroupsRead, selection: NameSelection, *, source: str, now_ms: i
         for partition, theirs in read.committed.items()
     }
     failures = [f"{what}: {error}" for what, error in sorted(read.errors.items())]
-    there = {group for theirs in read.committed.values() for group in theirs}
+    there = set[str]().union(*read.committed.values())
     unread = " ".join(read.errors)
     warnings = [
         f"group {group} has no offset of the mirrored topics at cluster {source}, and nothing is committed for it"

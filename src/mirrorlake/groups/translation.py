@@ -6,14 +6,17 @@ more than it must. Where that cannot be told, no offset is given.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirrorlake.destinations.map.offset_map import OffsetMap
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """The offset a group gets; ``note`` says what is not as it was, empty where all is."""
+class Placed(NamedTuple):
+    """The offset a group gets; ``note`` says what is not as it was, empty where all is.
+
+    A tuple, as there is one for each group and partition.
+    """
 
     offset: int
     note: str = ""

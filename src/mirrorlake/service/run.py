@@ -5,6 +5,7 @@ from collections.abc import Callable
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.service.lifecycle.parts import RunOptions
+from mirrorlake.service.lifecycle.rare_collections import rarely_collected
 from mirrorlake.service.service import Service
 
 
@@ -29,6 +30,7 @@ def run(config: Configuration, options: RunOptions, *, reread: Callable[[], Conf
     service = Service(config, options, reread=reread)
     service.signals.install()
     try:
-        return service.run()
+        with rarely_collected():
+            return service.run()
     finally:
         service.signals.retire()

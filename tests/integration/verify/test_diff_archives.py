@@ -224,7 +224,7 @@ def test_a_file_that_cannot_be_read_leaves_its_offsets_unknown_and_all_others_co
     assert file.name in str(found.unread[0][1].error)
     assert found.records_a is None
     altered = {**RECORDS, 25: replace(RECORDS[25], key=b"another")}
-    archive(folders[1], replace(ORDERS, topic="altered"), held(altered), (40,), form="parquet")
+    archive(folders[1], ORDERS._replace(topic="altered"), held(altered), (40,), form="parquet")
     assert said(verdict(a, b, ("orders", "altered"))) == ("differs", ["different 25-25"], [])
 
 
@@ -245,7 +245,7 @@ def test_a_topic_or_a_partition_that_is_not_there_is_never_equal(
 ) -> None:
     a = write_orders(folders[0], RECORDS, (40,))
     mark(open_store(folders[1]), ORDERS, 0, form="parquet")
-    archive(folders[0], replace(ORDERS, partition=2), held(RECORDS), (40,), form="parquet")
+    archive(folders[0], ORDERS._replace(partition=2), held(RECORDS), (40,), form="parquet")
     (missing,) = verdicts(a, lake(folders[1]), ("orders", "nothing"))[:1]
     assert (missing.result, "has no topic nothing" in str(missing.error)) == ("unknown", True)
     found = {each.partition: (each.result, str(each.error or "")) for each in verdicts(a, lake(folders[1]))}
@@ -313,7 +313,7 @@ def test_archives_of_a_compacted_topic_may_lack_what_its_cleaner_could_take(
     b = write_orders(folders[1], late, (12,), configs=compacted)
     assert said(verdict(a, b)) == ("explained", [], ["only-a 0-8 cleaned"])
     without_last = {n: record for n, record in late.items() if n != 11}
-    archive(folders[1], replace(ORDERS, topic="short"), held(without_last), (12,), form="log", configs=compacted)
+    archive(folders[1], ORDERS._replace(topic="short"), held(without_last), (12,), form="log", configs=compacted)
     # Nothing of key 2 is left there, and A has no later record of it than that at 11.
     assert said(verdict(a, b, ("orders", "short"))) == ("differs", ["only-a 11-11"], ["only-a 0-8 cleaned"])
 
@@ -327,11 +327,11 @@ def test_snapshots_are_compared_key_by_key_and_with_snapshots_only(
     found = verdict(a, b)
     assert (said(found), found.records_a) == (("equal", [], []), 5)
     altered = {**records, 17: replace(records[17], value=b"another")}
-    archive(folders[1], replace(ORDERS, topic="altered"), held(altered), (20,), form="snapshot")
+    archive(folders[1], ORDERS._replace(topic="altered"), held(altered), (20,), form="snapshot")
     assert said(verdict(a, b, ("orders", "altered"))) == ("differs", ["different 17-17"], [])
-    archive(folders[1], replace(ORDERS, topic="older"), held(records), (10,), form="snapshot")
+    archive(folders[1], ORDERS._replace(topic="older"), held(records), (10,), form="snapshot")
     assert said(verdict(a, b, ("orders", "older"))) == ("differs", ["only-a 10-19 beyond"], [])
-    archive(folders[1], replace(ORDERS, topic="whole"), held(records), (20,), form="parquet")
+    archive(folders[1], ORDERS._replace(topic="whole"), held(records), (20,), form="parquet")
     refused = verdict(a, b, ("orders", "whole"))
     assert refused.result == "unknown"
     assert "lake:orders holds snapshots, and lake:whole every record" in str(refused.error)

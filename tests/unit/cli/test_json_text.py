@@ -28,6 +28,10 @@ def test_any_value_is_written_as_pythons_encoder_writes_it(value: object) -> Non
         {"groups": [{"name": 'a"b', "offset": None, "to": "ä\n, {}"}, {}]},
         [{"a": 1, "b": {"c": [1, 2, {"d": None}]}}],
         ({"a": 1.5, "b": True},),
+        [{"a": "},\n      {", "b": 1}, {"a": "},\\n      {"}],
+        [{"a": 1}, {}],
+        [{"a": [1]}, {"a": 2}],
+        {"rows": [{"a": "x"}, {"a": None, "b": 2.5}], "deeper": [{"rows": [{"a": 1}, {"b": "}"}]}]},
     ],
 )
 def test_rows_nested_values_and_empty_ones_are_written_alike(value: object) -> None:

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from mirrorlake.cli.start import OBJECTS_PER_COLLECTION, ask
+from mirrorlake.cli.start import ask
+from mirrorlake.service.lifecycle.rare_collections import OBJECTS_PER_COLLECTION
 
 
 class Answer:

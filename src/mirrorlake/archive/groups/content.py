@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mirrorlake.archive.marker_content import decode_sealed, encode_sealed, number_of, object_of, text_of
 from mirrorlake.archive.origin import Origin
@@ -11,9 +12,8 @@ FORGET_MS = 30 * 86_400_000
 thirty days are four times as long as Kafka keeps the offsets of a group nobody uses (``offsets.retention.minutes``)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedOffset:
-    """What a group has committed for a partition.
+class ArchivedOffset(NamedTuple):
+    """What a group has committed for a partition. A tuple, as there are tens of thousands of them at a time.
 
     Times are Unix milliseconds by the clock of who archived it. ``seen_at_ms`` is when this was first seen.
     ``missing_since_ms`` is set where the source said that the group has no offset of the partition any more, or where
@@ -22,9 +22,9 @@ class ArchivedOffset:
     """
 
     offset: int
+    seen_at_ms: int
     leader_epoch: int = -1
     metadata: str = ""
-    seen_at_ms: int
     missing_since_ms: int | None = None
 
     def says_what(self, other: "ArchivedOffset") -> bool:
@@ -73,10 +73,10 @@ def after_look(known: PartitionGroups | None, look: PartitionLook) -> PartitionG
     groups = dict(before)
     for group in look.none & groups.keys():
         since = groups[group].missing_since_ms
-        groups[group] = replace(groups[group], missing_since_ms=look.read_at_ms if since is None else since)
+        groups[group] = groups[group]._replace(missing_since_ms=look.read_at_ms if since is None else since)
     for group, found in look.committed.items():
         old = groups.get(group)
-        groups[group] = replace(old, missing_since_ms=None) if old is not None and old.says_what(found) else found
+        groups[group] = old._replace(missing_since_ms=None) if old is not None and old.says_what(found) else found
     kept = {group: each for group, each in groups.items() if not _is_over(each, look.read_at_ms)}
     return PartitionGroups(origin=look.origin, read_at_ms=look.read_at_ms, groups=kept)
 

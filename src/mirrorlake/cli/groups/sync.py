@@ -222,17 +222,18 @@ def _show(found: SyncPlan, *, as_json: bool) -> None:
 
 def _as_json(way: Way, row: "GroupRow") -> dict[str, str | int | None]:
     """Returns a row as both formats have it; ``offset`` is null where it is unknown, ``had`` where there was none."""
-    had = row.standing.committed
+    group, (topic, partition), destination, archived, _, standing, action, reason = row
+    had = standing.committed
     return {
         "name": way[0],
-        "group": row.group,
-        "topic": row.source.topic,
-        "partition": row.source.partition,
-        "committed": row.archived.offset,
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "committed": archived.offset,
         "destination": way[1],
-        "to": str(row.destination),
+        "to": str(destination),
         "offset": row.offset,
         "had": had.offset if had is not None else None,
-        "action": row.action.value,
-        "note": row.reason or None,
+        "action": action.value,
+        "note": reason or None,
     }

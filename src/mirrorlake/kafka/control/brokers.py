@@ -18,6 +18,7 @@ from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.control.control_requests import ControlRequest, metadata_request
 from mirrorlake.kafka.control.descriptions import ClusterMetadata
 from mirrorlake.kafka.control.metadata import MetadataCache
+from mirrorlake.kafka.control.repeated_offsets import RepeatedOffsets
 from mirrorlake.kafka.wire.apis import Api, lacks
 from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.settings import ClusterSettings, format_server, parse_server
@@ -43,6 +44,7 @@ class Brokers:
 
     def __init__(self, settings: ClusterSettings, buffers: BufferPool) -> None:
         self.settings = settings
+        self.repeated_offsets = RepeatedOffsets()
         self._connections = BrokerConnections(settings, buffers)
         self._bootstrap: Connection | None = None
         self._cache = MetadataCache()

@@ -4,6 +4,7 @@ import base64
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.offsets import TopicPartition
@@ -206,9 +207,8 @@ class GroupListing:
     unread: Mapping[int, MirrorlakeError] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """What a group has committed for a partition.
+class CommittedOffset(NamedTuple):
+    """What a group has committed for a partition. A tuple, as there are tens of thousands of them at a time.
 
     Attributes:
         offset: of the next record it reads.

@@ -164,7 +164,7 @@ def _offsets_of(found: FetchedGroup, partitions: dict[str, dict[int, TopicPartit
         elif offset == _NO_OFFSET:
             offsets[partition] = None
         else:
-            offsets[partition] = CommittedOffset(offset=offset, leader_epoch=epoch, metadata=metadata)
+            offsets[partition] = CommittedOffset(offset, epoch, metadata)
     return offsets
 
 
@@ -232,8 +232,7 @@ def commit_offsets_request(
 
     topics: dict[str, list[OffsetToCommit]] = {}
     for partition, each in offsets.items():
-        row = OffsetToCommit(partition.partition, each.offset, each.leader_epoch, each.metadata)
-        topics.setdefault(partition.topic, []).append(row)
+        topics.setdefault(partition.topic, []).append((partition.partition, *each))
 
     def read_written(view: memoryview) -> dict[TopicPartition, Refused | None]:
         return {

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
@@ -132,6 +132,8 @@ class Groups:
         }
 
     def _read(self, group: str, offsets: Offsets) -> GroupOffsets:
+        if not _has_refused(offsets):
+            return cast(GroupOffsets, offsets)
         return {
             partition: self._error(found, f"OffsetFetch of {group!r}", group=group, topic=partition.topic)
             if isinstance(found, Refused)
@@ -150,10 +152,6 @@ class Groups:
             commits: the offsets by group.
         """
         done: dict[str, dict[TopicPartition, MirrorlakeError | None]] = {}
-        lanes: dict[object, list[str]] = {}
-        for group, found in (await self._find([*commits])).items():
-            # Those without a coordinator ask for it again, and wait for it.
-            lanes.setdefault(found if isinstance(found, int) else None, []).append(group)
 
         async def follow(todo: Iterator[str], use: str) -> None:
             for group in todo:
@@ -162,11 +160,24 @@ class Groups:
                 except MirrorlakeError as error:
                     done[group] = dict.fromkeys(commits[group], error)
 
-        async with asyncio.TaskGroup() as tasks:
+        def begin(found: Mapping[str, int | Refused | MirrorlakeError]) -> None:
+            lanes: dict[object, list[str]] = {}
+            for group, coordinator in found.items():
+                if isinstance(coordinator, Refused) and coordinator.code in COORDINATOR_MOVES:
+                    done[group] = dict.fromkeys(commits[group], self._error(coordinator, _what(group), group=group))
+                else:
+                    # Those without a coordinator ask for it again, and say why there is none.
+                    lanes.setdefault(coordinator if isinstance(coordinator, int) else None, []).append(group)
             for theirs in lanes.values():
                 todo = iter(theirs)
                 for number in range(min(COMMITS_AT_ONCE, -(-len(theirs) // COMMITS_PER_CONNECTION))):
                     tasks.create_task(follow(todo, f"commits {number}" if number else CONTROL))
+
+        found = await self._find([*commits])
+        moving = [group for group, coordinator in found.items() if _is_moving(coordinator)]
+        async with asyncio.TaskGroup() as tasks:
+            begin({group: coordinator for group, coordinator in found.items() if not _is_moving(coordinator)})
+            begin(await self._find_there(moving))
         return done
 
     async def commit(
@@ -189,6 +200,8 @@ class Groups:
         while True:
             answers = await self._commit_once(group, offsets, use)
             refusals = [each for each in answers.values() if each is not None]
+            if not refusals:
+                return dict.fromkeys(offsets)
             if not any(each.code in COORDINATOR_MOVES for each in refusals):
                 break
             self._broker_ids.pop(group, None)
@@ -196,9 +209,9 @@ class Groups:
                 break
         whole = {each.code for each in refusals}
         if len(refusals) == len(offsets) and len(whole) == 1 and refusals[0].code not in _OF_A_PARTITION:
-            raise self._error(refusals[0], f"OffsetCommit of {group!r}", group=group)
+            raise self._error(refusals[0], _what(group), group=group)
         return {
-            each: answer and self._error(answer, f"OffsetCommit of {group!r}", group=group, topic=each.topic)
+            each: answer and self._error(answer, _what(group), group=group, topic=each.topic)
             for each, answer in answers.items()
         }
 
@@ -221,7 +234,7 @@ class Groups:
         except (BrokerUnreachableError, RequestTimeoutError, CorruptBatchError) as error:
             self._broker_ids.pop(group, None)
             raise OutcomeUnknownError(
-                f"the answer to OffsetCommit of {group!r} was lost: {error.message}",
+                f"the answer to {_what(group)} was lost: {error.message}",
                 hint="read what the group has committed, then decide",
                 group=group,
             ) from error
@@ -315,6 +328,19 @@ class Groups:
             self._broker_ids |= {group: answer for group, answer in answers.items() if isinstance(answer, int)}
         return {each: found[each] if each in found else self._broker_ids[each] for each in groups}
 
+    async def _find_there(self, groups: Sequence[str]) -> dict[str, int | Refused | MirrorlakeError]:
+        """As `_find`, of groups whose coordinators load, move or are only being made: waits for them.
+
+        All groups together: each by itself, a thousand of them would ask a thousand times.
+        """
+        found: dict[str, int | Refused | MirrorlakeError] = {}
+        pauses = _Pauses(self._brokers.settings.request_timeout_seconds)
+        moving = groups
+        while moving and await pauses.next():
+            found |= await self._find(moving)
+            moving = [each for each in groups if _is_moving(found[each])]
+        return found
+
     def _error(self, answer: Refused, what: str, **facts: Fact) -> MirrorlakeError:
         cluster = self._brokers.settings.name
         return error_for(
@@ -328,9 +354,23 @@ def _parts(groups: Sequence[str]) -> Iterator[list[str]]:
         yield [*groups[start : start + GROUPS_PER_REQUEST]]
 
 
+def _what(group: str) -> str:
+    return f"OffsetCommit of {group!r}"
+
+
+def _is_moving(answer: int | Refused | MirrorlakeError) -> bool:
+    return isinstance(answer, Refused) and answer.code in COORDINATOR_MOVES
+
+
 def _is_unstable(answer: Offsets | MirrorlakeError) -> bool:
-    found = () if isinstance(answer, MirrorlakeError) else answer.values()
-    return any(isinstance(each, Refused) and each.code == UNSTABLE_OFFSET_COMMIT for each in found)
+    if isinstance(answer, MirrorlakeError) or not _has_refused(answer):
+        return False
+    return any(isinstance(each, Refused) and each.code == UNSTABLE_OFFSET_COMMIT for each in answer.values())
+
+
+def _has_refused(offsets: Offsets) -> bool:
+    """Tells whether any partition was refused; no line of Python runs for each of them."""
+    return Refused in {*map(type, offsets.values())}
 
 
 _OF_A_PARTITION = frozenset({-1, 3, 12, 29})

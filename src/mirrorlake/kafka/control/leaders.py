@@ -164,10 +164,13 @@ async def ask_offsets(
 ) -> dict[TopicPartition, int | MirrorlakeError]:
     """See `ClusterClient.list_offsets`."""
 
-    def request(epochs: Epochs) -> ControlRequest[Answers[int]]:
-        return list_offsets_request(epochs, timestamp=timestamp, isolation_level=isolation_level)
+    def ask(broker_id: int, epochs: Epochs) -> Awaitable[Answers[int]]:
+        request = brokers.repeated_offsets.request(
+            broker_id, epochs, timestamp=timestamp, isolation_level=isolation_level
+        )
+        return brokers.ask(broker_id, request)
 
-    return await ask_one_kind(brokers, partitions, request, what="ListOffsets")
+    return await ask_leaders(brokers, partitions, ask, what="ListOffsets")
 
 
 async def ask_log_ends(

@@ -44,24 +44,11 @@ _COMMITTED = struct.Struct(">iqih")
 _REFUSED = struct.Struct(">ih")
 
 
-class FetchedOffset(NamedTuple):
-    """What an answer says of one partition of a group.
-
-    Attributes:
-        topic: its topic.
-        partition: its number.
-        error_code: 0 for none; with any other the rest means nothing.
-        offset: what is committed, -1 for nothing.
-        leader_epoch: of the last record that was read, -1 where it is not known.
-        metadata: text of the group's own; empty for none.
-    """
-
-    topic: str
-    partition: int
-    error_code: int
-    offset: int
-    leader_epoch: int
-    metadata: str
+FetchedOffset = tuple[str, int, int, int, int, str]
+"""What an answer says of one partition of a group: its topic and number; the error code, 0 for none, with any other of
+which the rest means nothing; the offset committed, -1 for nothing; the leader epoch of the last record that was read,
+-1 where it is not known; and a text of the group's own, empty for none. A bare tuple, as one is made for each offset
+there is, and taken apart at once."""
 
 
 class FetchedGroup(NamedTuple):
@@ -78,21 +65,11 @@ class FetchedGroup(NamedTuple):
     offsets: list[FetchedOffset]
 
 
-class OffsetToCommit(NamedTuple):
-    """An offset of one partition, as a request has it."""
+OffsetToCommit = tuple[int, int, int, str]
+"""An offset of one partition, as a request has it: the partition's number, the offset, the leader epoch, a text."""
 
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
-
-
-class CommitAnswer(NamedTuple):
-    """What an answer says of one partition; code 0 is committed."""
-
-    topic: str
-    partition: int
-    error_code: int
+CommitAnswer = tuple[str, int, int]
+"""What an answer says of one partition: its topic, its number, and a code; 0 is committed."""
 
 
 def encode_offset_fetch(groups: Mapping[str, Mapping[str, Sequence[int]] | None], *, is_stable: bool) -> bytes:
@@ -176,13 +153,13 @@ def _read_partitions(view: memoryview, at: int, topic: str, count: int, offsets:
             tags = view[at - 1]
         if tags:
             at = after_tags(view, at - 1)
-        offsets.append(FetchedOffset(topic, number, code, offset, epoch, metadata or ""))
+        offsets.append((topic, number, code, offset, epoch, metadata or ""))
     return at
 
 
 def fits_offset_commit(group: str, offsets: Mapping[str, Sequence[OffsetToCommit]]) -> bool:
     """Tells whether the texts of a commit fit this version, in which none is longer than 32 767 bytes."""
-    texts = [group, *offsets, *(each.metadata for held in offsets.values() for each in held if each.metadata)]
+    texts = [group, *offsets, *{text for held in offsets.values() for *_, text in held}]
     return all(len(text) <= _TEXT_BYTES_MAX // 4 or len(text.encode()) <= _TEXT_BYTES_MAX for text in texts)
 
 
@@ -215,8 +192,6 @@ def decode_offset_commit(view: memoryview) -> list[CommitAnswer]:
         CorruptBatchError: not such an answer.
     """
     try:
-        return [
-            CommitAnswer(topic, number, code) for topic, rows in rows_by_topic(view, _REFUSED) for number, code in rows
-        ]
+        return [(topic, number, code) for topic, rows in rows_by_topic(view, _REFUSED) for number, code in rows]
     except (struct.error, UnicodeDecodeError) as error:
         raise not_understood("OffsetCommit", error) from error

@@ -7,7 +7,7 @@ import pytest
 from conftest import RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError, TopicMissingError
-from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import CommittedOffset
 from mirrorlake.kafka.control.groups import GROUPS_PER_REQUEST
 from mirrorlake.kafka.control.leaders import PARTITIONS_PER_REQUEST
@@ -137,5 +137,35 @@ def test_many_groups_are_committed_for_at_once_and_all_of_it_is_read_back(
             asked = {group: [*offsets, TopicPartition(topic_name, 9)] for group, offsets in commits.items()}
             named = await client.groups.offsets(asked)
             assert named == {g: {**offsets, TopicPartition(topic_name, 9): None} for g, offsets in commits.items()}
+
+    run_async(looking())
+
+
+def test_where_many_logs_end_is_what_they_hold_at_each_look(
+    source_kafka: EmbeddedKafka, topic_name: str, run_async: RunAsync
+) -> None:
+    servers = source_kafka.bootstrap_servers
+
+    async def looking() -> None:
+        async with ClusterClient(settings_of(servers)) as client:
+            await client.topics.create(topic_name, partitions=PARTITIONS, replication_factor=1)
+            places = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
+            expected: dict[TopicPartition, int] = dict.fromkeys(places, 0)
+
+            async def ends() -> dict[TopicPartition, int | MirrorlakeError]:
+                return dict(await client.list_offsets(places, timestamp=LATEST))
+
+            for place in (places[3], places[-1], places[3]):
+                assert await ends() == await ends() == expected
+                await write(servers, topic_name, place.partition, simple_records(2, start=expected[place]))
+                expected[place] += 2
+            assert await ends() == expected
+            assert await client.list_offsets(places, timestamp=EARLIEST) == dict.fromkeys(places, 0)
+            await client.topics.delete(topic_name)
+            await client.topics.create(topic_name, partitions=2, replication_factor=1)
+            await client.metadata([topic_name], refresh=True)
+            found = await ends()
+            assert [found[place] for place in places[:2]] == [0, 0]
+            assert all(isinstance(found[place], MirrorlakeError) for place in places[2:])
 
     run_async(looking())

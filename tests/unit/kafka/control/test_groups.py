@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
+from mirrorlake.errors import BrokerNotReadyError, BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.brokers import CONTROL
 from mirrorlake.kafka.control.control_requests import Refused
 from mirrorlake.kafka.control.descriptions import CommittedOffset
 from mirrorlake.kafka.control.groups import COMMITS_AT_ONCE, COMMITS_PER_CONNECTION, Groups
 from mirrorlake.kafka.wire.apis import Api
-from mirrorlake.kafka.wire.error_codes import NOT_COORDINATOR
+from mirrorlake.kafka.wire.error_codes import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from mirrorlake.offsets import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -65,9 +65,21 @@ class Answer:
 class TwoBrokers:
     """Broker 1 coordinates groups whose names end in an even digit, broker 2 the others."""
 
-    def __init__(self, *, moved: Sequence[str] = (), lost: Sequence[str] = (), unknown: Sequence[str] = ()) -> None:
-        self.settings = SimpleNamespace(request_timeout_seconds=5.0, name="scripted")
+    def __init__(
+        self,
+        *,
+        moved: Sequence[str] = (),
+        lost: Sequence[str] = (),
+        unknown: Sequence[str] = (),
+        loads: int = 0,
+        late: Sequence[str] = (),
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        self.settings = SimpleNamespace(request_timeout_seconds=timeout_seconds, name="scripted")
         self._moved, self._lost, self._unknown = {*moved}, {*lost}, {*unknown}
+        self._loads, self._late = loads, {*late}
+        self.finds = 0
+        self.finds_before: dict[str, int] = {}
         self._lines: dict[tuple[int, str], Line] = {}
         self.under_way: Counter[int] = Counter()
         self.most: Counter[int] = Counter()
@@ -75,6 +87,14 @@ class TwoBrokers:
         self.answered: list[tuple[str, int]] = []
 
     async def ask_any(self, request: object) -> dict[str, int | Refused]:
+        self.finds += 1
+        if self.finds <= self._loads:
+            return {f"g{number}": Refused(COORDINATOR_NOT_AVAILABLE) for number in range(200)}
+        if self.finds <= 2 and self._late:
+            return await self._found() | dict.fromkeys(self._late, Refused(COORDINATOR_NOT_AVAILABLE))
+        return await self._found()
+
+    async def _found(self) -> dict[str, int | Refused]:
         return {f"g{number}": Refused(30) if f"g{number}" in self._unknown else 1 + number % 2 for number in range(200)}
 
     async def connection(self, broker_id: int, use: str) -> Line:
@@ -87,6 +107,8 @@ class TwoBrokers:
 
     def answer(self, group: str, broker_id: int) -> bytes:
         self.answered.append((group, broker_id))
+        if self.finds > 1:
+            self.finds_before[group] = self.finds
         if group in self._lost:
             raise BrokerUnreachableError("gone")
         if group in self._moved:
@@ -129,6 +151,32 @@ def test_a_group_whose_coordinator_moves_is_committed_for_once_more() -> None:
     brokers = TwoBrokers(moved=["g3"])
     assert commit_all(brokers, 10)["g3"] == {PLACE: None}
     assert [group for group, _ in brokers.answered].count("g3") == 2
+
+
+def test_coordinators_that_are_not_there_yet_are_waited_for_by_all_groups_together() -> None:
+    # A cluster that never had a group makes the topic of their offsets when it is asked for a coordinator.
+    brokers = TwoBrokers(loads=4)
+    done = commit_all(brokers, 200)
+    assert done == {f"g{number}": {PLACE: None} for number in range(200)}
+    assert brokers.finds == 6, "two requests about a hundred groups each time"
+    assert brokers.most == {1: COMMITS_AT_ONCE, 2: COMMITS_AT_ONCE}
+
+
+def test_groups_whose_coordinator_does_not_come_are_not_committed_for_and_say_so() -> None:
+    brokers = TwoBrokers(loads=1 << 30, timeout_seconds=0.1)
+    done = commit_all(brokers, 200)
+    assert len(done) == 200
+    assert {type(found[PLACE]) for found in done.values()} == {BrokerNotReadyError}
+    assert "OffsetCommit of 'g7'" in str(done["g7"][PLACE])
+    assert brokers.answered == []
+
+
+def test_what_has_its_coordinator_does_not_wait_for_what_has_none_yet() -> None:
+    brokers = TwoBrokers(late=["g5"])
+    done = commit_all(brokers, 40)
+    assert done == {f"g{number}": {PLACE: None} for number in range(40)}
+    assert brokers.answered[-1][0] == "g5"
+    assert brokers.finds_before == {"g5": 3}, "all others were committed for after the first question"
 
 
 def test_nothing_is_asked_where_nothing_is_to_be_committed() -> None:

@@ -11,9 +11,7 @@ from mirrorlake.errors import CorruptBatchError
 from mirrorlake.kafka.wire.group_offsets import (
     OFFSET_COMMIT_VERSION,
     OFFSET_FETCH_VERSION,
-    CommitAnswer,
     FetchedGroup,
-    FetchedOffset,
     OffsetToCommit,
     decode_offset_commit,
     decode_offset_fetch,
@@ -153,7 +151,7 @@ def test_answers_about_offsets_are_read_whole(groups: list[tuple[str, int, list[
             group,
             code,
             [
-                FetchedOffset(topic, number, error, offset, epoch, text or "")
+                (topic, number, error, offset, epoch, text or "")
                 for topic, held in topics
                 for number, offset, epoch, text, error in held
             ],
@@ -166,7 +164,7 @@ def test_a_topic_of_many_groups_is_one_text() -> None:
     found = decode_offset_fetch(
         memoryview(fetched([(f"g{n}", 0, [("orders", [(n, 1, -1, "", 0)])]) for n in range(3)]))
     )
-    assert len({id(each.offsets[0].topic) for each in found}) == 1
+    assert len({id(each.offsets[0][0]) for each in found}) == 1
 
 
 def test_tagged_fields_that_a_later_broker_may_send_are_passed_over() -> None:
@@ -182,7 +180,7 @@ def test_tagged_fields_that_a_later_broker_may_send_are_passed_over() -> None:
     names,
     st.dictionaries(
         names,
-        st.lists(st.builds(OffsetToCommit, numbers, offsets, epochs, st.text(max_size=300)), max_size=4),
+        st.lists(st.tuples(numbers, offsets, epochs, st.text(max_size=300)), max_size=4),
         max_size=4,
     ),
 )
@@ -195,9 +193,7 @@ def test_a_commit_names_each_offset_and_nobody_as_its_member(
     assert read.group_instance_id is None
     found = {
         topic.name: [
-            OffsetToCommit(
-                each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata
-            )
+            (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
             for each in topic.partitions
         ]
         for topic in read.topics
@@ -213,12 +209,12 @@ def _commit_by_kafka_python(group: str, topics: dict[str, list[OffsetToCommit]])
             name=name,
             partitions=[
                 kind.OffsetCommitRequestPartition(
-                    partition_index=each.partition,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    committed_metadata=each.metadata,
+                    partition_index=number,
+                    committed_offset=offset,
+                    committed_leader_epoch=epoch,
+                    committed_metadata=text,
                 )
-                for each in held
+                for number, offset, epoch, text in held
             ],
         )
         for name, held in topics.items()
@@ -237,7 +233,7 @@ def _commit_by_kafka_python(group: str, topics: dict[str, list[OffsetToCommit]])
 @given(st.lists(st.tuples(names, st.lists(st.tuples(numbers, codes), max_size=4)), max_size=4))
 def test_answers_to_a_commit_are_read_whole(topics: list[tuple[str, list[tuple[int, int]]]]) -> None:
     assert decode_offset_commit(memoryview(committed(topics))) == [
-        CommitAnswer(topic, number, code) for topic, held in topics for number, code in held
+        (topic, number, code) for topic, held in topics for number, code in held
     ]
 
 
@@ -246,7 +242,7 @@ def test_answers_to_a_commit_are_read_whole(topics: list[tuple[str, list[tuple[i
     [("g", "x" * 0x7FFF, True), ("g", "x" * 0x8000, False), ("g", "ü" * 0x4000, False), ("g" * 0x8000, "", False)],
 )
 def test_a_commit_with_a_text_too_long_for_the_version_does_not_fit(group: str, metadata: str, fits: bool) -> None:
-    topics = {"orders": [OffsetToCommit(0, 1, -1, metadata)]}
+    topics = {"orders": [(0, 1, -1, metadata)]}
     assert fits_offset_commit(group, topics) is fits
     if fits:
         encode_offset_commit(group, topics)
