@@ -19,7 +19,7 @@ from mirrorlake.sources.source import SourceContext, SourceWork
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.window import Window
 
-BATCH_BYTES_MAX = 256 << 10
+BATCH_BYTES_MAX = 512 << 10
 """Record bytes of a batch made of decoded records, before they are compressed: what busy producers send, and far below
 what topics take by default (1 MiB)."""
 
