@@ -22,7 +22,7 @@ from mirrorlake.kafka.records.batch_header import (
 )
 from mirrorlake.kafka.records.columns import LOG_APPEND_TIME, RecordColumns
 from mirrorlake.kafka.records.compression import compress
-from mirrorlake.kafka.records.encode import encode_batch
+from mirrorlake.kafka.records.encode import RowEncoder, compressed
 from mirrorlake.kafka.records.few_records import are_few
 from mirrorlake.kafka.records.kernels import load_kernels
 
@@ -64,48 +64,49 @@ def batches_of(
     if not are_few(columns):
         # Each batch by itself may be few records, and would be written without the loops, nine times as slowly.
         load_kernels()
-    encoder = _Encoder(codec) if leaves_incompressible else None
+    rows = RowEncoder(columns)
+    encoder = _Encoder(rows, codec, leaves_incompressible=leaves_incompressible)
     for start, stop in _cuts(columns, bytes_max):
-        part = columns.slice(start, stop)
-        made = encoder.encoded(part) if encoder is not None and stop - start > 1 else _encoded(part, codec)
-        view = memoryview(made)
-        header = read_header(view, 0, len(made) - PREFIX_BYTES)
-        if part.timestamp_types[0] == LOG_APPEND_TIME:
-            write_header(made, header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT))
-            header = read_header(view, 0, len(made) - PREFIX_BYTES)
-        yield Batch(header, view)
+        made, made_codec = encoder.encoded(start, stop)
+        attributes = made_codec | (LOG_APPEND_TIME_BIT if columns.timestamp_types[start] == LOG_APPEND_TIME else 0)
+        write_header(made, rows.header(start, stop, made)._replace(attributes=attributes))
+        yield Batch(read_header(made, 0, len(made) - PREFIX_BYTES), made)
 
 
 class _Encoder:
     """Makes batches of one run of records, compressed where that is worth it.
 
     Args:
+        rows: the records.
         codec: that it is tried with.
+        leaves_incompressible: as for `batches_of`.
     """
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, rows: RowEncoder, codec: Codec, *, leaves_incompressible: bool) -> None:
+        self._rows = rows
         self._codec = codec
+        self._leaves_incompressible = leaves_incompressible
         self._is_worth_it: bool | None = None  # of the batch before; None before the first
 
-    def encoded(self, part: RecordColumns) -> bytearray:
-        """Returns the records as one batch."""
-        if self._codec == Codec.NONE or self._is_worth_it:
-            return _encoded(part, self._codec)
-        plain = _encoded(part, Codec.NONE)
-        if self._is_worth_it is False and not _shrinks(plain, self._codec):
-            return plain
-        compressed = _encoded(part, self._codec)
-        self._is_worth_it = len(compressed) <= WORTH_IT * len(plain)
-        return compressed if self._is_worth_it else plain
+    def encoded(self, start_row: int, stop_row: int) -> tuple[memoryview, Codec]:
+        """Returns some rows as one batch that lacks its header, and how it is compressed."""
+        plain = self._rows.uncompressed(start_row, stop_row)
+        if self._codec == Codec.NONE:
+            return plain, Codec.NONE
+        is_tried = self._leaves_incompressible and not self._is_worth_it and stop_row - start_row > 1
+        if is_tried and self._is_worth_it is False and not _shrinks(plain, self._codec):
+            return plain, Codec.NONE
+        made = compressed(plain, self._codec, zstd_level=ZSTD_LEVEL)
+        if is_tried:
+            self._is_worth_it = len(made) <= WORTH_IT * len(plain)
+            if not self._is_worth_it:
+                return plain, Codec.NONE
+        return made, self._codec
 
 
-def _encoded(part: RecordColumns, codec: Codec) -> bytearray:
-    return encode_batch(part, codec=codec, base_offset=int(part.offsets[0]), zstd_level=ZSTD_LEVEL)
-
-
-def _shrinks(plain: bytearray, codec: Codec) -> bool:
+def _shrinks(plain: memoryview, codec: Codec) -> bool:
     """Tells whether a sample of a batch's records, or all of a small one's, become smaller by a codec."""
-    records = memoryview(plain)[HEADER_BYTES:]
+    records = plain[HEADER_BYTES:]
     if len(records) > _SAMPLES * _SAMPLE_BYTES:
         apart = (len(records) - _SAMPLE_BYTES) // (_SAMPLES - 1)
         sample = b"".join(records[at * apart : at * apart + _SAMPLE_BYTES] for at in range(_SAMPLES))

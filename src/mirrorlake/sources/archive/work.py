@@ -19,9 +19,9 @@ from mirrorlake.sources.source import SourceContext, SourceWork
 from mirrorlake.stores.settings import StoreSettings
 from mirrorlake.window import Window
 
-BATCH_BYTES_MAX = 256 << 10
-"""Record bytes of a batch made of decoded records, before they are compressed: what busy producers send, and far below
-what topics take by default (1 MiB)."""
+BATCH_BYTES_MAX = 512 << 10
+"""Record bytes of a batch made of decoded records, before they are compressed: half of what topics take
+by default. Each costs some 0.2 ms of Python on its way, whatever its size; a topic that takes less has it split."""
 
 
 LOOKS_APART_SECONDS = 10.0

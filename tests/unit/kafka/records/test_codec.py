@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.errors import BatchTooLargeError, CorruptBatchError, RecordTooLargeError
+from mirrorlake.kafka.records.batch_header import write_header
 from mirrorlake.kafka.records.batches import Codec, verify_crc
 from mirrorlake.kafka.records.codec import RecordColumns, decode_batches, decode_parts, encode_batch, warm
+from mirrorlake.kafka.records.encode import RowEncoder, compressed
 from unit.kafka.records.record_samples import (
     Sample,
     any_keys,
@@ -146,6 +148,25 @@ def test_encodes_slices_of_columns() -> None:
     columns = columns_of(samples).slice(3, 38).slice(10, 30)
     assert samples_of(columns) == samples[13:33]
     assert samples_of(decode_batches([only_batch(encoded_columns(columns))])) == samples[13:33]
+
+
+def test_runs_of_rows_are_encoded_in_any_order() -> None:
+    samples = [Sample(7 * i, 50 - i, b"k%d" % i if i % 3 else None, b"v" * i, HEADERS[: i % 4]) for i in range(1, 40)]
+    rows = RowEncoder(columns_of(samples).slice(2, 38))
+    for start, stop in [(30, 36), (0, 5), (5, 6), (0, 36), (20, 30)]:
+        for codec in Codec:
+            batch = rows.uncompressed(start, stop)
+            if codec is not Codec.NONE:
+                batch = compressed(batch, codec)
+            write_header(batch, rows.header(start, stop, batch)._replace(attributes=codec))
+            assert samples_of(decode_batches([only_batch(bytearray(batch))])) == samples[2 + start : 2 + stop]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (1, 1), (0, 3), (2, 1)])
+def test_rows_that_make_no_batch_are_refused(start: int, stop: int) -> None:
+    rows = RowEncoder(columns_of([Sample(0), Sample(1), Sample(2**31)]))
+    with pytest.raises(ValueError, match="a batch takes"):
+        rows.uncompressed(start, stop)
 
 
 def encoded_columns(columns: RecordColumns) -> bytearray:
