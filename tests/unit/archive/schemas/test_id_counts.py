@@ -92,7 +92,7 @@ def test_a_segment_that_says_something_else_than_its_records_is_told() -> None:
 
 
 def test_of_many_ids_those_that_differ_are_named_and_no_others() -> None:
-    many = {number: Seen(1, number) for number in range(NAMES_MAX)}
+    many: dict[int | UUID, Seen] = {number: Seen(1, number) for number in range(NAMES_MAX)}
     keys = SideCounts(nameless={}, names=many)
     said = {"key": keys, "value": SideCounts(nameless={}, names=many)}
     counted = {"key": keys, "value": SideCounts(nameless={}, names={**many, 7: Seen(1, 8)})}
