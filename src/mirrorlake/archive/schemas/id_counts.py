@@ -3,11 +3,14 @@
 from uuid import UUID
 
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.schema_ids.counts import NAMELESS, SchemaIdCounts, Seen, SideCounts
+from mirrorlake.kafka.schema_ids.counts import NAMELESS, NAMES_MAX, SchemaIdCounts, Seen, SideCounts
 from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import ID_MAX, ID_MIN, SchemaName
 
 _IDS, _GUIDS = "ids", "guids"
+
+_NAMES_SHOWN_MAX = 10
+"""Ids and GUIDs of a side that an error names: a segment may have a thousand."""
 
 
 def fields_of(counts: SchemaIdCounts) -> dict[str, object]:
@@ -54,24 +57,46 @@ def check_schema_ids(said: SchemaIdCounts | None, counted: SchemaIdCounts | None
 
     Args:
         said: by the segment.
-        counted: of the same sides.
+        counted: of the same sides, but for those that name more than ``NAMES_MAX`` schemas.
         where: names it in messages.
 
     Raises:
-        ChainBrokenError: they differ.
+        ChainBrokenError: they differ. It names what differs, at most ten ids and GUIDs of each side.
     """
     if said == counted:
         return
+    said, counted = said or {}, counted or {}
     raise ChainBrokenError(
-        f"{where} says that its records have the schema ids {_shown(said)}, and they have {_shown(counted)}",
+        f"{where} says that its records have the schema ids {_shown(said, counted)}, "
+        f"and they have {_shown(counted, said)}",
         hint="its records are those it was written with, and can be restored; `mirrorlake schemas check` is wrong "
         "about them: copy the topic to another archive (a mirror with `source: {store: …}`), which counts them anew",
         key=where,
     )
 
 
-def _shown(counts: SchemaIdCounts | None) -> str:
-    return "that nobody counted" if counts is None else str(fields_of(counts))
+def _shown(counts: SchemaIdCounts, others: SchemaIdCounts) -> str:
+    """Returns what of some counts is not in others as text, without all that both have."""
+    differing = {name: _without(counts[name], others[name]) for name in SIDE_NAMES if name in counts and name in others}
+    differing |= {name: counts[name] for name in counts if name not in others}
+    differing = {name: side for name, side in differing.items() if side.names or side.nameless}
+    texts = [str(fields_of({name: _first(side) for name, side in differing.items()}))] if differing else []
+    if (left := sum(max(0, len(side.names) - _NAMES_SHOWN_MAX) for side in differing.values())) > 0:
+        texts.append(f"{left} more")
+    texts += [f"more than {NAMES_MAX} {name} schemas" for name in SIDE_NAMES if name in others and name not in counts]
+    return " and ".join(texts) or "no others"
+
+
+def _without(counts: SideCounts, others: SideCounts) -> SideCounts:
+    return SideCounts(
+        nameless={framing: seen for framing, seen in counts.nameless.items() if others.nameless.get(framing) != seen},
+        names={name: seen for name, seen in counts.names.items() if others.names.get(name) != seen},
+    )
+
+
+def _first(counts: SideCounts) -> SideCounts:
+    names = sorted(counts.names.items(), key=lambda item: item[1].first_offset)[:_NAMES_SHOWN_MAX]
+    return SideCounts(nameless=counts.nameless, names=dict(names))
 
 
 def _side(fields: object) -> SideCounts:

@@ -105,7 +105,7 @@ def schemas_check(
     _log: LogFormat = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Read all records of mirrors' topics, and say which schema ids they carry and who can read them. Changes nothing.
+    """Say which schema ids all records of mirrors' topics carry, and who can read them. Changes nothing.
 
     Exit codes: 0 every record can be read with either registry, 1 some cannot, or something could not be found out.
     """

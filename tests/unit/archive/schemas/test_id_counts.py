@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.archive.schemas.id_counts import check_schema_ids, counts_in, fields_of
 from mirrorlake.errors import ChainBrokenError
-from mirrorlake.kafka.schema_ids.counts import NAMELESS, SchemaIdCounts, Seen, SideCounts
+from mirrorlake.kafka.schema_ids.counts import NAMELESS, NAMES_MAX, SchemaIdCounts, Seen, SideCounts
 from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.kafka.schema_ids.id_map import ID_MAX, ID_MIN
 
@@ -87,5 +87,30 @@ def test_a_segment_that_says_something_else_than_its_records_is_told() -> None:
     with pytest.raises(ChainBrokenError, match=r"here says .*\[7, 4, 10\].* and they have .*\[8, 11, 10\]") as told:
         check_schema_ids(COUNTS, counted, where="here")
     assert "schemas check" in told.value.hint
-    with pytest.raises(ChainBrokenError, match="nobody counted"):
+    with pytest.raises(ChainBrokenError, match=f"more than {NAMES_MAX} value schemas"):
         check_schema_ids(COUNTS, None, where="here")
+
+
+def test_of_many_ids_those_that_differ_are_named_and_no_others() -> None:
+    many: dict[int | UUID, Seen] = {number: Seen(1, number) for number in range(NAMES_MAX)}
+    keys = SideCounts(nameless={}, names=many)
+    said = {"key": keys, "value": SideCounts(nameless={}, names=many)}
+    counted = {"key": keys, "value": SideCounts(nameless={}, names={**many, 7: Seen(1, 8)})}
+    with pytest.raises(ChainBrokenError) as told:
+        check_schema_ids(said, counted, where="here")
+    assert "{'value': {'ids': [[7, 1, 7]]}}, and they have {'value': {'ids': [[7, 1, 8]]}}" in str(told.value)
+
+
+def test_of_many_differences_the_first_are_named_and_how_many_more_there_are() -> None:
+    said = {"value": SideCounts(nameless={}, names={number: Seen(1, number) for number in range(NAMES_MAX)})}
+    counted = {"value": SideCounts(nameless={Framing.NULL: Seen(NAMES_MAX, 0)}, names={})}
+    with pytest.raises(ChainBrokenError, match=rf"\[0, 1, 0\].* and {NAMES_MAX - 10} more, and they have") as told:
+        check_schema_ids(said, counted, where="here")
+    assert len(str(told.value)) < 500
+
+
+def test_a_side_with_more_ids_than_are_counted_is_told() -> None:
+    said = {"value": SideCounts(nameless={}, names={number: Seen(1, number) for number in range(NAMES_MAX + 1)})}
+    with pytest.raises(ChainBrokenError, match=f"more than {NAMES_MAX}") as told:
+        check_schema_ids(said, None, where="here")
+    assert len(str(told.value)) < 500
