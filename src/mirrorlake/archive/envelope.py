@@ -241,7 +241,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
     return replace(footer, schema_ids=_schema_ids(fields, footer)) if "schema_ids" in fields else footer
 
 
-def _schema_ids(fields: dict[str, object], footer: SegmentFooter) -> SchemaIdCounts:
+def _schema_ids(fields: dict[str, object], footer: SegmentFooter) -> SchemaIdCounts | None:
     first, last = footer.first_offset, footer.last_offset
     return counts_in(fields["schema_ids"], records=footer.records, first_offset=first, last_offset=last)
 

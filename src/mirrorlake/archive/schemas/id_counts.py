@@ -8,6 +8,7 @@ from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import ID_MAX, ID_MIN, SchemaName
 
 _IDS, _GUIDS = "ids", "guids"
+_FIELDS = {_IDS, _GUIDS, *NAMELESS}
 
 _NAMES_SHOWN_MAX = 10
 """Ids and GUIDs of a side that an error names: a segment may have a thousand."""
@@ -28,8 +29,12 @@ def _side_fields(counts: SideCounts) -> dict[str, object]:
     }
 
 
-def counts_in(fields: object, *, records: int, first_offset: int | None, last_offset: int | None) -> SchemaIdCounts:
-    """Returns what `fields_of` wrote.
+def counts_in(
+    fields: object, *, records: int, first_offset: int | None, last_offset: int | None
+) -> SchemaIdCounts | None:
+    """Returns what `fields_of` wrote; None where that is nothing this version knows.
+
+    A side with a field that a later version gave it is left out: what is counted there is not known here.
 
     Args:
         fields: as JSON has them.
@@ -40,16 +45,21 @@ def counts_in(fields: object, *, records: int, first_offset: int | None, last_of
     Raises:
         TypeError, ValueError, AttributeError: they are not of a segment like this.
     """
-    if not isinstance(fields, dict) or not fields or not set(fields) <= set(SIDE_NAMES):
-        raise ValueError(f"schema ids of {fields!r}")
-    counts = {name: _side(value) for name, value in fields.items()}
+    if not isinstance(fields, dict):
+        raise TypeError(f"not an object: {fields!r}")
+    counts = {name: _side(fields[name]) for name in SIDE_NAMES if _is_known(fields.get(name))}
     for name, side in counts.items():
         if side.records != records:
             raise ValueError(f"schema ids of {side.records} {name}s, and {records} records")
         for seen in (*side.nameless.values(), *side.names.values()):
             if first_offset is None or last_offset is None or not first_offset <= seen.first_offset <= last_offset:
                 raise ValueError(f"a schema id at offset {seen.first_offset}, where no record is")
-    return counts
+    return counts or None
+
+
+def _is_known(side: object) -> bool:
+    """Tells whether a side is there and counts nothing that this version does not know."""
+    return side is not None and not (isinstance(side, dict) and set(side) - _FIELDS)
 
 
 def check_schema_ids(said: SchemaIdCounts | None, counted: SchemaIdCounts | None, *, where: str) -> None:
@@ -103,8 +113,6 @@ def _side(fields: object) -> SideCounts:
     if not isinstance(fields, dict):
         raise TypeError(f"not an object: {fields!r}")
     nameless = {Framing(name): _seen(value) for name, value in fields.items() if name not in (_IDS, _GUIDS)}
-    if not set(nameless) <= set(NAMELESS):
-        raise ValueError(f"records that are {sorted(nameless)}")
     names: dict[SchemaName, Seen] = {_id(name): _seen(seen) for name, *seen in fields.get(_IDS, [])}
     names |= {UUID(name): _seen(seen) for name, *seen in fields.get(_GUIDS, [])}
     if len(names) != len(fields.get(_IDS, [])) + len(fields.get(_GUIDS, [])):
