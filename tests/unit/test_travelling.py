@@ -1,7 +1,7 @@
 """Values that travel between processes come out equal to what went in, whatever they inherit or hold."""
 
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, fields
+from dataclasses import dataclass, fields
 
 import pytest
 
@@ -54,8 +54,9 @@ def there_and_back(value: object) -> object:
 def test_a_value_comes_out_equal_and_frozen(value: object) -> None:
     found = there_and_back(value)
     assert (found, type(found)) == (value, type(value))
-    with pytest.raises(FrozenInstanceError):
-        setattr(found, fields(value)[0].name, None)  # type: ignore[arg-type]
+    names = value._fields if isinstance(value, TopicPartition) else [each.name for each in fields(value)]  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):  # of a dataclass a kind of it
+        setattr(found, names[0], None)
 
 
 def test_what_is_the_same_object_in_two_places_is_so_afterwards() -> None:
