@@ -26,7 +26,8 @@ from mirrorlake.errors import (
 )
 from mirrorlake.foreign_layout import BeginsAt, KafkaReplicatorLayout
 from mirrorlake.kafka.records.codec import RecordColumns
-from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts, joined_counts
+from mirrorlake.kafka.schema_ids.counting import joined_counts
+from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
 from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
 from mirrorlake.sources.archive.selection import ArchivedRange

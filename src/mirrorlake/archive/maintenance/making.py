@@ -30,8 +30,8 @@ from mirrorlake.clock import Clock
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError, PermanentError, UnsupportedError
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
-from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
-from mirrorlake.kafka.schema_ids.counts import common_sides, joined_counts
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter, joined_counts
+from mirrorlake.kafka.schema_ids.counts import common_sides
 from mirrorlake.offsets import FOLLOWING_KINDS, Gap, GapKind, OffsetRange
 from mirrorlake.page_compression import Compression
 

@@ -3,7 +3,7 @@
 The rules are those of `id_kernels.py`: the last header of the side's name counts, unless it or the payload is null.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self, TypeVar
 from uuid import UUID
 
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.schema_ids.counts import (
     NAMES_MAX,
-    NOTHING_SEEN,
     SchemaIdCounts,
     Seen,
     SideCounts,
+    common_sides,
 )
 from mirrorlake.kafka.schema_ids.framing import HEADER_NAMES, SIDE_NAMES, Framing
 from mirrorlake.kafka.schema_ids.id_map import KEY, SchemaName, guids_in
@@ -76,6 +76,15 @@ class SchemaIdCounter:
         } or None
 
 
+def joined_counts(parts: Sequence[SchemaIdCounts | None]) -> SchemaIdCounts | None:
+    """Returns the counts of several parts together: of the sides that were counted of each; None where none was."""
+    counter = SchemaIdCounter(common_sides(parts))
+    for part in parts:
+        if part is not None:
+            counter.add(part)
+    return counter.counts
+
+
 def _add(counts: Mapping[T, Seen], to: dict[T, Seen]) -> None:
     for name, seen in counts.items():
         to[name] = seen.joined(to.get(name))
@@ -89,7 +98,7 @@ def all_counts(records: RecordColumns, sides: int) -> SchemaIdCounts:
 def side_counts(records: RecordColumns, side: int) -> SideCounts:
     """Returns what records have on a side, however many schemas they name."""
     if not len(records):
-        return NOTHING_SEEN
+        return SideCounts(nameless={}, names={})
     payload = _Held.of(records.keys if side == KEY else records.values)
     found = _Named.of(payload)
     rows, held = _in_headers(records.headers, HEADER_NAMES[side], payload.lengths >= 0)

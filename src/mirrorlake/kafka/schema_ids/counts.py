@@ -1,6 +1,6 @@
 """How many records name which schema, and where the first one is: of a segment, or of any other run of records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,17 +44,6 @@ class SideCounts:
         """How many records these are."""
         return sum(each.records for each in (*self.nameless.values(), *self.names.values()))
 
-    def joined(self, other: "SideCounts") -> "SideCounts":
-        """Returns what these records and others have together."""
-        nameless, names = dict(self.nameless), dict(self.names)
-        for framing, seen in other.nameless.items():
-            nameless[framing] = seen.joined(nameless.get(framing))
-        for name, seen in other.names.items():
-            names[name] = seen.joined(names.get(name))
-        return SideCounts(nameless=nameless, names=names)
-
-
-NOTHING_SEEN = SideCounts(nameless={}, names={})
 
 SchemaIdCounts = Mapping[str, SideCounts]
 """By ``key`` and ``value``; a side that is not there was not counted, and nothing is known of it."""
@@ -72,19 +61,3 @@ def common_sides(parts: Iterable[SchemaIdCounts | None]) -> int:
     for each in sides:
         found &= each
     return found
-
-
-def joined_counts(parts: Sequence[SchemaIdCounts | None]) -> SchemaIdCounts | None:
-    """Returns the counts of several parts together: of the sides that were counted of each; None where none was."""
-    sides = common_sides(parts)
-    joined: dict[str, SideCounts] = {}
-    for side, name in enumerate(SIDE_NAMES):
-        if not sides >> side & 1:
-            continue
-        whole = NOTHING_SEEN
-        for part in parts:
-            assert part is not None, "a side that was counted of each part"
-            whole = whole.joined(part[name])
-        if len(whole.names) <= NAMES_MAX:
-            joined[name] = whole
-    return joined or None

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from mirrorlake.errors import SchemaUnknownError, SchemaUnreadableError
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.kafka.records.codec import encode_batch
-from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter, all_counts, side_counts
+from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter, all_counts, joined_counts, side_counts
 from mirrorlake.kafka.schema_ids.counts import (
     NAMES_MAX,
     SchemaIdCounts,
     Seen,
     SideCounts,
     common_sides,
-    joined_counts,
     sides_of,
 )
 from mirrorlake.kafka.schema_ids.framing import SIDE_NAMES, Framing
