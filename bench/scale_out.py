@@ -39,7 +39,7 @@ _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleOut:
-    """One copy over so many workers. CPU of ``copy`` is the driver's; ``workers_cpu_seconds`` with their start.
+    """One copy over so many workers. CPU of ``copy`` is the driver's, ``workers_cpu_seconds`` theirs while they copy.
 
     The copying begins when each of them copies: what the first one does while another starts is the start's.
     ``core_share`` is how much of a core each worker got, None for all of one.
@@ -54,7 +54,8 @@ class ScaleOut:
 class PinnedWorkers:
     """A standalone master, and workers of one slot each of which number n runs on core n alone.
 
-    Where there are more workers than cores, or no ``taskset``, they share.
+    Where there are more workers than cores, or no ``taskset``, they share. ``of_copy`` is what they have used for the
+    copy that is watched.
 
     Args:
         folder: for logs and what Spark writes.
@@ -72,6 +73,8 @@ class PinnedWorkers:
         self._secret = folder / "spark-secret"
         self._held = ExitStack()
         self.processes: list[GuardedProcess] = []
+        self.of_copy = CopyCpu()
+        self._trees: list[ProcessTree] = []
 
     def engine(self) -> str:
         """Returns the section of a configuration that runs leases on them."""
@@ -81,12 +84,19 @@ class PinnedWorkers:
 
     @property
     def cpu_seconds(self) -> float:
-        """What all workers and everything below them have used so far."""
-        return sum(ProcessTree(process.pid).use().cpu_seconds for process in self.processes)
+        """What all workers and everything below them have used so far; look often, see `ProcessTree`.
+
+        The Python below an executor belongs to nobody once that has ended, so a last look comes before the stop.
+        """
+        return sum(tree.use().cpu_seconds for tree in self._trees)
 
     def python_cpu_seconds(self) -> list[float]:
         """Returns what the Python below each worker has used so far, in their order: leases, and the looks before."""
         return [_python_cpu_seconds(process.pid) for process in self.processes]
+
+    def watch(self, watch: Watch, folder: Path) -> Watch:
+        """Returns what sees a copy by them, whose log is in ``folder``, and its CPU time."""
+        return AllCopyWatch(watch, self, folder / "mirrorlake.log")
 
     @property
     def _master(self) -> str:
@@ -110,6 +120,7 @@ class PinnedWorkers:
                 arguments = ("--cores", "1", "--memory", "1g", "--work-dir", str(work), self._master)
                 bound = self._bound(held, number)
                 self.processes.append(self._start(held, name, "worker.Worker", *arguments, bound=bound))
+                self._trees.append(ProcessTree(self.processes[-1].pid))
             _await(log, "Registering worker ", self._count)
             self._held = held.pop_all()
         return self
@@ -153,7 +164,7 @@ class MirrorlakeOverWorkers(Mirrorlake):
 
     def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
-        return AllCopyWatch(super().watch(destination, wanted, folder), self._workers, folder / "mirrorlake.log")
+        return self._workers.watch(super().watch(destination, wanted, folder), folder)
 
 
 class ArchiveOverWorkers(MirrorlakeArchive):
@@ -172,7 +183,7 @@ class ArchiveOverWorkers(MirrorlakeArchive):
 
     def watch(self, destination: BenchKafka, wanted: Input, folder: Path) -> Watch:
         """See `bench.contender.Contender`."""
-        return AllCopyWatch(super().watch(destination, wanted, folder), self._workers, folder / "mirrorlake.log")
+        return self._workers.watch(super().watch(destination, wanted, folder), folder)
 
 
 class AllCopy:
@@ -196,6 +207,21 @@ class AllCopy:
         return all(now - before >= _BUSY_CPU_SECONDS for now, before in used)
 
 
+class CopyCpu:
+    """CPU-seconds of a copy, ``seconds``: from the look at which it had begun to the last one."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._before = 0.0
+
+    def look(self, used_seconds: float, *, has_begun: bool) -> None:
+        """Takes what its processes have used since they began, and whether the copying had begun before this look."""
+        if has_begun:
+            self.seconds = used_seconds - self._before
+        else:
+            self._before = used_seconds
+
+
 class AllCopyWatch:
     """What another watch sees; the copying has begun when every worker copies.
 
@@ -210,6 +236,7 @@ class AllCopyWatch:
         self._workers = workers
         self._log = log
         self._all = AllCopy(len(workers.processes))
+        self._has_begun = False
 
     async def __aenter__(self) -> Self:
         await self._watch.__aenter__()
@@ -221,7 +248,8 @@ class AllCopyWatch:
         await self._watch.__aexit__(kind, error, trace)
 
     async def copied(self) -> int:
-        """Returns what the other one does."""
+        """Returns what the other one does, and looks at what the workers have used."""
+        self._workers.of_copy.look(self._workers.cpu_seconds, has_begun=self._has_begun)
         return await self._watch.copied()
 
     def has_begun(self, copied: int) -> bool:
@@ -229,7 +257,8 @@ class AllCopyWatch:
         ready = executors_ready(self._log.read_text(errors="replace"))
         # Asked each time, as it looks from when all were ready on.
         all_copy = self._all.look(ready, self._workers.python_cpu_seconds())
-        return all_copy and self._watch.has_begun(copied)
+        self._has_begun = all_copy and self._watch.has_begun(copied)
+        return self._has_begun
 
 
 def executors_ready(log: str) -> int:
@@ -251,12 +280,11 @@ async def measure_scale_out(
 ) -> ScaleOut:
     """Measures one copy over ``count`` workers, to Kafka or to a Parquet archive."""
     with PinnedWorkers(folder, count=count, cores=cores, core_share=core_share) as workers:
-        before = workers.cpu_seconds
         watched: Contender = MirrorlakeOverWorkers(workers) if kind is Kind.KAFKA else ArchiveOverWorkers(workers)
         copy = await measure(
             watched, source=source, destination=destination, wanted=wanted, filled=filled, folder=folder
         )
-        used = workers.cpu_seconds - before
+        used = workers.of_copy.seconds
         return ScaleOut(workers=count, core_share=core_share, copy=copy, workers_cpu_seconds=used)
 
 

@@ -1,6 +1,6 @@
 """When the copying of a scale-out begins: with the last worker that copies, not with the first record."""
 
-from bench.scale_out import AllCopy, executors_ready
+from bench.scale_out import AllCopy, CopyCpu, executors_ready
 
 START = "2026-11-23T12:00:00Z info executors ready clocks_differ_seconds=0.1 executors={} hosts=127.0.0.1 slots={}\n"
 JOINED = "2026-11-23T12:00:09Z info executor ready executor=2 host=127.0.0.1 slots=1\n"
@@ -27,3 +27,10 @@ def test_of_one_worker_it_begins_when_it_copies() -> None:
     assert not beginning.look(0, [0.0])
     assert not beginning.look(1, [2.0])
     assert beginning.look(1, [2.2])
+
+
+def test_the_processor_time_of_a_copy_counts_from_its_beginning_to_its_last_look() -> None:
+    copy = CopyCpu()
+    for used_seconds, has_begun in ((2.0, False), (7.5, False), (8.0, True), (19.0, True)):
+        copy.look(used_seconds, has_begun=has_begun)
+    assert copy.seconds == 11.5
