@@ -11,6 +11,7 @@ from mirrorlake import __version__
 from mirrorlake.cli.applications import app as app
 from mirrorlake.cli.options import LogFormat, Verbose
 from mirrorlake.errors import MirrorlakeError, SupersededError
+from mirrorlake.service.lifecycle.rare_collections import rarely_collected
 
 if TYPE_CHECKING:
     from mirrorlake.pipeline.engine import EngineBuilder
@@ -49,7 +50,9 @@ def main(engine: "EngineBuilder | None" = None) -> None:
     """
     try:
         try:
-            app(obj=engine)
+            # What a verb imports lives to its end, too.
+            with rarely_collected():
+                app(obj=engine)
         finally:
             sys.stdout.flush()
     except MirrorlakeError as error:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mirrorlake.archive.groups.content import ArchivedOffset
 from mirrorlake.clock import utc_text
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.groups.translation import Translation, Unknown
+from mirrorlake.groups.translation import Placed, Translation, Unknown
 from mirrorlake.kafka.control.descriptions import EMPTY_GROUP_STATES, CommittedOffset
 from mirrorlake.offsets import TopicPartition
 
@@ -148,10 +148,10 @@ def commits_of(rows: Sequence[GroupRow]) -> dict[str, dict[TopicPartition, Commi
     own cluster's for old ones.
     """
     commits: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-    for row in rows:
-        if row.action is GroupAction.COMMIT and row.offset is not None:
-            committed = CommittedOffset(offset=row.offset, metadata=row.archived.metadata)
-            commits.setdefault(row.group, {})[row.destination] = committed
+    for group, _, destination, archived, place, _, action, _ in rows:
+        if action is GroupAction.COMMIT and isinstance(place, Placed):
+            committed = CommittedOffset(place.offset, metadata=archived.metadata)
+            commits.setdefault(group, {})[destination] = committed
     return commits
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from mirrorlake.archive.groups.content import ArchivedOffset
@@ -155,18 +156,23 @@ async def place_groups(plan: GroupPlan, client: ClusterClient) -> GroupPlan:
     asked = {group: [*offsets] for group, offsets in commits.items()}
     found = await client.groups.offsets(asked, is_stable=True) if asked else {}
 
+    # Nearly always all of a group is there as it was committed: one comparison tells, and not one for each offset.
+    settled = {group for group, offsets in commits.items() if found[group] == offsets}
+
     def done(row: GroupRow) -> GroupRow:
         if row.action is not GroupAction.COMMIT:
             return row
+        if row.group in settled:
+            return GroupRow(*row[:6], GroupAction.DONE, row.reason)
         held = found[row.group]
         there = held if isinstance(held, MirrorlakeError) else held.get(row.destination)
         return after_commit(row, there, errors[row.group][row.destination])
 
-    return replace(plan, rows=sorted(map(done, plan.rows), key=_order))
+    return replace(plan, rows=sorted(map(done, plan.rows), key=_ORDER))
 
 
-def _order(row: GroupRow) -> tuple[str, str, int]:
-    return row.group, row.source.topic, row.source.partition
+_ORDER = itemgetter(0, 1)
+"""Rows by their group and source partition."""
 
 
 # -- what is archived -----------------------------------------------------------------------------------
@@ -382,11 +388,13 @@ async def _held(
 async def _standings(client: ClusterClient, wanted: Mapping[str, Sequence[TopicPartition]]) -> Standings:
     """Returns how groups stand at a cluster, by group and partition.
 
-    A cluster that never had a group has no topic for them, and would make it when asked for a coordinator.
+    A cluster that never had a group has no topic for them, and would make it when asked for a coordinator. One that
+    does not tell whether it has it, as this user may not describe it, is asked about the groups.
     """
-    if _OFFSETS_TOPIC not in (await client.metadata([_OFFSETS_TOPIC], refresh=True)).topics:
+    cluster = await client.metadata([_OFFSETS_TOPIC], refresh=True)
+    if _OFFSETS_TOPIC not in cluster.topics and _OFFSETS_TOPIC not in cluster.errors:
         return {group: dict.fromkeys(places, Standing()) for group, places in wanted.items()}
-    listed = (await client.groups.list()).groups
+    listed = (await client.groups.list(cluster.brokers)).groups
     told = await client.groups.states([group for group in wanted if not (group in listed and listed[group].state)])
     committed = await client.groups.offsets(
         {group: list(dict.fromkeys(places)) for group, places in wanted.items()}, is_stable=True

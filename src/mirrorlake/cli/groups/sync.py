@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mirrorlake.config.topics.selection import NameSelection
     from mirrorlake.groups.placing import GroupRow
     from mirrorlake.groups.restoring import GroupPlan, RestoredPartition
+    from mirrorlake.offsets import TopicPartition
 
 EXIT_DONE, EXIT_FAILED, EXIT_LEFT = 0, 1, 3
 COLUMNS = ("name", "group", "topic", "partition", "committed", "to", "offset", "had", "action", "note")
@@ -193,7 +194,8 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
 
 def rows_json(found: SyncPlan) -> list[dict[str, str | int | None]]:
     """Returns a row for each group, partition and destination, as both formats have it."""
-    return [_as_json(way, row) for way, each in found.ways.items() for row in each.rows]
+    places: dict[TopicPartition, str] = {}
+    return [_as_json(way, row, places) for way, each in found.ways.items() for row in each.rows]
 
 
 def said(found: SyncPlan) -> list[str]:
@@ -220,9 +222,15 @@ def _show(found: SyncPlan, *, as_json: bool) -> None:
             print_warning(f"mirror {name}: no selected group has an offset of what is mirrored")
 
 
-def _as_json(way: Way, row: "GroupRow") -> dict[str, str | int | None]:
-    """Returns a row as both formats have it; ``offset`` is null where it is unknown, ``had`` where there was none."""
+def _as_json(way: Way, row: "GroupRow", places: "dict[TopicPartition, str]") -> dict[str, str | int | None]:
+    """Returns a row as both formats have it; ``offset`` is null where it is unknown, ``had`` where there was none.
+
+    ``places`` are the texts of destination partitions, which are the same for many groups.
+    """
     group, (topic, partition), destination, archived, _, standing, action, reason = row
+    to = places.get(destination)
+    if to is None:
+        to = places[destination] = str(destination)
     had = standing.committed
     return {
         "name": way[0],
@@ -231,9 +239,9 @@ def _as_json(way: Way, row: "GroupRow") -> dict[str, str | int | None]:
         "partition": partition,
         "committed": archived.offset,
         "destination": way[1],
-        "to": str(destination),
+        "to": to,
         "offset": row.offset,
         "had": had.offset if had is not None else None,
-        "action": action.value,
+        "action": str(action),
         "note": reason or None,
     }

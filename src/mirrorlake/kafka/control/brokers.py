@@ -29,7 +29,9 @@ T = TypeVar("T")
 CONTROL = "control"
 """The use of connections for short requests; a fetch that waits must never be in their way."""
 REFRESH_SECONDS_MIN = 0.1
-"""Time between two requests for metadata: all partitions of a dead broker ask at once."""
+"""Time between two requests for metadata of a topic: all partitions of a dead broker ask at once, and ask again."""
+REFRESHES_MAX = 4
+"""How many requests for metadata, of other topics each, may be made within `REFRESH_SECONDS_MIN`."""
 _DIAL_NEXT_SECONDS = 1.0
 """How long one bootstrap server may stay silent before the next one is dialled beside it."""
 
@@ -51,7 +53,8 @@ class Brokers:
         self._is_stale = False
         self._refresh_lock = asyncio.Lock()
         self._wanted: dict[str, None] | None = {}
-        self._refresh_started = float("-inf")
+        # When metadata was asked for within the last moment, and of which topics; None for all.
+        self._recent: list[tuple[float, frozenset[str] | None]] = []
         # Numbers, not times: a loop's clock may stand still between a request and a call that came after it.
         self._refreshes_begun = self._refresh_settled = 0
         self._refresh_failure: MirrorlakeError | None = None
@@ -87,11 +90,12 @@ class Brokers:
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
+        pause_seconds = self._pause_seconds(loop.time())
         if self._cache.known.brokers:
-            await asyncio.sleep(max(0.0, self._refresh_started + REFRESH_SECONDS_MIN - loop.time()))
-        self._refresh_started = loop.time()
+            await asyncio.sleep(pause_seconds)
         self._refreshes_begun += 1
         topics = None if self._wanted is None else list(self._wanted)
+        self._recent.append((loop.time(), None if topics is None else frozenset(topics)))
         self._wanted, self._refresh_failure = {}, None
         try:
             answer = await self.ask_any(metadata_request(topics))
@@ -105,6 +109,15 @@ class Brokers:
         self._refresh_settled = self._refreshes_begun
         self._cache.merge(answer, topics)
         self._is_stale = False
+
+    def _pause_seconds(self, now: float) -> float:
+        """Returns how long to wait before what is wanted is asked for: nothing for topics that just now were not."""
+        self._recent = [each for each in self._recent if each[0] > now - REFRESH_SECONDS_MIN]
+        wanted = self._wanted
+        is_new = bool(wanted) and all(asked is not None and asked.isdisjoint(wanted or ()) for _, asked in self._recent)
+        if not self._recent or (is_new and len(self._recent) < REFRESHES_MAX):
+            return 0.0
+        return self._recent[-1][0] + REFRESH_SECONDS_MIN - now
 
     def mark_stale(self) -> None:
         """Makes the next `metadata` ask again: a leader or a coordinator was not where it was said to be."""

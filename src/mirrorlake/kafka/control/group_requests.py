@@ -16,6 +16,7 @@ from mirrorlake.kafka.wire.group_offsets import (
     encode_offset_commit,
     encode_offset_fetch,
     fits_offset_commit,
+    is_all_committed,
 )
 from mirrorlake.kafka.wire.protocol_classes import (
     DescribeGroupsRequest,
@@ -154,17 +155,18 @@ def _offsets_of(found: FetchedGroup, partitions: dict[str, dict[int, TopicPartit
     if found.error_code:
         return Refused(found.error_code)
     offsets: dict[TopicPartition, CommittedOffset | Refused | None] = {}
-    for topic, number, code, offset, epoch, metadata in found.offsets:
+    for topic, held in found.topics:
         numbers = partitions.setdefault(topic, {})
-        partition = numbers.get(number)
-        if partition is None:
-            partition = numbers[number] = TopicPartition(topic, number)
-        if code:
-            offsets[partition] = Refused(code)
-        elif offset == _NO_OFFSET:
-            offsets[partition] = None
-        else:
-            offsets[partition] = CommittedOffset(offset, epoch, metadata)
+        for number, code, offset, epoch, metadata in held:
+            partition = numbers.get(number)
+            if partition is None:
+                partition = numbers[number] = TopicPartition(topic, number)
+            if code:
+                offsets[partition] = Refused(code)
+            elif offset == _NO_OFFSET:
+                offsets[partition] = None
+            else:
+                offsets[partition] = CommittedOffset(offset, epoch, metadata)
     return offsets
 
 
@@ -235,6 +237,8 @@ def commit_offsets_request(
         topics.setdefault(partition.topic, []).append((partition.partition, *each))
 
     def read_written(view: memoryview) -> dict[TopicPartition, Refused | None]:
+        if is_all_committed(view, topics):
+            return dict.fromkeys(offsets)
         return {
             TopicPartition(topic, number): Refused(code) if code else None
             for topic, number, code in decode_offset_commit(view)

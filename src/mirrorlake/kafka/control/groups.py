@@ -1,7 +1,7 @@
 """Consumer groups of one cluster: which there are, what they have committed, and committing for them."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from mirrorlake.errors import (
@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
 """A group of a thousand partitions is answered with some 50 KB; so an answer stays a few megabytes."""
+
+NAMES_PER_REQUEST = 1000
+"""How many groups a broker is asked about whose answers are of a few bytes each: where their coordinators are."""
 
 UNSTABLE_SECONDS_MAX = 3.0
 """How long is waited for transactions that would commit offsets: most end within a moment."""
@@ -67,13 +70,19 @@ class Groups:
         self._brokers = brokers
         self._broker_ids: dict[str, int] = {}
 
-    async def list(self) -> GroupListing:
+    async def list(self, broker_ids: Collection[int] | None = None) -> GroupListing:
         """Returns the groups of every broker, those of them this user may describe; refused ones are left out there.
+
+        A broker lists the groups it coordinates, so each of them has its coordinator found by that.
+
+        Args:
+            broker_ids: of all brokers, by metadata of this moment; None to ask for it.
 
         Raises:
             MirrorlakeError: the brokers are not known.
         """
-        broker_ids = (await self._brokers.metadata((), refresh=True)).brokers
+        if broker_ids is None:
+            broker_ids = (await self._brokers.metadata((), refresh=True)).brokers
         answers = await all_of(map(self._list_of, broker_ids))
         unread: dict[int, MirrorlakeError] = {}
         groups: dict[str, ListedGroup] = {}
@@ -82,6 +91,7 @@ class Groups:
                 unread[broker_id] = answer
             else:
                 groups |= {each.group: each for each in answer}
+                self._broker_ids |= {each.group: broker_id for each in answer}
         return GroupListing(groups=groups, unread=unread)
 
     async def _list_of(self, broker_id: int) -> tuple[ListedGroup, ...] | MirrorlakeError:
@@ -290,7 +300,7 @@ class Groups:
 
         async with asyncio.TaskGroup() as tasks:
             for broker_id, theirs in by_broker.items():
-                parts = _parts(theirs)
+                parts = _parts(theirs, GROUPS_PER_REQUEST)
                 for _ in range(REQUESTS_AT_ONCE):
                     tasks.create_task(ask(broker_id, parts))
         return results
@@ -318,7 +328,7 @@ class Groups:
 
         found: dict[str, int | Refused | MirrorlakeError] = {}
         unknown = [each for each in groups if each not in self._broker_ids]
-        for asked in _parts(unknown):
+        for asked in _parts(unknown, NAMES_PER_REQUEST):
             try:
                 answers = await self._until_answered(None, asked, request)
             except MirrorlakeError as error:
@@ -348,10 +358,10 @@ class Groups:
         )
 
 
-def _parts(groups: Sequence[str]) -> Iterator[list[str]]:
-    """Yields groups, as many at a time as one request asks about."""
-    for start in range(0, len(groups), GROUPS_PER_REQUEST):
-        yield [*groups[start : start + GROUPS_PER_REQUEST]]
+def _parts(groups: Sequence[str], count: int) -> Iterator[list[str]]:
+    """Yields groups, so many at a time."""
+    for start in range(0, len(groups), count):
+        yield [*groups[start : start + count]]
 
 
 def _what(group: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from mirrorlake.errors import BrokerNotReadyError, BrokerUnreachableError, MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.brokers import CONTROL
 from mirrorlake.kafka.control.control_requests import Refused
-from mirrorlake.kafka.control.descriptions import CommittedOffset
+from mirrorlake.kafka.control.descriptions import CommittedOffset, ListedGroup
 from mirrorlake.kafka.control.groups import COMMITS_AT_ONCE, COMMITS_PER_CONNECTION, Groups
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.kafka.wire.error_codes import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
@@ -94,6 +94,14 @@ class TwoBrokers:
             return await self._found() | dict.fromkeys(self._late, Refused(COORDINATOR_NOT_AVAILABLE))
         return await self._found()
 
+    async def ask(self, broker_id: int, request: object) -> tuple[ListedGroup, ...]:
+        """Lists the groups of a broker, of forty."""
+        return tuple(
+            ListedGroup(group=f"g{number}", protocol_type="", state="Empty")
+            for number in range(40)
+            if 1 + number % 2 == broker_id
+        )
+
     async def _found(self) -> dict[str, int | Refused]:
         return {f"g{number}": Refused(30) if f"g{number}" in self._unknown else 1 + number % 2 for number in range(200)}
 
@@ -158,7 +166,7 @@ def test_coordinators_that_are_not_there_yet_are_waited_for_by_all_groups_togeth
     brokers = TwoBrokers(loads=4)
     done = commit_all(brokers, 200)
     assert done == {f"g{number}": {PLACE: None} for number in range(200)}
-    assert brokers.finds == 6, "two requests about a hundred groups each time"
+    assert brokers.finds == 5, "one request about two hundred groups each time"
     assert brokers.most == {1: COMMITS_AT_ONCE, 2: COMMITS_AT_ONCE}
 
 
@@ -183,3 +191,28 @@ def test_nothing_is_asked_where_nothing_is_to_be_committed() -> None:
     brokers = TwoBrokers()
     assert commit_all(brokers, 0) == {}
     assert brokers.answered == []
+
+
+def test_a_broker_that_lists_a_group_is_its_coordinator() -> None:
+    brokers = TwoBrokers()
+    asked = {f"g{number}": OFFSETS for number in range(40)}
+
+    async def scenario() -> dict[str, dict[TopicPartition, MirrorlakeError | None]]:
+        groups = Groups(brokers)  # type: ignore[arg-type]
+        assert len((await groups.list((1, 2))).groups) == 40
+        return await groups.commit_all(asked)
+
+    assert asyncio.run(scenario()) == {group: {PLACE: None} for group in asked}
+    assert brokers.finds == 0, "nobody was asked for what the lists say"
+
+
+def test_a_group_that_has_moved_since_it_was_listed_is_asked_for_again() -> None:
+    brokers = TwoBrokers(moved=["g4"])
+
+    async def scenario() -> dict[str, dict[TopicPartition, MirrorlakeError | None]]:
+        groups = Groups(brokers)  # type: ignore[arg-type]
+        await groups.list((1, 2))
+        return await groups.commit_all({"g4": OFFSETS, "g5": OFFSETS})
+
+    assert asyncio.run(scenario()) == {"g4": {PLACE: None}, "g5": {PLACE: None}}
+    assert brokers.finds == 1

@@ -1,6 +1,7 @@
 """OffsetFetch 8 and OffsetCommit 7: requests as kafka-python reads them, answers as it writes them, and other bytes."""
 
 import random
+import struct
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from mirrorlake.kafka.wire.group_offsets import (
     encode_offset_commit,
     encode_offset_fetch,
     fits_offset_commit,
+    is_all_committed,
 )
 from mirrorlake.kafka.wire.protocol_classes import (
     OffsetCommitRequest,
@@ -151,9 +153,8 @@ def test_answers_about_offsets_are_read_whole(groups: list[tuple[str, int, list[
             group,
             code,
             [
-                (topic, number, error, offset, epoch, text or "")
+                (topic, [(number, error, offset, epoch, text or "") for number, offset, epoch, text, error in held])
                 for topic, held in topics
-                for number, offset, epoch, text, error in held
             ],
         )
         for group, code, topics in groups
@@ -164,7 +165,24 @@ def test_a_topic_of_many_groups_is_one_text() -> None:
     found = decode_offset_fetch(
         memoryview(fetched([(f"g{n}", 0, [("orders", [(n, 1, -1, "", 0)])]) for n in range(3)]))
     )
-    assert len({id(each.offsets[0][0]) for each in found}) == 1
+    assert len({id(each.topics[0][0]) for each in found}) == 1
+
+
+def test_a_topic_that_came_before_is_read_as_the_first_time() -> None:
+    many = [(number, 7 + number, number, "", 0) for number in range(130)]
+    held: list[list[Row]] = [
+        *([], many[:1], many[:126], many[:127], many, [(3, -1, -1, None, 0)], [(0, 4, 2, "", 29)]),
+        *([(0, 1, 2, "x", 0)], [many[0], (1, 1, 1, "long" * 40, 0), many[2]]),
+    ]
+    name = "orders" * 30
+    groups = [
+        (f"{topic}-{number}", 0, [(topic, rows)]) for topic in ("t", name) for number, rows in enumerate([*held, *held])
+    ]
+    found = decode_offset_fetch(memoryview(fetched(groups)))
+    assert [each.topics for each in found] == [
+        [(topic, [(number, code, offset, epoch, text or "") for number, offset, epoch, text, code in rows])]
+        for _, _, [(topic, rows)] in groups
+    ]
 
 
 def test_tagged_fields_that_a_later_broker_may_send_are_passed_over() -> None:
@@ -174,6 +192,13 @@ def test_tagged_fields_that_a_later_broker_may_send_are_passed_over() -> None:
     assert plain.endswith(b"\0\0" + b"\0\0" + b"\0\0")
     tagged = plain[:-6] + tag + tag + b"\0\0" + tag + tag
     assert decode_offset_fetch(memoryview(tagged)) == decode_offset_fetch(memoryview(plain))
+
+
+def test_tagged_fields_of_a_topic_that_came_before_are_passed_over() -> None:
+    group = b"\2g\2\2t\2" + struct.pack(">iqiBhB", 1, 2, 3, 1, 0, 0) + b"\0" + b"\0\0" + b"\0"
+    tagged = b"\2g\2\2t\2" + struct.pack(">iqiBhB", 1, 2, 3, 1, 0, 1) + b"\5\2xy" + b"\1\5\2xy" + b"\0\0" + b"\0"
+    once, twice = (b"\0\0\0\7" + b"\3" + first + second + b"\0" for first, second in ((group, group), (group, tagged)))
+    assert decode_offset_fetch(memoryview(twice)) == decode_offset_fetch(memoryview(once))
 
 
 @given(
@@ -235,6 +260,18 @@ def test_answers_to_a_commit_are_read_whole(topics: list[tuple[str, list[tuple[i
     assert decode_offset_commit(memoryview(committed(topics))) == [
         (topic, number, code) for topic, held in topics for number, code in held
     ]
+
+
+@given(st.dictionaries(names, st.lists(st.tuples(numbers, codes), max_size=4), max_size=4))
+def test_all_is_committed_where_the_answer_says_so_of_what_was_asked(topics: dict[str, list[tuple[int, int]]]) -> None:
+    asked = {topic: [(number, 5, -1, "text") for number, _ in held] for topic, held in topics.items()}
+    is_good = all(not code for held in topics.values() for _, code in held)
+    assert is_all_committed(memoryview(committed([*topics.items()])), asked) is is_good
+    good = committed([(topic, [(number, 0) for number, _ in held]) for topic, held in topics.items()])
+    assert is_all_committed(memoryview(good), asked)
+    assert not is_all_committed(memoryview(good + b"x"), asked)
+    assert not is_all_committed(memoryview(good), asked | {"more": [(0, 5, -1, "")]}) or "more" in asked
+    assert not is_all_committed(memoryview(good)[:-1], asked)
 
 
 @pytest.mark.parametrize(
