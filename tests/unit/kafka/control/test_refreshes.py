@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mirrorlake.kafka.control import brokers as module
 from mirrorlake.kafka.control.brokers import REFRESH_SECONDS_MIN, REFRESHES_MAX, Brokers
 from mirrorlake.kafka.control.descriptions import ClusterMetadata
 from mirrorlake.kafka.wire.buffers import BufferPool
@@ -34,7 +33,7 @@ def waits(monkeypatch: pytest.MonkeyPatch, *asked: Sequence[str] | None) -> list
         for topics in asked:
             await brokers.metadata(topics, refresh=True)
 
-    monkeypatch.setattr(module.asyncio, "sleep", no_sleep)
+    monkeypatch.setattr(asyncio, "sleep", no_sleep)
     asyncio.run(scenario())
     return waited
 

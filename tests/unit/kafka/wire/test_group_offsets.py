@@ -169,11 +169,10 @@ def test_a_topic_of_many_groups_is_one_text() -> None:
 
 
 def test_a_topic_that_came_before_is_read_as_the_first_time() -> None:
-    many = [(number, 7 + number, number, "", 0) for number in range(130)]
-    held: list[list[Row]] = [
-        *([], many[:1], many[:126], many[:127], many, [(3, -1, -1, None, 0)], [(0, 4, 2, "", 29)]),
-        *([(0, 1, 2, "x", 0)], [many[0], (1, 1, 1, "long" * 40, 0), many[2]]),
-    ]
+    many: list[Row] = [(number, 7 + number, number, "", 0) for number in range(130)]
+    held: list[list[Row]] = [[], many[:1], many[:126], many[:127], many]
+    held += [[(3, -1, -1, None, 0)], [(0, 4, 2, "", 29)], [(0, 1, 2, "x", 0)]]
+    held.append([many[0], (1, 1, 1, "long" * 40, 0), many[2]])
     name = "orders" * 30
     groups = [
         (f"{topic}-{number}", 0, [(topic, rows)]) for topic in ("t", name) for number, rows in enumerate([*held, *held])
