@@ -20,7 +20,6 @@ OPEN_SEAL = "0" * 32
 """Stands in the seal's place until it is known."""
 
 
-
 class SealingFile(RawIOBase):
     """Writes to a file, of which it holds the end back until it can be sealed; the file is not closed.
 

@@ -112,7 +112,7 @@ class ParquetSegmentReader:
             if not self._may_hold(group, within):
                 continue
             values = PlainColumn(self._source, self._file.metadata, self._file.schema, group, _VALUES)
-            for columns in self._with_values(group, values) if values.is_familiar else self._read_group(group):
+            for columns in self._with_values(group, values) if values.is_familiar() else self._read_group(group):
                 position = check_order(columns, position, end, where=self._where)
                 kept = within_range(columns, within)
                 if len(kept):
@@ -124,7 +124,9 @@ class ParquetSegmentReader:
         rows = self._file.metadata.row_group(group).num_rows
         row = 0
         try:
-            batches = self._file.iter_batches(batch_size=rows or 1, row_groups=[group], columns=others, use_threads=False)
+            batches = self._file.iter_batches(
+                batch_size=rows or 1, row_groups=[group], columns=others, use_threads=False
+            )
             records = RecordColumns.concat([records_without_values(batch) for batch in batches])
             for part in values.parts():
                 stop = row + len(part.sizes)
@@ -322,9 +324,7 @@ class ParquetSegmentReader:
         """
         if self.footer is None or self.footer.seal is None:
             return
-        if flaw := flaw_of_file(
-            self._source, self.footer.seal, end_bytes=self.footer_bytes, read_bytes=read_bytes
-        ):
+        if flaw := flaw_of_file(self._source, self.footer.seal, end_bytes=self.footer_bytes, read_bytes=read_bytes):
             raise self._broken(flaw)
 
     def check_source_columns(self, groups: range | None = None) -> None:

@@ -58,9 +58,6 @@ class PlainColumn:
         schema: of the file.
         group: the row group's number.
         name: the column's, at the top of the schema.
-
-    Attributes:
-        is_familiar: whether it is laid out as this reads it, by what the footer says of it.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class PlainColumn:
         self._codec = _CODECS.get(chunk.compression)
         self._start, self._bytes = chunk.data_page_offset, chunk.total_compressed_size
         self._rows = chunk.num_values
-        self.is_familiar = (
+        self._is_familiar = (
             column.physical_type == "BYTE_ARRAY"
             and column.max_repetition_level == 0
             and column.max_definition_level <= 1
@@ -81,6 +78,22 @@ class PlainColumn:
             and _PLAIN_AND_LEVELS.issuperset(chunk.encodings)
             and not chunk.has_dictionary_page
         )
+
+    def is_familiar(self) -> bool:
+        """Tells whether it is laid out as this reads it, by what the footer says of it and by its first page.
+
+        Raises:
+            MirrorlakeError: the store could not be read.
+        """
+        if not self._is_familiar:
+            return False
+        try:
+            return not self._bytes or _said(self._header_at(_Stretch(self._file, self._start), 0)[0]) is not None
+        except ValueError:
+            return False  # Arrow says what is wrong, if anything is
+
+    def _header_at(self, stretch: "_Stretch", position: int) -> tuple[Struct, int]:
+        return _header(stretch.at(position, min(_HEADER_BYTES_MAX, self._bytes - position)))
 
     def parts(self) -> Iterator[ColumnPart]:
         """Yields all values in order, some pages at a time.
@@ -123,7 +136,7 @@ class PlainColumn:
         stretch, done, rows = _Stretch(self._file, self._start), 0, 0
         codec = pa.Codec(self._codec) if self._codec is not None else None
         while done < self._bytes:
-            header, header_bytes = _header(stretch.at(done, min(_HEADER_BYTES_MAX, self._bytes - done)))
+            header, header_bytes = self._header_at(stretch, done)
             size, compressed, values = _said(header)
             done += header_bytes
             rows += values
@@ -146,7 +159,7 @@ class _Stretch:
     def __init__(self, file: BinaryIO, start: int) -> None:
         self._file = file
         self._start = start
-        self._buffer = bytearray(WINDOW_BYTES)
+        self._buffer = bytearray(_HEADER_BYTES_MAX)
 
     def at(self, position: int, count: int) -> memoryview:
         """Returns so many bytes of the stretch.
@@ -155,7 +168,7 @@ class _Stretch:
             ValueError: the file is shorter.
         """
         if count > len(self._buffer):
-            self._buffer = bytearray(count)
+            self._buffer = bytearray(max(count, WINDOW_BYTES))
         view, done = memoryview(self._buffer)[:count], 0
         self._file.seek(self._start + position)
         while done < count:

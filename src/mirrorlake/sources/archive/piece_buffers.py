@@ -23,9 +23,6 @@ class PieceBuffers:
         self._kept_max = kept_max
         self._kept: list[bytearray] = []
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def taken(self) -> bytearray:
         """Returns a buffer, whatever is in it; from any thread."""
         try:
@@ -38,5 +35,9 @@ class PieceBuffers:
 
         One that is still looked at through a view is left to it: whoever is given the piece again gives it back again.
         """
-        if len(self._kept) < self._kept_max and not is_viewed(buffer) and all(buffer is not each for each in self._kept):
+        if (
+            len(self._kept) < self._kept_max
+            and not is_viewed(buffer)
+            and all(buffer is not each for each in self._kept)
+        ):
             self._kept.append(buffer)

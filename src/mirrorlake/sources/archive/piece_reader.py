@@ -181,9 +181,7 @@ class PieceReader:
             try:
                 if each.footer is None and behind is not None:
                     check_by_next(found.folder.store, key, f"{found.folder.prefix}/{behind.name}")
-                content = each.content(
-                    offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max, buffers=buffers
-                )
+                content = each.content(offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max, buffers=buffers)
                 return content, each.footer
             except BaseException:
                 each.close()
