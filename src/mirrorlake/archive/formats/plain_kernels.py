@@ -4,7 +4,8 @@ A data page of a column that may be null begins with its definition levels: thei
 bit-packed, of one bit each). Behind them each value that is not null stands as its length, four bytes, and its bytes.
 Source: ``Encodings.md`` of Apache Parquet's format.
 
-Of a page that does not compress, zstd makes a frame of blocks that hold its bytes as they are. Source: RFC 8878, §3.1.1.
+Of a page that does not compress, zstd makes a frame of blocks that hold its bytes as they are. Source: RFC 8878,
+§3.1.1.
 """
 
 from mirrorlake.kafka.records.kernels import (
@@ -32,7 +33,7 @@ _RAW = 0
 
 @inlined
 def _levels_into(address: int, end: int, lengths: Int64s, start_row: int, rows: int) -> int:
-    """Writes 0 for each row with a value and -1 for each without, as runs of levels say; 0 where they say all, or -1."""
+    """Writes 0 for each row with a value and -1 for each without; returns 0, or -1 where the levels do not say all."""
     row, stop = start_row, start_row + rows
     while row < stop:
         header, shift = 0, 0

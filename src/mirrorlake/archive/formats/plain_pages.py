@@ -212,6 +212,6 @@ def _said(header: Struct) -> tuple[int, int, int]:
 
 def _number(struct: Struct, field: int) -> int:
     value = struct[field].value if field in struct else None
-    if not isinstance(value, int):
-        raise ValueError(f"a page's header has no number {field}")
-    return value
+    if isinstance(value, int):
+        return value
+    raise ValueError(f"a page's header has no number {field}")

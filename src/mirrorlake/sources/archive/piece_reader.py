@@ -182,10 +182,10 @@ class PieceReader:
                 if each.footer is None and behind is not None:
                     check_by_next(found.folder.store, key, f"{found.folder.prefix}/{behind.name}")
                 content = each.content(offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max, buffers=buffers)
-                return content, each.footer
             except BaseException:
                 each.close()
                 raise
+            return content, each.footer
 
         return OpenContent(key, opened, offsets, self._threads)
 

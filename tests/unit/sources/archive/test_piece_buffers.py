@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.names import SegmentName
+from mirrorlake.errors import ChainBrokenError
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.sources.archive import content as content_module
 from mirrorlake.sources.archive.content import LogContent
@@ -65,8 +66,14 @@ def test_pieces_are_the_same_with_and_without_buffers(start: int, count: int, pi
 
 def test_one_buffer_is_enough_for_who_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content_module, "PIECE_BYTES", 8000)  # more than any batch
-    buffers, taken = PieceBuffers(8000), []
-    monkeypatch.setattr(buffers, "taken", lambda: taken.append(PieceBuffers.taken(buffers)) or taken[-1])
+    buffers = PieceBuffers(8000)
+    taken: list[bytearray] = []
+
+    def noted() -> bytearray:
+        taken.append(PieceBuffers.taken(buffers))
+        return taken[-1]
+
+    monkeypatch.setattr(buffers, "taken", noted)
     read(content_of(OffsetRange(start_offset=0, end_offset=200), buffers), buffers)
     assert len(taken) > 1
     assert len({id(each) for each in taken}) == 1
@@ -81,7 +88,7 @@ def test_what_is_damaged_behind_right_batches_is_said_after_them(monkeypatch: py
     piece = content.next_piece()
     assert piece is not None
     assert piece.covered == OffsetRange(start_offset=0, end_offset=200 - SIZES[-1])
-    with pytest.raises(content_module.ChainBrokenError, match="checksum"):
+    with pytest.raises(ChainBrokenError, match="checksum"):
         content.next_piece()
 
 
