@@ -70,6 +70,7 @@ class PlainColumn:
         self._codec = _CODECS.get(chunk.compression)
         self._start, self._bytes = chunk.data_page_offset, chunk.total_compressed_size
         self._rows = chunk.num_values
+        self._plain_bytes = chunk.total_uncompressed_size
         self._is_familiar = (
             column.physical_type == "BYTE_ARRAY"
             and column.max_repetition_level == 0
@@ -140,7 +141,7 @@ class PlainColumn:
             size, compressed, values = _said(header)
             done += header_bytes
             rows += values
-            if rows > self._rows or compressed > self._bytes - done:
+            if rows > self._rows or compressed > self._bytes - done or size > self._plain_bytes:
                 raise ValueError("pages hold more than the footer says")
             data = stretch.at(done, compressed)
             done += compressed
