@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import xxhash
 
+from mirrorlake.archive.file_blocks import READ_BYTES, blocks_of
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -16,8 +18,6 @@ SEAL_ALGORITHM = "xxh3-128"
 
 OPEN_SEAL = "0" * 32
 """Stands in the seal's place until it is known."""
-
-READ_BYTES = 4 << 20
 
 
 class SealingFile(RawIOBase):
@@ -77,20 +77,20 @@ def flaw_of(data: bytes, seal: str) -> str | None:
     return _flaw(xxhash.xxh3_128(), data, seal)
 
 
-def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int) -> str | None:
+def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int, read_bytes: int = READ_BYTES) -> str | None:
     """Reads a sealed file from its start to its end and returns what is wrong, in words; None where it is intact.
 
     Args:
         file: seekable.
         seal: what it is sealed with.
         end_bytes: how many of its last bytes hold the seal.
+        read_bytes: what is read at a time of those before.
     """
     before_bytes = file.seek(0, 2) - end_bytes
     file.seek(0)
     found = xxhash.xxh3_128()
-    while before_bytes > 0 and (data := file.read(min(READ_BYTES, before_bytes))):
+    for data in blocks_of(file, read_bytes, total_bytes=before_bytes):
         found.update(data)
-        before_bytes -= len(data)
     return _flaw(found, file.read(), seal)
 
 

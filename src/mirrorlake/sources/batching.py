@@ -35,6 +35,12 @@ ZSTD_LEVEL = 1
 WORTH_IT = 15 / 16
 """What compressed bytes may come to, as a part of the others, to be sent in their place."""
 
+TRIED_AGAIN_BYTES = 32 << 20
+"""Behind so many bytes that gain nothing a batch is made both ways again: samples do not show all there is to gain."""
+
+SAMPLED_BYTES = 3 << 19
+"""A sample of one batch tells for so many bytes: it takes a tenth of a millisecond, whatever it shows."""
+
 _SAMPLES = 4
 _SAMPLE_BYTES = 4 << 10
 
@@ -42,9 +48,37 @@ _SPAN_MAX = 2**31 - 1
 """How far behind a batch's first offset a record of it may lie."""
 
 
-def batches_of(
-    columns: RecordColumns, *, codec: Codec, bytes_max: int, leaves_incompressible: bool = False
-) -> Iterator[Batch]:
+class Gain:
+    """What compression gained of the batches before, for those that follow. One for records that follow one another."""
+
+    def __init__(self) -> None:
+        self.is_worth_it: bool | None = None  # of the last batch that was made both ways; None before the first
+        self.plain_bytes = 0  # that went without it since then
+        self._unsampled_bytes = 0  # since the last sample
+
+    @property
+    def is_none_expected(self) -> bool:
+        """True where the next batch goes without, unless a sample of it shows something."""
+        return self.is_worth_it is False and self.plain_bytes < TRIED_AGAIN_BYTES
+
+    @property
+    def is_sampled(self) -> bool:
+        """True where a sample of the next batch is to be looked at."""
+        return self._unsampled_bytes == 0
+
+    def passed(self, plain_bytes: int) -> None:
+        """Takes a batch that goes without."""
+        self.plain_bytes += plain_bytes
+        self._unsampled_bytes = (self._unsampled_bytes + plain_bytes) if self._unsampled_bytes < SAMPLED_BYTES else 0
+
+    def found(self, plain_bytes: int, compressed_bytes: int) -> bool:
+        """Takes what a batch has shown that was made both ways; returns whether it goes compressed."""
+        self.is_worth_it = compressed_bytes <= WORTH_IT * plain_bytes
+        self.plain_bytes = self._unsampled_bytes = 0
+        return self.is_worth_it
+
+
+def batches_of(columns: RecordColumns, *, codec: Codec, bytes_max: int, gain: Gain | None = None) -> Iterator[Batch]:
     """Yields batches of v2 that hold these records, each in memory of its own that may be written to.
 
     A record without any time (of message format v0) is one of CreateTime −1, as format v2 has nothing else.
@@ -54,9 +88,9 @@ def batches_of(
         codec: of the batches.
         bytes_max: record bytes of one, before compression; a record that alone has more is one of its own. What is
             alone in its batch is always compressed: a topic may take it so alone.
-        leaves_incompressible: True where records that do not compress, as those that are compressed or encrypted
-            already, go without compression: the first batch tells, as it is made both ways, and of each behind one that
-            gained nothing a sample is looked at.
+        gain: what compression gained of the records before, where those that do not compress, as what is compressed or
+            encrypted already, go without: the first batch tells, as it is made both ways, and of each behind one that
+            gained nothing a sample is looked at. None where all are compressed.
 
     Raises:
         RecordTooLargeError: a record is above 2^31 - 1 bytes.
@@ -65,7 +99,7 @@ def batches_of(
         # Each batch by itself may be few records, and would be written without the loops, nine times as slowly.
         load_kernels()
     rows = RowEncoder(columns)
-    encoder = _Encoder(rows, codec, leaves_incompressible=leaves_incompressible)
+    encoder = _Encoder(rows, codec, gain)
     for start, stop in _cuts(columns, bytes_max):
         made, made_codec = encoder.encoded(start, stop)
         attributes = made_codec | (LOG_APPEND_TIME_BIT if columns.timestamp_types[start] == LOG_APPEND_TIME else 0)
@@ -79,28 +113,26 @@ class _Encoder:
     Args:
         rows: the records.
         codec: that it is tried with.
-        leaves_incompressible: as for `batches_of`.
+        gain: as for `batches_of`.
     """
 
-    def __init__(self, rows: RowEncoder, codec: Codec, *, leaves_incompressible: bool) -> None:
+    def __init__(self, rows: RowEncoder, codec: Codec, gain: Gain | None) -> None:
         self._rows = rows
         self._codec = codec
-        self._leaves_incompressible = leaves_incompressible
-        self._is_worth_it: bool | None = None  # of the batch before; None before the first
+        self._gain = gain
 
     def encoded(self, start_row: int, stop_row: int) -> tuple[memoryview, Codec]:
         """Returns some rows as one batch that lacks its header, and how it is compressed."""
         plain = self._rows.uncompressed(start_row, stop_row)
         if self._codec == Codec.NONE:
             return plain, Codec.NONE
-        is_tried = self._leaves_incompressible and not self._is_worth_it and stop_row - start_row > 1
-        if is_tried and self._is_worth_it is False and not _shrinks(plain, self._codec):
+        gain = self._gain if stop_row - start_row > 1 else None
+        if gain is not None and gain.is_none_expected and not (gain.is_sampled and _shrinks(plain, self._codec)):
+            gain.passed(len(plain))
             return plain, Codec.NONE
         made = compressed(plain, self._codec, zstd_level=ZSTD_LEVEL)
-        if is_tried:
-            self._is_worth_it = len(made) <= WORTH_IT * len(plain)
-            if not self._is_worth_it:
-                return plain, Codec.NONE
+        if gain is not None and not gain.found(len(plain), len(made)):
+            return plain, Codec.NONE
         return made, self._codec
 
 

@@ -13,7 +13,7 @@ from mirrorlake.destinations.coalescing import NOT_COALESCED_BYTES_MIN
 from mirrorlake.kafka.records.batches import verify_crc
 from mirrorlake.kafka.records.codec import Codec, decode_batches
 from mirrorlake.kafka.records.columns import HEADERS_TYPE, RecordColumns
-from mirrorlake.sources.batching import batches_of
+from mirrorlake.sources.batching import SAMPLED_BYTES, TRIED_AGAIN_BYTES, Gain, batches_of
 
 Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, bytes | None]]]
 
@@ -118,7 +118,7 @@ def random_rows(count: int, size: int, *, start: int = 0) -> list[Row]:
 def test_records_that_do_not_compress_go_without_compression(codec: Codec) -> None:
     columns = columns_of(random_rows(400, 1024))
 
-    batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10, leaves_incompressible=True))
+    batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10, gain=Gain()))
 
     assert {batch.header.codec for batch in batches} == {Codec.NONE}
     assert len(batches) > 3
@@ -128,23 +128,50 @@ def test_records_that_do_not_compress_go_without_compression(codec: Codec) -> No
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_records_that_compress_behind_others_that_do_not_are_compressed(codec: Codec) -> None:
-    columns = columns_of([*random_rows(200, 1024), *dense(400, 1024, start=200)])
+def test_records_that_compress_behind_others_that_do_not_are_compressed_with_the_next_sample(codec: Codec) -> None:
+    batch_bytes = 64 << 10
+    columns = columns_of([*random_rows(200, 1024), *dense(2400, 1024, start=200)])
 
-    batches = list(batches_of(columns, codec=codec, bytes_max=64 << 10, leaves_incompressible=True))
+    batches = list(batches_of(columns, codec=codec, bytes_max=batch_bytes, gain=Gain()))
 
-    found = [batch.header.codec for batch in batches]
-    assert found[0] == Codec.NONE
-    within = [batch for batch in batches if batch.header.base_offset >= 200 and batch.header.last_offset < 600]
+    assert batches[0].header.codec == Codec.NONE
+    sampled = (SAMPLED_BYTES + 2 * batch_bytes) // 1024
+    within = [batch for batch in batches if batch.header.base_offset >= 200 + sampled]
     assert len(within) > 3
     assert {batch.header.codec for batch in within} == {codec}
     assert decode_batches(batches).equals(columns)
 
 
+def test_what_was_learnt_of_a_run_of_records_holds_for_the_next_one() -> None:
+    gain = Gain()
+    runs = [columns_of(random_rows(300, 1024, start=300 * number)) for number in range(3)]
+
+    batches = [list(batches_of(run, codec=Codec.ZSTD, bytes_max=64 << 10, gain=gain)) for run in runs]
+
+    assert {batch.header.codec for run in batches for batch in run} == {Codec.NONE}
+    # Nothing was made both ways since the first one.
+    assert gain.plain_bytes == sum(len(batch.view) for run in batches for batch in run) - len(batches[0][0].view)
+
+
+def test_a_batch_that_gains_nothing_goes_without_and_behind_it_samples_tell_for_a_while() -> None:
+    gain = Gain()
+    expected = [gain.is_none_expected]  # nothing is known before the first batch
+    assert gain.found(1000, 900)
+    expected.append(gain.is_none_expected)  # what gains is compressed, each batch anew
+    assert expected == [False, False]
+    assert not gain.found(1000, 990)
+    seen = []
+    while gain.is_none_expected:
+        seen.append(gain.is_sampled)
+        gain.passed(512 << 10)
+    assert seen[:8] == [True, False, False, False] * 2, "one of four batches of 512 KiB"
+    assert len(seen) * (512 << 10) == TRIED_AGAIN_BYTES
+
+
 def test_a_record_that_is_larger_than_a_batch_is_always_compressed() -> None:
     # Its topic may take it compressed alone, by however little.
     rows = random_rows(3, 4096)
-    batches = list(batches_of(columns_of(rows), codec=Codec.ZSTD, bytes_max=1024, leaves_incompressible=True))
+    batches = list(batches_of(columns_of(rows), codec=Codec.ZSTD, bytes_max=1024, gain=Gain()))
 
     assert [batch.header.codec for batch in batches] == [Codec.ZSTD] * 3
 

@@ -23,6 +23,7 @@ from mirrorlake.kafka.records.columns import (
     LOG_APPEND_TIME,
     NO_TIMESTAMP_TYPE,
     RecordColumns,
+    null_bytes,
 )
 
 HEADERS_COLUMN_TYPE = pa.list_(
@@ -157,6 +158,15 @@ def _shown_and_exact(keys: pa.LargeBinaryArray, bounds: npt.NDArray[np.int32]) -
     is_lossy = [text.encode() != key for text, key in zip(shown, exact, strict=True)]
     rows = [exact[start:end] if any(is_lossy[start:end]) else None for start, end in itertools.pairwise(bounds)]
     return pa.array(shown, pa.string()), pa.array(rows, HEADER_KEYS_COLUMN_TYPE)
+
+
+def records_without_values(batch: pa.RecordBatch) -> RecordColumns:
+    """Returns the same as `records_of` of a batch that lacks the column of values: all of them are null.
+
+    Raises:
+        pyarrow.ArrowInvalid, ValueError: see `records_of`.
+    """
+    return records_of(batch.append_column("value", null_bytes(batch.num_rows)))
 
 
 def records_of(batch: pa.RecordBatch) -> RecordColumns:

@@ -5,8 +5,7 @@ from typing import BinaryIO
 import xxhash
 
 from mirrorlake.archive.envelope import FileSum
-
-READ_BYTES = 4 << 20
+from mirrorlake.archive.file_blocks import READ_BYTES, blocks_of
 
 
 class SummingFile:
@@ -36,11 +35,16 @@ class SummingFile:
         return FileSum(bytes=self._bytes, checksum=self._hash.hexdigest())
 
 
-def sum_of(file: BinaryIO) -> FileSum:
-    """Reads a file from its start to its end and returns its sum."""
+def sum_of(file: BinaryIO, *, read_bytes: int = READ_BYTES) -> FileSum:
+    """Reads a file from its start to its end and returns its sum.
+
+    Args:
+        file: seekable.
+        read_bytes: what is read at a time.
+    """
     file.seek(0)
     total, found = 0, xxhash.xxh3_128()
-    while data := file.read(READ_BYTES):
+    for data in blocks_of(file, read_bytes):
         found.update(data)
         total += len(data)
     return FileSum(bytes=total, checksum=found.hexdigest())

@@ -179,6 +179,18 @@ class RecordColumns:
             headers=headers,
         )
 
+    def with_values(self, values: pa.LargeBinaryArray, sizes: npt.NDArray[np.int64]) -> "RecordColumns":
+        """Returns the same records, which have no values, with values that have these sizes."""
+        return RecordColumns(
+            offsets=self.offsets,
+            timestamps=self.timestamps,
+            timestamp_types=self.timestamp_types,
+            keys=self.keys,
+            values=values,
+            headers=self.headers,
+            sizes=self.sizes + sizes,
+        )
+
     def without_content(self) -> "RecordColumns":
         """Returns records of the same offsets and times without keys, values and headers, for comparing those alone."""
         nothing = bytes_column([None] * len(self))
@@ -238,6 +250,14 @@ def headers_column(headers: Sequence[Sequence[tuple[bytes, bytes | None]]]) -> p
 def no_bytes() -> pa.LargeBinaryArray:
     """Returns a large binary array of length 0; pa.array and pa.nulls would import pandas first."""
     return pa.Array.from_buffers(pa.large_binary(), 0, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])
+
+
+def null_bytes(rows: int) -> pa.LargeBinaryArray:
+    """Returns a large binary array of nulls."""
+    validity, ends = bytes(-(-rows // 8)), np.zeros(rows + 1, np.int64)
+    return pa.Array.from_buffers(
+        pa.large_binary(), rows, [pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(b"")], rows
+    )
 
 
 def no_headers(rows: int) -> pa.ListArray:

@@ -91,7 +91,7 @@ class BufferPool:
         """
         self._in_use_bytes -= len(buffer)
         if len(buffer) == self.buffer_bytes:
-            if _is_viewed(buffer):
+            if is_viewed(buffer):
                 self.lost_buffers += 1
             else:
                 self._kept.append(buffer)
@@ -122,7 +122,8 @@ class BufferPool:
         return bytearray(size)
 
 
-def _is_viewed(buffer: bytearray) -> bool:
+def is_viewed(buffer: bytearray) -> bool:
+    """Returns whether a memoryview of a buffer is alive."""
     # CPython refuses to resize a bytearray while anything exports its memory. One byte less and more stays in
     # place.
     try:

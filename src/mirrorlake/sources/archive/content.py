@@ -22,7 +22,8 @@ from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, classif
 from mirrorlake.kafka.records.codec import Codec, RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
 from mirrorlake.sources.archive.known_segments import LogStop
-from mirrorlake.sources.batching import RECORD_BYTES, batches_of
+from mirrorlake.sources.archive.piece_buffers import PieceBuffers
+from mirrorlake.sources.batching import RECORD_BYTES, Gain, batches_of
 
 PIECE_BYTES = 4 << 20
 """Record bytes of a piece, to within one batch: half of what a partition's sink may hold back."""
@@ -38,13 +39,15 @@ class Piece:
     """Batches of some offsets in order, and how many bytes they hold in memory.
 
     The first batch may begin below ``covered``, and the last reach past it, as they lie in a `log` segment. ``gaps``
-    are those of its segment, within ``covered`` or not, that are of another kind than ``absent``.
+    are those of its segment, within ``covered`` or not, that are of another kind than ``absent``. ``buffer`` is what
+    the batches are views of, where it is one of `PieceBuffers`: it is given back when the piece is let go.
     """
 
     covered: OffsetRange
     items: Sequence[ClassifiedBatch]
     size_bytes: int
     gaps: Sequence[Gap] = ()
+    buffer: bytearray | None = None
 
     def below(self, end_offset: int) -> "Piece":
         """Returns what begins below an offset inside of it; a batch that holds the offset comes whole."""
@@ -113,6 +116,7 @@ class RecordContent:
         self._end = offsets.end_offset
         self._codec = codec
         self._batch_bytes_max = batch_bytes_max
+        self._gain = Gain()
         self._parts = _parts(records)
 
     def next_piece(self) -> Piece | None:
@@ -122,7 +126,7 @@ class RecordContent:
         part = next(self._parts, None)
         batches: Iterator[Batch] = iter(())
         if part is not None:
-            batches = batches_of(part, codec=self._codec, bytes_max=self._batch_bytes_max, leaves_incompressible=True)
+            batches = batches_of(part, codec=self._codec, bytes_max=self._batch_bytes_max, gain=self._gain)
         start = self._position
         items = [_classified(batch, start) for batch in batches]
         self._position = items[-1].batch.header.next_offset if items else self._end
@@ -212,6 +216,7 @@ class LogContent:
         stop: where the batch begins that holds the first offset wanted, or one before it.
         file_checksum: what all bytes must sum up to, which is looked at before the last batches are handed out; None
             where it was looked at.
+        buffers: of `PIECE_BYTES`, for what is read; None for memory of its own.
     """
 
     def __init__(
@@ -223,7 +228,9 @@ class LogContent:
         key: str,
         stop: LogStop,
         file_checksum: str | None = None,
+        buffers: PieceBuffers | None = None,
     ) -> None:
+        self._buffers = buffers
         self._byte_position = stop.byte_position  # of the first batch not handed out yet
         self._sum = stop.before.copy() if stop.before is not None and file_checksum is not None else None
         self._file_checksum = file_checksum
@@ -244,9 +251,10 @@ class LogContent:
         """Returns the next piece; see `Content`."""
         start = self._position
         items: list[ClassifiedBatch] = []
+        buffer: bytearray | None = None
         size = 0
         while self._position < self._end and not items:
-            view = self._read()
+            view, buffer = self._read()
             if not view:
                 self._position = self._end
                 break
@@ -257,7 +265,8 @@ class LogContent:
         if self._position == start:
             return None
         self._check_end()
-        return Piece(covered=OffsetRange(start_offset=start, end_offset=self._position), items=items, size_bytes=size)
+        covered = OffsetRange(start_offset=start, end_offset=self._position)
+        return Piece(covered=covered, items=items, size_bytes=size, buffer=buffer if items else None)
 
     def _check_end(self) -> None:
         """Checks before the last piece is handed out that nothing is left behind it, and the bytes are the right ones.
@@ -274,51 +283,79 @@ class LogContent:
         """Closes the file."""
         self._file.close()
 
-    def _read(self) -> memoryview:
-        """Returns some whole batches from the byte position on; none at the end of the file."""
+    def _read(self) -> tuple[memoryview, bytearray | None]:
+        """Returns some whole batches from the byte position on, none at the end of the file; and the buffer, if any."""
         left = self._segment.size_bytes - self._byte_position
         if left <= 0:
-            return memoryview(b"")
+            return memoryview(b""), None
         wanted = min(PIECE_BYTES, left)
-        data = self._bytes(wanted)
-        if len(data) >= PREFIX_BYTES:
-            needed = PREFIX_BYTES + PREFIX.unpack_from(data, 0)[1]
-            if wanted < needed <= left:
-                data += self._bytes(needed - wanted, at=self._byte_position + wanted)
-            elif needed > left:
-                raise self._broken("ends inside a record batch")
-        else:
+        # A buffer is as large as a piece: for less it would take memory that nobody counts.
+        buffer = self._buffers.taken() if self._buffers is not None and wanted == self._buffers.buffer_bytes else None
+        data = bytearray(wanted) if buffer is None else buffer
+        self._fill(memoryview(data), at=self._byte_position)
+        needed = PREFIX_BYTES + PREFIX.unpack_from(data, 0)[1] if wanted >= PREFIX_BYTES else PREFIX_BYTES
+        if needed > left:
             raise self._broken("ends inside a record batch")
-        return memoryview(data)
+        if needed <= wanted:
+            return memoryview(data), buffer
+        larger = memoryview(bytearray(needed))
+        larger[:wanted] = data
+        self._fill(larger[wanted:], at=self._byte_position + wanted)
+        return larger, None
 
-    def _bytes(self, count: int, *, at: int | None = None) -> bytearray:
-        self._file.seek(self._byte_position if at is None else at)
-        data = bytearray(count)
-        view, done = memoryview(data), 0
-        while done < count:
+    def _fill(self, view: memoryview, *, at: int) -> None:
+        self._file.seek(at)
+        done = 0
+        while done < len(view):
             read = self._file.readinto(view[done:])  # type: ignore[attr-defined]  # every store's file has it
             if not read:
                 raise self._broken("is shorter than it was when it was listed")
             done += read
-        return data
 
     def _take(self, view: memoryview, items: list[ClassifiedBatch]) -> ChainBrokenError | None:
         """Takes the whole batches of ``view``; returns what is wrong with the first that is not right."""
+        walked, trouble = self._walked(view)
         try:
-            for batch in walk(view):
-                self._check_place(batch)
-                if batch.header.next_offset > self._position:
-                    verify_crc(batch)
-                    self._add(batch, items)
+            for batch in walked:
+                self._add(batch, items)
                 self._follows = max(self._follows, batch.header.next_offset)
                 self._pass(batch.view)
                 if self._position >= self._end:
-                    break
+                    return None
         except ChainBrokenError as error:
             return error
         except CorruptBatchError as error:
             return self._broken(f"cannot be read as record batches: {error}")
-        return None
+        return trouble
+
+    def _walked(self, view: memoryview) -> tuple[list[Batch], ChainBrokenError | None]:
+        """Returns the batches that are wanted up to the first that is not right, and what is wrong with that one.
+
+        Step by step for all of them, not batch by batch: reading 128 KiB for a checksum leaves little of what the steps
+        before and after it had in the processor's cache.
+        """
+        found: list[Batch] = []
+        trouble: ChainBrokenError | None = None
+        follows = self._follows
+        try:
+            for batch in walk(view):
+                self._check_place(batch, follows)
+                found.append(batch)
+                follows = max(follows, batch.header.next_offset)
+                if follows == self._end or (batch.header.base_offset >= self._end and batch.header.magic >= 2):
+                    break
+        except ChainBrokenError as error:
+            trouble = error
+        except CorruptBatchError as error:
+            trouble = self._broken(f"cannot be read as record batches: {error}")
+        for number, batch in enumerate(found):
+            if batch.header.next_offset <= self._position:
+                continue  # not wanted
+            try:
+                verify_crc(batch)
+            except CorruptBatchError as error:
+                return found[:number], self._broken(f"cannot be read as record batches: {error}")
+        return found, trouble
 
     def _pass(self, view: memoryview) -> None:
         self._byte_position += len(view)
@@ -326,21 +363,25 @@ class LogContent:
             self._sum.update(view)
 
     def _add(self, batch: Batch, items: list[ClassifiedBatch]) -> None:
-        known = log_batch(batch)
-        if known.first_offset >= self._end:
-            self._position = self._end
+        header = batch.header
+        if header.next_offset <= self._position:
             return
-        kept = clipped(known, start_offset=0, end_offset=self._end)
+        if header.magic >= 2 and header.next_offset <= self._end:
+            items.append(_classified(batch, self._position))
+            self._position = header.next_offset
+            return
+        known = log_batch(batch)
+        kept = clipped(known, start_offset=0, end_offset=self._end) if known.first_offset < self._end else None
         if kept is not None:
             items.append(_classified(kept.batch, self._position))
             self._position = max(self._position, kept.next_offset)
         else:
             self._position = self._end
 
-    def _check_place(self, batch: Batch) -> None:
-        header, name = batch.header, self._segment.name
-        first = self._follows if header.is_old_wrapper else header.base_offset
-        if first < self._follows or header.next_offset > name.end_offset:
+    def _check_place(self, batch: Batch, follows: int) -> None:
+        header = batch.header
+        first = follows if header.is_old_wrapper else header.base_offset
+        if first < follows or header.next_offset > self._segment.name.end_offset:
             raise self._broken("has batches out of order, or outside its range")
 
     def _broken(self, what: str) -> ChainBrokenError:

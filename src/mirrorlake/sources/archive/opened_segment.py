@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.checksum import checksum_by
+from mirrorlake.archive.file_blocks import NEAR_READ_BYTES, READ_BYTES
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
@@ -29,6 +30,7 @@ from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.sources.archive.content import Content, LogContent, Piece, RecordContent, in_offset_order
 from mirrorlake.sources.archive.known_segments import KnownSegments
+from mirrorlake.sources.archive.piece_buffers import PieceBuffers
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
 
 if TYPE_CHECKING:
@@ -132,6 +134,8 @@ class OpenSegment:
         self._segment = segment
         self._is_snapshot = is_snapshot
         self._known = known
+        self._is_near = store.listing_page_objects is None or segment.size_bytes <= HELD_BYTES_MAX
+        self._read_bytes = NEAR_READ_BYTES if self._is_near else READ_BYTES
         listed = _as_listed(cast(BinaryIO, StoppableFile(store.open(key), is_given_up)), key, segment)
         self._file = _held(listed, store, segment)
         try:
@@ -147,10 +151,19 @@ class OpenSegment:
             self._file.close()
             raise
 
-    def content(self, offsets: OffsetRange, *, codec: Codec, batch_bytes_max: int) -> Content:
-        """Returns a range of its content; call once, and close that then."""
+    def content(
+        self, offsets: OffsetRange, *, codec: Codec, batch_bytes_max: int, buffers: PieceBuffers | None = None
+    ) -> Content:
+        """Returns a range of its content; call once, and close that then.
+
+        Args:
+            offsets: the range.
+            codec: of batches that are made of decoded records.
+            batch_bytes_max: record bytes of one of those.
+            buffers: for pieces of it; None for memory of their own.
+        """
         if self._segment.name.extension == LOG:
-            return self._log_content(offsets)
+            return self._log_content(offsets, buffers)
         return RecordContent(
             self._reader,
             self.records(offsets),
@@ -159,12 +172,18 @@ class OpenSegment:
             batch_bytes_max=batch_bytes_max,
         )
 
-    def _log_content(self, offsets: OffsetRange) -> Content:
+    def _log_content(self, offsets: OffsetRange, buffers: PieceBuffers | None) -> Content:
         checksum = self.footer.file.checksum if self.footer and self.footer.file and not self._is_checked else None
         size = self._segment.size_bytes
         stop = self._known.stop_before(self._key, size, offsets.start_offset, is_summed=checksum is not None)
         content = LogContent(
-            self._file, self._segment, offsets=offsets, key=self._key, stop=stop, file_checksum=checksum
+            self._file,
+            self._segment,
+            offsets=offsets,
+            key=self._key,
+            stop=stop,
+            file_checksum=checksum,
+            buffers=buffers,
         )
         return _Remembering(content, self._key, self._segment, self._known)
 
@@ -184,6 +203,9 @@ class OpenSegment:
             assert isinstance(self._reader, ParquetSegmentReader), "only Parquet files are snapshots"
             first = None if self._is_checked or self.footer is None else self._summed(self._reader.stored())
             yield from in_offset_order(self._reader, offsets, where=self._key, first=first)
+        elif self._is_near_and_sealed and not is_glimpse:
+            assert isinstance(self._reader, ParquetSegmentReader), "only Parquet files are sealed"
+            yield from self._bounded(self._reader.intact_records(offsets), offsets)
         elif self._is_checked or is_glimpse or self._segment.name.extension == LOG:
             yield from self._bounded(self._reader.records(within=offsets), offsets)
         elif self._is_from_the_start(offsets):
@@ -204,6 +226,12 @@ class OpenSegment:
     def close(self) -> None:
         """Closes the file."""
         self._reader.close()
+
+    @property
+    def _is_near_and_sealed(self) -> bool:
+        """True of a Parquet file that is as it was written and can be read a page at a time."""
+        is_sealed = isinstance(self._reader, ParquetSegmentReader) and self.footer is not None and self.footer.seal
+        return bool(is_sealed) and self._is_checked and self._is_near
 
     def _is_from_the_start(self, offsets: OffsetRange) -> bool:
         """Tells whether a range holds all records of the file."""
@@ -273,8 +301,7 @@ class OpenSegment:
                 check_bare_edges(self._key, self._reader.edges(), name=self._segment.name, partition=int(folder))
             self._known.found_intact(self._key, size)
             return True
-        is_near = store.listing_page_objects is None or size <= HELD_BYTES_MAX
-        if not is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
+        if not self._is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
             return False
         self._compare()
         return True
@@ -290,8 +317,8 @@ class OpenSegment:
             if self.footer.seal is None:
                 self._reader.check_content()
             else:
-                self._reader.check_seal()
-        elif (found := sum_of(self._file)) != self.footer.file:
+                self._reader.check_seal(read_bytes=self._read_bytes)
+        elif (found := sum_of(self._file, read_bytes=self._read_bytes)) != self.footer.file:
             raise self._broken(f"has {found}, its description says {self.footer.file}")
         self._known.found_intact(self._key, self._segment.size_bytes)
 

@@ -138,7 +138,7 @@ class PieceReader:
                 is_whole = True  # a merge may have taken it: another one covers the position then
                 continue
             if piece is not None:
-                return piece, PieceFrame(self._reads.memory, piece.size_bytes)
+                return piece, PieceFrame(self._reads.memory, piece.size_bytes, self._reads.buffers, piece.buffer)
             self.close()
         raise moved(str(self._source))
 
@@ -167,7 +167,7 @@ class PieceReader:
         key = f"{found.folder.prefix}/{segment.name}"
         is_snapshot = found.view.snapshot is not None
         behind = None if is_snapshot else found.view.chain.at(segment.name.end_offset)
-        work = self._work
+        work, buffers = self._work, self._reads.buffers
 
         def opened(is_given_up: Callable[[], bool]) -> tuple[Content, SegmentFooter | None]:
             each = OpenSegment(
@@ -181,10 +181,11 @@ class PieceReader:
             try:
                 if each.footer is None and behind is not None:
                     check_by_next(found.folder.store, key, f"{found.folder.prefix}/{behind.name}")
-                return each.content(offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max), each.footer
+                content = each.content(offsets, codec=work.codec, batch_bytes_max=work.batch_bytes_max, buffers=buffers)
             except BaseException:
                 each.close()
                 raise
+            return content, each.footer
 
         return OpenContent(key, opened, offsets, self._threads)
 

@@ -15,6 +15,7 @@ from mirrorlake.sources.archive.archive import OpenArchive
 from mirrorlake.sources.archive.content import PIECE_BYTES
 from mirrorlake.sources.archive.open_content import LeftOpen
 from mirrorlake.sources.archive.opened_segment import HELD_BYTES_MAX
+from mirrorlake.sources.archive.piece_buffers import PieceBuffers
 from mirrorlake.sources.source import SharedReads
 
 if TYPE_CHECKING:
@@ -105,11 +106,26 @@ class PieceMemory:
 
 
 class PieceFrame:
-    """Bytes of a piece that stay until everyone who holds a pin has let go; the first pin is its reader's."""
+    """Bytes of a piece that stay until everyone who holds a pin has let go; the first pin is its reader's.
 
-    def __init__(self, memory: PieceMemory, size_bytes: int) -> None:
+    Args:
+        memory: counts them.
+        size_bytes: how many.
+        buffers: where ``buffer`` goes then.
+        buffer: what they lie in, if it is one of those.
+    """
+
+    def __init__(
+        self,
+        memory: PieceMemory,
+        size_bytes: int,
+        buffers: PieceBuffers | None = None,
+        buffer: bytearray | None = None,
+    ) -> None:
         self._memory = memory
         self._size_bytes = size_bytes
+        self._buffers = buffers
+        self._buffer = buffer
         self._pins = 1
         memory.hold(size_bytes)
 
@@ -121,6 +137,10 @@ class PieceFrame:
         """Lets go."""
         self._pins -= 1
         if not self._pins:
+            # First: whoever waits for room would else take fresh memory.
+            if self._buffers is not None and self._buffer is not None:
+                self._buffers.give_back(self._buffer)
+                self._buffer = None
             self._memory.let_go(self._size_bytes)
 
 
@@ -141,9 +161,11 @@ class ArchiveReads(SharedReads):
     Args:
         memory_bytes_max: what they may hold together, about.
         left: what earlier leases of the worker have left open; each has a turn.
+        buffers: the worker's, for pieces; None where each lease has its own.
     """
 
-    def __init__(self, memory_bytes_max: int, left: LeftOpen) -> None:
+    def __init__(self, memory_bytes_max: int, left: LeftOpen, buffers: PieceBuffers | None = None) -> None:
+        self.buffers = buffers if buffers is not None else PieceBuffers(PIECE_BYTES)
         count = max(1, min(SEGMENTS_OPEN_MAX, memory_bytes_max // 2 // SEGMENT_BYTES))
         self.turns = Turns(max(0, count - len(left)))
         self.left = left

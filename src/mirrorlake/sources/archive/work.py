@@ -10,9 +10,11 @@ from mirrorlake.kafka.records.batch_header import Codec
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.archive.archive import TOPIC_SECONDS, OpenArchive
 from mirrorlake.sources.archive.client import ArchiveSourceClient
+from mirrorlake.sources.archive.content import PIECE_BYTES
 from mirrorlake.sources.archive.log import ArchiveSourceLog
 from mirrorlake.sources.archive.open_content import LeftOpen
 from mirrorlake.sources.archive.partition import ArchivePartition
+from mirrorlake.sources.archive.piece_buffers import PieceBuffers
 from mirrorlake.sources.archive.reads import ArchiveReads
 from mirrorlake.sources.archive.selection import ALL, ArchivedRange
 from mirrorlake.sources.source import SourceContext, SourceWork
@@ -127,7 +129,10 @@ class ArchiveSourceWork(SourceWork):
         """Returns a partition, to be read; those of an archive share what is bounded, and what is asked once."""
         connections = context.connections
         left = connections.kept(("archive segments left open", self.store), LeftOpen)
-        reads = context.shared(("archive reads", self.store), lambda: ArchiveReads(connections.memory_bytes_max, left))
+        buffers = connections.kept("archive piece buffers", lambda: PieceBuffers(PIECE_BYTES))
+        reads = context.shared(
+            ("archive reads", self.store), lambda: ArchiveReads(connections.memory_bytes_max, left, buffers)
+        )
         archive = reads.opened(self, lambda: OpenArchive(self, connections))
         return ArchivePartition(partition, topic_id, archive=archive, reads=reads, context=context)
 
