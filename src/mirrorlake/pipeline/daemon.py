@@ -20,7 +20,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from mirrorlake.mapped_files import forget_library_pages
+from mirrorlake.freed_memory import forget_library_pages
 
 PRELOAD_VARIABLE = "MIRRORLAKE_WORKER_PRELOAD"
 """Comma-separated ``module`` or ``module:function``; functions are called without arguments."""

@@ -11,13 +11,12 @@ from mirrorlake.pipeline.cluster.executors import ExecutorUnusableError
 from mirrorlake.pipeline.cluster.looks import say_ready
 from mirrorlake.pipeline.cluster.start import fit_executors
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
-from mirrorlake.pipeline.jobs import Jobs
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import java_cause
 from mirrorlake.pipeline.pyspark_globals import end_quietly, forget_gateway, pass_no_numpy_values
 from mirrorlake.pipeline.run_folder import RunFolder
-from mirrorlake.pipeline.session import EngineSession
+from mirrorlake.pipeline.session import EngineSession, Jobs
 from mirrorlake.pipeline.settings import SessionSettings, jvm_environment, jvm_flags, spark_conf, worker_python
 from mirrorlake.pipeline.start_checks import check_page, check_settings
 

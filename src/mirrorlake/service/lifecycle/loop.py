@@ -8,7 +8,7 @@ import structlog
 from mirrorlake.config.process_settings import OnPark
 from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Mirror
-from mirrorlake.mapped_files import forgotten_after
+from mirrorlake.freed_memory import forgotten_after
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
