@@ -28,7 +28,7 @@ _MAPS = Path("/proc/self/smaps")  # Linux alone has it
 _LIBRARY = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (r-[-x]p) \S+ \S+ [1-9]\d* +/.*\.so[.\d]*$")
 """A part of a library that can be read and not be written. No library is ever unloaded: its addresses stay its own."""
 _MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ ")
-_OWN = "Anonymous:"
+_OWN = ("Anonymous:", "Swap:")  # pages that were changed are in memory, or swapped out
 
 Part = tuple[int, int]
 """A mapping: its address and its length in bytes."""
@@ -84,9 +84,11 @@ def _unchanged(smaps: str) -> Iterator[Part]:
     found: Part | None = None
     for line in smaps.splitlines():
         if _MAPPING.match(line):
+            if found is not None:
+                yield found
             library = _LIBRARY.match(line)
             found = (int(library[1], 16), int(library[2], 16) - int(library[1], 16)) if library else None
-        elif found is not None and line.startswith(_OWN):
-            if line.split()[1] == "0":
-                yield found
+        elif line.startswith(_OWN) and line.split()[1] != "0":
             found = None
+    if found is not None:
+        yield found

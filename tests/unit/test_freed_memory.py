@@ -70,8 +70,9 @@ def test_without_proc_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_only_unchanged_parts_of_libraries_that_cannot_be_written_are_given_back() -> None:
-    def mapping(addresses: str, rights: str, inode: int, path: str, own_kb: int) -> str:
-        return f"{addresses} {rights} 00000000 fe:00 {inode} {path}\nRss: 8 kB\nAnonymous: {own_kb} kB\nVmFlags: rd\n"
+    def mapping(addresses: str, rights: str, inode: int, path: str, own_kb: int, swapped_kb: int = 0) -> str:
+        own = f"Rss: 8 kB\nAnonymous: {own_kb} kB\nSwap: {swapped_kb} kB\nSwapPss: 0 kB\nVmFlags: rd\n"
+        return f"{addresses} {rights} 00000000 fe:00 {inode} {path}\n{own}"
 
     smaps = "".join(
         [
@@ -84,9 +85,11 @@ def test_only_unchanged_parts_of_libraries_that_cannot_be_written_are_given_back
             mapping("8000-9000", "r--s", 11, "/lib/libshared.so", 0),
             mapping("9000-a000", "r--p", 0, "", 0),
             mapping("a000-b000", "r-xp", 0, "[vdso]", 0),
+            mapping("b000-c000", "r--p", 12, "/lib/libswapped.so", 0, swapped_kb=4),
+            mapping("c000-d000", "r--p", 13, "/lib/liblast.so.1", 0),
         ]
     )
-    assert list(freed_memory._unchanged(smaps)) == [(0x1000, 0x2000), (0x5000, 0x1000)]
+    assert list(freed_memory._unchanged(smaps)) == [(0x1000, 0x2000), (0x5000, 0x1000), (0xC000, 0x1000)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
