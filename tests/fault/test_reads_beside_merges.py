@@ -169,7 +169,7 @@ def spark() -> Iterator[Any]:
         find_java()
     except JavaUnusableError as error:
         pytest.skip(str(error))
-    with build_session(SessionSettings(lanes=2, batch_slots=0)) as session:
+    with build_session(SessionSettings(lanes=2, batch_slots=0, uses_sql=True)) as session:
         register(session.spark)
         yield session.spark
 

@@ -87,7 +87,7 @@ def query_settings(
     if not is_local(configuration.engine.master):
         needs = replace(needs_for(places_of(configuration, query)), variables=())
     settings = settings_of(configuration, preload=(), batch_slots=0, is_stopping=is_stopping)
-    return replace(settings, app_name="mirrorlake sql", driver_heap_mb=_HEAP_MB, needs=needs)
+    return replace(settings, app_name="mirrorlake sql", uses_sql=True, driver_heap_mb=_HEAP_MB, needs=needs)
 
 
 class _Stop:

@@ -3,7 +3,8 @@
 PySpark's daemon forks a worker per task slot, and every worker imports numpy, pyarrow and our own code for
 itself: seconds per worker, and again for each one that was killed. Here the parent imports them once, so a
 new worker is there at once and shares their memory. ``gc.freeze()`` keeps the full collection, which a worker
-runs after each task, off those objects (30 ms a task).
+runs after each task, off those objects (30 ms a task). What imports and the loading of compiled loops have read of
+libraries, up to 90 MB, is unmapped before the first fork.
 """
 
 import contextlib
@@ -18,6 +19,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+
+from mirrorlake.freed_memory import forget_library_pages
 
 PRELOAD_VARIABLE = "MIRRORLAKE_WORKER_PRELOAD"
 """Comma-separated ``module`` or ``module:function``; functions are called without arguments."""
@@ -95,6 +98,7 @@ def main() -> None:
         preload([*_ALWAYS, *(entry for entry in configured.split(",") if entry)])
     gc.collect()
     gc.freeze()
+    forget_library_pages()
     from pyspark.daemon import manager
 
     manager()

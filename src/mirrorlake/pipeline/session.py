@@ -31,11 +31,41 @@ LOOKS_SECONDS_MAX = 120.0
 _log = structlog.get_logger(__name__)
 
 
+class Jobs:
+    """Spark without SQL, until somebody wants SQL.
+
+    A ``SparkSession`` makes the JVM load the classes of Catalyst, and what Scala knows of types: 30 MB, and a second of
+    CPU at the start. Leases are jobs over RDDs and need none of it.
+
+    Attributes:
+        sparkContext: PySpark's, under the name it has in a ``SparkSession``: what needs no more takes either.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.sparkContext = context
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    @property
+    def session(self) -> Any:
+        """The ``SparkSession`` over this context, made when it is first asked for, from any thread."""
+        from pyspark.sql import SparkSession
+
+        with self._lock:
+            if self._session is None:
+                self._session = SparkSession.builder.getOrCreate()
+            return self._session
+
+    def stop(self) -> None:
+        """Stops Spark, as either would."""
+        (self.sparkContext if self._session is None else self._session).stop()
+
+
 class EngineSession:
     """A running session and all that belongs to it.
 
     Attributes:
-        spark: the ``SparkSession``.
+        jobs: the door to Spark.
         jvm: the process under it.
         lease_files: what passes between the driver and leases of this session that run.
         executors: looks at those of a cluster; None on one machine.
@@ -43,7 +73,7 @@ class EngineSession:
 
     def __init__(
         self,
-        spark: Any,
+        jobs: Jobs,
         jvm: Jvm,
         folder: RunFolder,
         lease_files: LeaseFiles,
@@ -51,7 +81,7 @@ class EngineSession:
         *,
         slots: int,
     ) -> None:
-        self.spark = spark
+        self.jobs = jobs
         self.jvm = jvm
         self.lease_files = lease_files
         self.executors = executors
@@ -61,6 +91,11 @@ class EngineSession:
         self._overdue.__enter__()
         if executors is not None:
             executors.__enter__()
+
+    @property
+    def spark(self) -> Any:
+        """The ``SparkSession``, for SQL; made when it is first asked for."""
+        return self.jobs.session
 
     @property
     def clock_offsets(self) -> Mapping[str, float]:
@@ -78,7 +113,7 @@ class EngineSession:
 
     def answers(self) -> bool:
         """Asks the JVM whether Spark still runs, and returns that; hangs as long as the JVM does."""
-        return not self.spark.sparkContext._jsc.sc().isStopped()
+        return not self.jobs.sparkContext._jsc.sc().isStopped()
 
     def warm_up(self) -> None:
         """Runs an empty lease, so that the next finds the daemon with its modules, the JVM with its classes."""
@@ -119,7 +154,7 @@ class EngineSession:
     ) -> list[LeaseRow]:
         watch = self.executors
         rows: list[LeaseRow] = run_lease(
-            self.spark,
+            self.jobs,
             work,
             plan,
             description=description,
@@ -130,7 +165,7 @@ class EngineSession:
         if watch is not None and any(row.get("kind") == UNCHECKED for row in rows):
             watch.look_now()
         if tag and watch is not None and any(row.get("kind") == RETRIED for row in rows):
-            lost_on = next((watch.where(each.executor) for each in attempts_of_tag(self.spark, tag)), "")
+            lost_on = next((watch.where(each.executor) for each in attempts_of_tag(self.jobs, tag)), "")
             return [{**row, LOST_ON: lost_on} if lost_on else row for row in rows]
         return rows
 
@@ -141,7 +176,7 @@ class EngineSession:
         hang. Of a shuffle these are replaced, and Spark runs what they ran elsewhere: the job is left to go on.
         """
         began_by = time.time() - job.patience_seconds - job.seconds_more()
-        running = [each for each in attempts_of_tag(self.spark, job.tag) if each.is_running]
+        running = [each for each in attempts_of_tag(self.jobs, job.tag) if each.is_running]
         hanging = sorted({each.executor for each in running if each.began_seconds <= began_by})
         watch, is_shuffle = self.executors, job.is_shuffle
         if not hanging and (running or is_shuffle):
@@ -152,7 +187,7 @@ class EngineSession:
                 watch.hangs(executor)
             if is_shuffle:
                 return False
-        self.spark.sparkContext.cancelJobsWithTag(job.tag)
+        self.jobs.sparkContext.cancelJobsWithTag(job.tag)
         return True
 
     def run_shuffle(
@@ -200,7 +235,7 @@ class EngineSession:
         from pyspark import InheritableThread
 
         def work() -> None:
-            self.spark.sparkContext.setLocalProperty("spark.jobGroup.id", name)
+            self.jobs.sparkContext.setLocalProperty("spark.jobGroup.id", name)
             target()
 
         thread: threading.Thread = InheritableThread(work, name=name)
@@ -214,7 +249,7 @@ class EngineSession:
         give_up_at = time.monotonic() + timeout_seconds
         self._end_watch()
         self.jvm.mute()
-        stop_spark(self.spark, self.jvm, timeout_seconds / 2)
+        stop_spark(self.jobs, self.jvm, timeout_seconds / 2)
         self.jvm.stop(max(1.0, give_up_at - time.monotonic()))
         forget_gateway()
         self._folder.close()

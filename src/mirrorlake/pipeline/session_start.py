@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
 
 from mirrorlake.errors import JavaUnusableError, MirrorlakeError, StartStoppedError
 from mirrorlake.java import find_java
@@ -17,7 +16,7 @@ from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import java_cause
 from mirrorlake.pipeline.pyspark_globals import end_quietly, forget_gateway, pass_no_numpy_values
 from mirrorlake.pipeline.run_folder import RunFolder
-from mirrorlake.pipeline.session import EngineSession
+from mirrorlake.pipeline.session import EngineSession, Jobs
 from mirrorlake.pipeline.settings import SessionSettings, jvm_environment, jvm_flags, spark_conf, worker_python
 from mirrorlake.pipeline.start_checks import check_page, check_settings
 
@@ -60,9 +59,9 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
             is_stopping=settings.is_stopping,
         )
         give_up_at = time.monotonic() + settings.cluster_timeout_seconds
-        spark = _connect(jvm, conf | secrets, settings, give_up_at)
-        check_page(settings, spark.sparkContext.uiWebUrl)
-        watch = None if settings.is_local else _look_at_executors(spark, settings, give_up_at)
+        jobs = _connect(jvm, conf | secrets, settings, give_up_at)
+        check_page(settings, jobs.sparkContext.uiWebUrl)
+        watch = None if settings.is_local else _look_at_executors(jobs, settings, give_up_at)
     except BaseException:
         if jvm is not None:
             jvm.stop(0.0)
@@ -70,16 +69,16 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         folder.close()
         raise
     lease_files = LeaseFiles(folder.path if settings.is_local else None)
-    return EngineSession(spark, jvm, folder, lease_files, watch, slots=settings.slots)
+    return EngineSession(jobs, jvm, folder, lease_files, watch, slots=settings.slots)
 
 
-def _connect(jvm: Jvm, conf: Mapping[str, str], settings: SessionSettings, give_up_at: float) -> Any:
-    """Returns the session. Whoever gives up waiting ends the JVM next, and so the thread that is left here."""
+def _connect(jvm: Jvm, conf: Mapping[str, str], settings: SessionSettings, give_up_at: float) -> Jobs:
+    """Returns the door to Spark. Whoever gives up waiting ends the JVM next, and so the thread that is left here."""
     # In a thread of its own, because SparkContext takes SIGINT over when it is made in the main thread, and because
     # it waits for a cluster's master as long as it likes.
     starter = ThreadPoolExecutor(1, "spark-start")
     try:
-        starting = starter.submit(_make_session, jvm, conf, worker_python(settings))
+        starting = starter.submit(_make_context, jvm, conf, worker_python(settings))
         while not starting.done():
             _check_start(settings, give_up_at)
             wait([starting], _POLL_SECONDS)
@@ -104,24 +103,23 @@ def _check_start(settings: SessionSettings, give_up_at: float) -> None:
         )
 
 
-def _make_session(jvm: Jvm, conf: Mapping[str, str], python: str) -> Any:
+def _make_context(jvm: Jvm, conf: Mapping[str, str], python: str) -> Jobs:
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     pass_no_numpy_values()
     os.environ["PYSPARK_PYTHON"] = python
     gateway = jvm.connect()
     context = SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm).setAll(list(conf.items())))
     end_quietly(context._accumulatorServer)
-    return SparkSession.builder.getOrCreate()
+    return Jobs(context)
 
 
-def _look_at_executors(spark: Any, settings: SessionSettings, give_up_at: float) -> ExecutorWatch:
+def _look_at_executors(jobs: Jobs, settings: SessionSettings, give_up_at: float) -> ExecutorWatch:
     """Waits for the executors of a cluster and looks at them; returns who looks at those that come later."""
     assert settings.master is not None
     python = worker_python(settings)
     checked = fit_executors(
-        spark,
+        jobs,
         settings.needs,
         master=settings.master,
         slots=settings.slots,
@@ -131,4 +129,4 @@ def _look_at_executors(spark: Any, settings: SessionSettings, give_up_at: float)
         is_stopping=settings.is_stopping,
     )
     say_ready(checked)
-    return ExecutorWatch(spark, checked, settings.needs, python=python)
+    return ExecutorWatch(jobs, checked, settings.needs, python=python)

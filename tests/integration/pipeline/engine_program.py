@@ -69,7 +69,7 @@ def main(folder: Path, lease_seconds: float, restarts_max: int) -> int:
     settings = SessionSettings(lanes=LANES, batch_slots=0, cache_folder=_cache_folder())
     session = build_session(settings)
     say("jvm", session.jvm.pid)
-    say("folder", session.spark.conf.get("spark.python.unix.domain.socket.dir"))
+    say("folder", session.jobs.sparkContext.getConf().get("spark.python.unix.domain.socket.dir"))
     work = Work(folder, lease_seconds)
     lanes = engine_lanes(session, lanes=LANES, source=work, on_engine_dead=is_over.set)
     lanes.start()

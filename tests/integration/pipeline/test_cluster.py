@@ -589,8 +589,8 @@ def session(place: Place) -> Iterator[EngineSession]:
 
 
 def look(session: EngineSession, needs: Needs, seconds_max: float = 60.0) -> None:
-    executors = living(session.spark)
-    check_executors(session.spark, executors, needs, python="python", is_stopping=bool, seconds_max=seconds_max)
+    executors = living(session.jobs)
+    check_executors(session.jobs, executors, needs, python="python", is_stopping=bool, seconds_max=seconds_max)
 
 
 def looked_at(session: EngineSession, needs: Needs, seconds_max: float = 60.0) -> list[str]:
@@ -622,7 +622,7 @@ def test_what_an_executor_lacks_is_said_of_each_with_its_host(
 ) -> None:
     wanted = Needs(version="9.9", files=("/no/such/ca.pem",), variables=("NO_SUCH_VARIABLE",))
     lines = looked_at(session, wanted)
-    assert len(lines) == len(living(session.spark)) == 2
+    assert len(lines) == len(living(session.jobs)) == 2
     for line in lines:
         assert f"it has mirrorlake {mirrorlake.__version__}, the driver has 9.9" in line
         assert "there is no file /no/such/ca.pem" in line
@@ -651,8 +651,8 @@ def test_an_executor_that_dies_while_it_is_looked_at_is_left_out_of_the_start_al
         return check_executor(spark, executor, *arguments, **more)
 
     monkeypatch.setattr(looks_module, "check_executor", kill_one_and_look)
-    executors = living(session.spark)
-    found = check_executors(session.spark, executors, Needs(), python="py", is_stopping=bool, seconds_max=60.0)
+    executors = living(session.jobs)
+    found = check_executors(session.jobs, executors, Needs(), python="py", is_stopping=bool, seconds_max=60.0)
     assert [each.executor for each in found] == [each for each in executors if each not in killed]
     assert len(found) == len(executors) - 1 > 0
     watch, (lost,) = session.executors, killed
@@ -663,7 +663,7 @@ def test_an_executor_that_dies_while_it_is_looked_at_is_left_out_of_the_start_al
 def test_a_python_that_is_not_there_is_said_with_its_host(
     place: Place, session: EngineSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session.spark.sparkContext, "pythonExec", "/no/such/python")
+    monkeypatch.setattr(session.jobs.sparkContext, "pythonExec", "/no/such/python")
     for line in looked_at(session, Needs()):
         assert "cannot run leases with python" in line
         assert "/no/such/python" in line, line
@@ -674,10 +674,10 @@ def test_a_python_without_the_package_is_said_with_its_host_and_what_to_do(
 ) -> None:
     bare = place.cluster.folder / "bare"
     venv.create(bare, symlinks=True)
-    monkeypatch.setattr(session.spark.sparkContext, "pythonExec", str(bare / "bin" / "python"))
+    monkeypatch.setattr(session.jobs.sparkContext, "pythonExec", str(bare / "bin" / "python"))
     lines = looked_at(session, Needs())
     assert {line.removeprefix("the executor on ").split(" ")[0] for line in lines} == {
-        each.address for each in living(session.spark)
+        each.address for each in living(session.jobs)
     }
     for line in lines:
         assert "cannot run leases with python" in line
@@ -725,12 +725,12 @@ def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
         return check_executor(*arguments, **more)
 
     def joined() -> list[Executor]:
-        return [each for each in living(session.spark) if each.id not in before]
+        return [each for each in living(session.jobs) if each.id not in before]
 
     def lease(executor: Executor) -> list[Any]:
         at = f"executor_{executor.address}_{executor.id}"
         ids = watch.checked
-        rows = run_lease(session.spark, "builtins:list", b"", description="lease", place=at, executors=ids)
+        rows = run_lease(session.jobs, "builtins:list", b"", description="lease", place=at, executors=ids)
         return [(row["kind"], row["attempt"]) for row in rows]
 
     await_all_executors(session)
@@ -738,7 +738,7 @@ def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
     monkeypatch.setattr(watch_module, "check_executor", look_when_told)
     # One slot has one successor. For two the master starts an executor on each worker, where each has a free core: then
     # a second one joins, of which this test would not know, and which nobody has looked at yet at its end.
-    process_of(place, next(each for each in living(session.spark) if each.slots == 1)).kill()
+    process_of(place, next(each for each in living(session.jobs) if each.slots == 1)).kill()
     wait_until(joined, "another executor")
     (new,) = joined()
     assert lease(new) == [("unchecked", 0)]
@@ -751,7 +751,7 @@ def test_a_lease_that_comes_to_an_executor_before_it_was_looked_at_does_nothing(
     may_look.set()
     wait_until(lambda: new.id in watch.checked, "the look at it")
     assert lease(new) == []
-    assert session.slots == sum(each.slots for each in living(session.spark))
+    assert session.slots == sum(each.slots for each in living(session.jobs))
 
 
 def test_batch_tasks_of_an_executor_that_is_killed_begin_again_elsewhere(place: Place, session: EngineSession) -> None:
@@ -851,7 +851,7 @@ def test_a_batch_task_that_hangs_wherever_it_runs_ends_with_an_error_that_names_
     place: Place, session: EngineSession
 ) -> None:
     await_all_executors(session)
-    hosts = {each.address for each in living(session.spark)}
+    hosts = {each.address for each in living(session.jobs)}
     task = BatchTask(work="engine_works:sleep_for_ever", plan=b"", description="hanging", seconds_max=1.0)
     with pytest.raises(OutcomeUnknownError, match=r"lost 3 times: .* on the executor on .*, after more") as caught:
         BatchJobs(session, slots=all_slots(session)).run(task)
@@ -898,7 +898,7 @@ def await_all_executors(session: EngineSession) -> None:
     """Waits until the session has all its slots, and Spark knows of no executor besides, to be looked at or ended."""
 
     def are_all() -> bool:
-        there = living(session.spark)
+        there = living(session.jobs)
         are_checked = session.clock_offsets.keys() == {each.id for each in there}
         return are_checked and session.slots == sum(each.slots for each in there) == LANES + 1
 
@@ -910,7 +910,7 @@ def await_both_workers(place: Place, session: EngineSession) -> None:
 
     def is_whole() -> bool:
         running = place.cluster.running()
-        there = {each.address for each in living(session.spark)}
+        there = {each.address for each in living(session.jobs)}
         known = {worker.host for worker in running} | {worker.name for worker in running}
         is_each = all(worker.executors() for worker in running) and len(running) == 2
         return is_each and session.slots == LANES + 1 and (there <= known or not place.cluster.is_isolated)
@@ -1064,10 +1064,10 @@ def test_rows_are_read_where_the_archive_is_and_a_host_without_it_is_named(
     with pytest.raises(PySparkException, match=rf"the executor on worker-\d+ cannot read this: .*no folder {here}"):
         orders.load().collect()
 
-    (fit, *_) = living(session.spark)
+    (fit, *_) = living(session.jobs)
     at = f"executor_{fit.address}_{fit.id}"
     link = json.dumps({"link": str(here), "to": str(shared)}).encode()
-    assert run_lease(session.spark, "engine_works:make_link", link, description="link", place=at) == []
+    assert run_lease(session.jobs, "engine_works:make_link", link, description="link", place=at) == []
     assert [row.offset for row in orders.load().collect()] == [n for n in range(20) if n % 10 != 7]
 
 

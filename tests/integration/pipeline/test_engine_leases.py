@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 def run(engine: EngineSession, work: str, plan: bytes = b"", **options: float) -> list[dict[str, object]]:
     seconds_max = options.get("seconds_max")
-    return run_lease(engine.spark, f"engine_works:{work}", plan, description=f"test {work}", seconds_max=seconds_max)
+    return run_lease(engine.jobs, f"engine_works:{work}", plan, description=f"test {work}", seconds_max=seconds_max)
 
 
 def content(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -56,7 +56,7 @@ def test_many_rows_come_back_in_order(engine: EngineSession) -> None:
 
 
 def test_no_rows_are_no_rows(engine: EngineSession) -> None:
-    assert run_lease(engine.spark, "builtins:list", b"", description="nothing") == []
+    assert run_lease(engine.jobs, "builtins:list", b"", description="nothing") == []
 
 
 def test_an_exception_comes_back_as_a_row_after_the_rows_before_it(engine: EngineSession) -> None:
@@ -87,7 +87,7 @@ def test_whatever_leaves_the_work_comes_back_as_a_row(engine: EngineSession, wor
 
 
 def test_work_that_cannot_be_imported_comes_back_as_a_row(engine: EngineSession) -> None:
-    (crash,) = run_lease(engine.spark, "no_such_module:work", b"", description="missing")
+    (crash,) = run_lease(engine.jobs, "no_such_module:work", b"", description="missing")
     assert (crash["kind"], crash["error_type"]) == ("crashed", "ModuleNotFoundError")
 
 
@@ -126,7 +126,7 @@ def test_a_lease_with_which_no_worker_begins_is_given_up_and_the_next_one_runs(
     end = engine._give_up
 
     def look_and_end(job: Watched) -> bool:
-        seen[:] = attempts_of_tag(engine.spark, job.tag)
+        seen[:] = attempts_of_tag(engine.jobs, job.tag)
         return end(job)
 
     monkeypatch.setattr(engine._overdue, "_end", look_and_end)

@@ -211,21 +211,25 @@ def test_who_runs_leases_imports_neither_pandas_nor_numba_itself(start_program: 
     assert program.await_line("imported") == "imported pyspark"
 
 
-def test_an_archive_is_made_once_and_then_used(start_program: StartProgram, tmp_path: Path) -> None:
-    def make() -> str:
-        return subprocess.run(
+def test_archives_are_made_once_and_then_used(start_program: StartProgram, tmp_path: Path) -> None:
+    def make() -> list[str]:
+        said = subprocess.run(
             [sys.executable, "-m", "mirrorlake.pipeline.archive_maker"],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
             env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-        ).stdout.strip()
+        )
+        return said.stdout.splitlines()
 
-    archive = Path(make())
+    archive, with_sql = (Path(line) for line in make())
     made_at = archive.stat().st_mtime_ns
-    assert set(archive.parent.iterdir()) == {archive, archive.with_suffix(".for")}
+    assert set(archive.parent.iterdir()) == {
+        each.with_suffix(end) for each in (archive, with_sql) for end in (".jsa", ".for")
+    }
     assert archive.parent == tmp_path / "mirrorlake" / "class-archive"
-    assert make() == str(archive)
+    assert archive.stat().st_size < with_sql.stat().st_size
+    assert make() == [str(archive), str(with_sql)]
     assert archive.stat().st_mtime_ns == made_at
 
     program = start_program(XDG_CACHE_HOME=str(tmp_path))

@@ -28,7 +28,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 
 
 def answer(engine: EngineSession, plan: bytes) -> None:
-    (row,) = run_lease(engine.spark, "engine_works:answer", plan, description="a plan with a password")
+    (row,) = run_lease(engine.jobs, "engine_works:answer", plan, description="a plan with a password")
     assert row["plan"] == plan
 
 
@@ -120,7 +120,7 @@ def test_the_driver_itself_listens_nowhere(start_program: StartProgram) -> None:
 
 
 def session_folder(engine: EngineSession) -> Path:
-    return Path(engine.spark.conf.get("spark.python.unix.domain.socket.dir"))
+    return Path(engine.jobs.sparkContext.getConf().get("spark.python.unix.domain.socket.dir"))
 
 
 def test_a_secret_is_on_no_command_line_and_in_nobody_elses_environment(engine: EngineSession) -> None:
@@ -139,7 +139,7 @@ def test_a_plan_of_some_megabytes_is_on_no_disk(engine: EngineSession) -> None:
     plan = f"{folder}\n".encode() + PASSWORD + os.urandom(3_000_000)
     before = {path for path in folder.rglob("*") if path.is_file()}
 
-    rows = run_lease(engine.spark, "engine_works:files_with_the_plan", plan, description="a large plan")
+    rows = run_lease(engine.jobs, "engine_works:files_with_the_plan", plan, description="a large plan")
 
     assert rows[0]["files"] == []
     assert files_with(folder, PASSWORD) == []
@@ -152,7 +152,7 @@ def test_a_secret_of_the_environment_reaches_a_worker_that_reads_it_itself(engin
     plan = plan_bytes({"password": Secret(inherited, variable="HOME")})
     assert inherited.encode() not in plan
 
-    (row,) = run_lease(engine.spark, "engine_works:password_of_the_plan", plan, description="a secret by its name")
+    (row,) = run_lease(engine.jobs, "engine_works:password_of_the_plan", plan, description="a secret by its name")
 
     assert row["password"] == inherited
 
@@ -163,7 +163,7 @@ def test_a_plan_of_six_thousand_partitions_arrives_and_leaves_nothing(engine: En
     before = {path for path in folder.rglob("*") if path.is_file()}
 
     for _ in range(3):
-        (row,) = run_lease(engine.spark, "engine_works:count_partitions", plan, description="many partitions")
+        (row,) = run_lease(engine.jobs, "engine_works:count_partitions", plan, description="many partitions")
         assert row["partitions"] == 6_000
 
     assert files_with(folder, PASSWORD) == []

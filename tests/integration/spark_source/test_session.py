@@ -55,7 +55,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     secrets = {"TEST_OF_SECRETS": SECRET, "TEST_OF_ACCESS_KEYS": ACCESS_KEY, "TEST_OF_SECRET_KEYS": SECRET_KEY}
     os.environ.update(secrets)
     try:
-        with build_session(SessionSettings(lanes=2, batch_slots=0)) as session:
+        with build_session(SessionSettings(lanes=2, batch_slots=0, uses_sql=True)) as session:
             register(session.spark)
             yield session.spark
     finally:

@@ -314,7 +314,7 @@ def snapshot_engine(config: Configuration, build: EngineBuilder, options: Snapsh
     """
     batch_slots = 0 if is_local(config.engine.master) else config.engine.batch_slots
     settings = settings_of(config, preload=PRELOAD, batch_slots=batch_slots)
-    settings = replace(settings, spark_conf={**_SPARK_CONF, **settings.spark_conf})
+    settings = replace(settings, uses_sql=True, spark_conf={**_SPARK_CONF, **settings.spark_conf})
     target = options.store.settings if options.store is not None else None
     if isinstance(target, FilesystemSettings) and not is_local(config.engine.master):
         roots = (*settings.needs.roots, RootSeen.look(str(target.root)))

@@ -8,6 +8,7 @@ import structlog
 from mirrorlake.config.process_settings import OnPark
 from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Mirror
+from mirrorlake.freed_memory import forgotten_after
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.lanes import LanePool, engine_lanes
 from mirrorlake.pipeline.restart import may_restart, restart_process
@@ -41,6 +42,9 @@ LAST_LOOK_SECONDS_MAX = 5.0
 
 RELEASE_SECONDS_MAX = 5.0
 """For the state records to say that nothing is under way any more; without it the next owner waits a lease."""
+
+START_SECONDS_MAX = 20.0
+"""After that what a service reads of its libraries is what it needs again and again; the rest was for its start."""
 
 ENGINE_SILENT_SECONDS = 6.0
 """Spark is asked every two seconds: two answers are missing."""
@@ -149,6 +153,7 @@ class ServiceLoop:
                     watches.enter_context(watch)
                 for looking in self._looking:
                     watches.enter_context(looking)
+                watches.enter_context(forgotten_after(START_SECONDS_MAX))
                 self._wait_for_end()
             parts.pulse.entered(Phase.STOPPING)
             ended = self._end_leases()
