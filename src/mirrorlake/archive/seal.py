@@ -4,12 +4,11 @@ The bytes hold 32 hexadecimal digits once, the XXH3 128-bit hash of all of them 
 every byte counts, also those a reader never looks at, and nothing beside the object is needed to check it.
 """
 
+from collections.abc import Iterator
 from io import RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
 import xxhash
-
-from mirrorlake.archive.file_blocks import READ_BYTES, blocks_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -18,6 +17,12 @@ SEAL_ALGORITHM = "xxh3-128"
 
 OPEN_SEAL = "0" * 32
 """Stands in the seal's place until it is known."""
+
+READ_BYTES = 4 << 20
+"""What is asked for at a time of a file that may be far away, where each range is a request."""
+
+NEAR_READ_BYTES = 256 << 10
+"""The same of a file on a file system: it stays in the processor's cache until it is summed up."""
 
 
 class SealingFile(RawIOBase):
@@ -92,6 +97,25 @@ def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int, read_bytes: int =
     for data in blocks_of(file, read_bytes, total_bytes=before_bytes):
         found.update(data)
     return _flaw(found, file.read(), seal)
+
+
+def blocks_of(file: BinaryIO, read_bytes: int, *, total_bytes: int | None = None) -> Iterator[memoryview]:
+    """Yields a file's next bytes, block by block, all in the same memory: each is gone when the next is asked for.
+
+    Args:
+        file: read from where it stands.
+        read_bytes: what is read at a time, at most.
+        total_bytes: what is read in all; up to the end of the file where it is None.
+    """
+    block = memoryview(bytearray(read_bytes if total_bytes is None else max(1, min(read_bytes, total_bytes))))
+    left = total_bytes
+    while left is None or left > 0:
+        wanted = block if left is None else block[: min(left, len(block))]
+        count = file.readinto(wanted)  # type: ignore[attr-defined]  # every store's file has it
+        if not count:
+            return
+        yield wanted[:count]
+        left = None if left is None else left - count
 
 
 def flaw_behind(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:

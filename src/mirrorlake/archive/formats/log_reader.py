@@ -5,12 +5,12 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.record_order import check_order
 from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.names import LAST_OFFSET_MAX
+from mirrorlake.archive.seal import READ_BYTES
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError
 from mirrorlake.kafka.records.batches import Batch, verify_crc, walk
 from mirrorlake.kafka.records.columns import RecordColumns

@@ -12,12 +12,12 @@ import pyarrow.json
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats.json_kernels import read_base64
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.parquet_schema import records_of, timestamp_type_names
 from mirrorlake.archive.formats.record_order import check_order, within_range
 from mirrorlake.archive.formats.summing_file import sum_of
+from mirrorlake.archive.seal import READ_BYTES
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import xxhash
 
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, encode_footer
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats.parquet_copying import CopyableSegment
 from mirrorlake.archive.formats.parquet_layout import MAGIC, FileEnd, MovedGroup, end_of, moved_groups, written_end
 from mirrorlake.archive.formats.parquet_rows import RowGroupWriter
 from mirrorlake.archive.formats.parquet_schema import ARROW_METADATA
 from mirrorlake.archive.formats.record_account import JoinedAccount
 from mirrorlake.archive.gaps import NOTHING_FILTERED, FilteredGaps, GapFinder
-from mirrorlake.archive.seal import OPEN_SEAL, SealingFile, flaw_behind
+from mirrorlake.archive.seal import OPEN_SEAL, READ_BYTES, SealingFile, flaw_behind
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts

@@ -13,13 +13,12 @@ import xxhash
 
 from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats.name_check import Edge
+from mirrorlake.archive.formats.pages.plain_pages import PlainColumn
 from mirrorlake.archive.formats.parquet_rows import ROW_GROUP_BYTES_MAX
 from mirrorlake.archive.formats.parquet_schema import SCHEMA, records_of, records_without_values
-from mirrorlake.archive.formats.plain_pages import PlainColumn
 from mirrorlake.archive.formats.record_order import check_offsets, check_order, within_range
-from mirrorlake.archive.seal import flaw_of_file
+from mirrorlake.archive.seal import READ_BYTES, flaw_of_file
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange

@@ -5,7 +5,7 @@ from typing import BinaryIO
 import xxhash
 
 from mirrorlake.archive.envelope import FileSum
-from mirrorlake.archive.file_blocks import READ_BYTES, blocks_of
+from mirrorlake.archive.seal import READ_BYTES, blocks_of
 
 
 class SummingFile:

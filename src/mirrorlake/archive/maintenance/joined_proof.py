@@ -15,7 +15,6 @@ import xxhash
 
 from mirrorlake.archive.checksum import ContentChecksum
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.parquet_joining import CopiedGroups, EncodedGroups
@@ -25,7 +24,7 @@ from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.maintenance.making import Written
 from mirrorlake.archive.maintenance.proof import Content, HeldSum, check_held, prove_holds, unproven
 from mirrorlake.archive.maintenance.range_sweep import RangeSweep
-from mirrorlake.archive.seal import flaw_behind
+from mirrorlake.archive.seal import READ_BYTES, flaw_behind
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import StagedObject
 

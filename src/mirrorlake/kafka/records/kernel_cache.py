@@ -13,7 +13,7 @@ from mirrorlake.cache_folder import user_cache_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 
-KERNEL_FOLDERS = ("kafka/records", "kafka/schema_ids", "archive/formats")
+KERNEL_FOLDERS = ("kafka/records", "kafka/schema_ids", "archive/formats", "archive/formats/pages")
 """Where modules of kernels lie, in the package; their names end in ``kernels.py``."""
 
 

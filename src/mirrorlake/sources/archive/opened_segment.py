@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.checksum import checksum_by
-from mirrorlake.archive.file_blocks import NEAR_READ_BYTES, READ_BYTES
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, open_segment
 from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.layouts.foreign_store import ForeignStore
+from mirrorlake.archive.seal import NEAR_READ_BYTES, READ_BYTES
 from mirrorlake.archive.sidecar import check_described
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.codec import Codec

@@ -12,8 +12,6 @@ import pytest
 from conftest import RunAsync
 from integration.sources.archive.test_damage import damaged, flipped_values
 from integration.sources.archive.test_reading import RECORDS, WHERE, in_tens, values
-from mirrorlake.archive import seal
-from mirrorlake.archive.formats import summing_file
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.kafka.records.columns import RecordColumns
@@ -186,16 +184,22 @@ def test_a_thread_that_reads_for_nobody_any_more_ends(
 ) -> None:
     """The worker ends while a segment is still being looked through."""
     archive(lake, WHERE, in_tens(), [100], form=form)
-    monkeypatch.setattr(seal, "READ_BYTES", 16)
-    monkeypatch.setattr(summing_file, "READ_BYTES", 16)
-    read, reads = opened_segment.StoppableFile.read, list[int]()
+    monkeypatch.setattr(opened_segment, "NEAR_READ_BYTES", 16)
+    read, readinto = opened_segment.StoppableFile.read, opened_segment.StoppableFile.readinto
+    reads = list[int]()
 
     def slow(self: opened_segment.StoppableFile, size: int = -1) -> bytes:
         time.sleep(0.05)  # all of the file would take minutes
         reads.append(size)
         return read(self, size)
 
+    def slow_into(self: opened_segment.StoppableFile, buffer: memoryview) -> int:
+        time.sleep(0.05)
+        reads.append(len(buffer))
+        return readinto(self, buffer)
+
     monkeypatch.setattr(opened_segment.StoppableFile, "read", slow)
+    monkeypatch.setattr(opened_segment.StoppableFile, "readinto", slow_into)
 
     async def body() -> None:
         cache = WorkerCache()

@@ -4,13 +4,13 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.file_blocks import READ_BYTES
 from mirrorlake.archive.formats import log as log_format
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import LogBatch, clipped, log_batch
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.formats.same_range import confirm_same_range
+from mirrorlake.archive.seal import READ_BYTES
 from mirrorlake.archive.sidecar import create_sidecar
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.batch_header import LOG_APPEND_TIME_BIT, write_header

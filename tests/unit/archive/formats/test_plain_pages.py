@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.archive.formats import plain_pages
+from mirrorlake.archive.formats.pages import plain_pages
+from mirrorlake.archive.formats.pages.plain_kernels import copy_raw_frame, read_plain
+from mirrorlake.archive.formats.pages.plain_pages import PlainColumn
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
-from mirrorlake.archive.formats.plain_kernels import copy_raw_frame, read_plain
-from mirrorlake.archive.formats.plain_pages import PlainColumn
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange

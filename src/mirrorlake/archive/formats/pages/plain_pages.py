@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.archive.formats.plain_kernels import copy_raw_frame, read_plain
+from mirrorlake.archive.formats.pages.plain_kernels import copy_raw_frame, read_plain
 from mirrorlake.archive.formats.thrift_compact import Struct, ThriftError, decode_struct
 
 PART_BYTES = 4 << 20

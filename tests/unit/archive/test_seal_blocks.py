@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from mirrorlake.archive.file_blocks import blocks_of
+from mirrorlake.archive.seal import blocks_of
 
 
 @pytest.mark.parametrize("read_bytes", [1, 3, 7, 10, 11, 100])

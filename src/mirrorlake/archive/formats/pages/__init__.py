@@ -1,0 +1,1 @@
+"""Pages of Parquet files, read without Arrow."""
