@@ -213,7 +213,7 @@ class EngineSession:
                 allowed = None if watch is None else watch.checked
                 with self._overdue.watched(max(read_seconds_max, merge_seconds_max), is_shuffle=True) as job:
                     return run_shuffle(
-                        self.spark,
+                        self.jobs,
                         read,
                         merge,
                         orders,

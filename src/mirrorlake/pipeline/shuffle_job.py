@@ -32,7 +32,7 @@ _SCHEMA = "bucket int, major int, minor int, data binary"
 
 
 def run_shuffle(
-    spark: Any,
+    jobs: Any,
     read: str,
     merge: str,
     orders: Sequence[bytes],
@@ -53,7 +53,7 @@ def run_shuffle(
     at most on the same (``spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor``), four times in all.
 
     Args:
-        spark: the session.
+        jobs: the door to Spark; a shuffle is SQL's.
         read: ``module:function`` from an order to blocks.
         merge: ``module:function`` from the blocks of some buckets, in the order of buckets and of both numbers, and
             the plans of all, to mappings that can be pickled.
@@ -78,11 +78,11 @@ def run_shuffle(
     from pyspark.errors import PySparkException
 
     try:
-        spark.sparkContext.setJobDescription(description)
+        jobs.sparkContext.setJobDescription(description)
         if tag:
-            spark.sparkContext.setLocalProperty(JOB_TAGS, tag)
+            jobs.sparkContext.setLocalProperty(JOB_TAGS, tag)
         allowed = None if executors is None else frozenset(executors)
-        blocks = _shuffled(spark, _ReadTask(read, allowed, read_seconds_max), orders, len(plans))
+        blocks = _shuffled(jobs, _ReadTask(read, allowed, read_seconds_max), orders, len(plans))
         found = blocks.rdd.mapPartitions(_MergeTask(merge, plans, allowed, merge_seconds_max)).collect()
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
@@ -94,14 +94,14 @@ def run_shuffle(
     return [pickle.loads(row) for row in found]
 
 
-def _shuffled(spark: Any, read: "_ReadTask", orders: Sequence[bytes], buckets: int) -> Any:
+def _shuffled(jobs: Any, read: "_ReadTask", orders: Sequence[bytes], buckets: int) -> Any:
     from pyspark.core.rdd import RDD
     from pyspark.serializers import NoOpSerializer
 
-    context = spark.sparkContext
+    context = jobs.sparkContext
     rows = context._jsc.parallelize([bytearray(order) for order in orders], len(orders))
     blocks = RDD(rows, context, NoOpSerializer()).mapPartitions(read)
-    frame = spark.createDataFrame(blocks, _SCHEMA, verifySchema=False)
+    frame = jobs.session.createDataFrame(blocks, _SCHEMA, verifySchema=False)
     return frame.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "major", "minor")
 
 

@@ -42,7 +42,7 @@ def test_work_that_raises_gives_the_job_up_with_its_words(engine: EngineSession)
 def test_a_shuffle_that_spark_gives_up_as_nobody_had_looked_at_its_executors_says_so(engine: EngineSession) -> None:
     works = f"{WORKS}:comes_to_a_stranger", f"{WORKS}:listed"
     with pytest.raises(ExecutorUncheckedError, match="was not looked at yet"):
-        run_shuffle(engine.spark, *works, [b"this"], plans=[b""], description="shuffle", executors=["1"])
+        run_shuffle(engine.jobs, *works, [b"this"], plans=[b""], description="shuffle", executors=["1"])
 
 
 def test_without_spark_it_is_the_same() -> None:
