@@ -120,7 +120,7 @@ def _check_start(mirror: Mirror, problems: ProblemList) -> None:
 
 def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
     # One cluster under two names: the mirror's transactions there would fence one another.
-    mapped = [d for d in mirror.destinations if isinstance(d, KafkaDestination) and _is_mapped(d)]
+    mapped = [d for d in mirror.kafka_destinations if _is_mapped(d)]
     for number, destination in enumerate(mapped):
         for earlier in mapped[:number]:
             is_alias = earlier.cluster.name != destination.cluster.name
@@ -134,7 +134,7 @@ def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
 
 def _check_own_topics(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
     # `mirrorlake.progress.<mirror>`: Kafka has no two topics whose names differ in `.` and `_` alone (metrics' names).
-    own = [(m, d) for m in mirrors for d in m.destinations if isinstance(d, KafkaDestination) and _has_topics(m, d)]
+    own = [(m, d) for m in mirrors for d in m.kafka_destinations if _has_topics(m, d)]
     for number, (mirror, destination) in enumerate(own):
         for earlier, other in own[:number]:
             is_like = earlier.name != mirror.name and _metric_name(earlier.name) == _metric_name(mirror.name)

@@ -93,6 +93,16 @@ class Mirror:
     stale_after_seconds: float | None = None
     place: Place = field(compare=False)
 
+    @property
+    def kafka_destinations(self) -> tuple[KafkaDestination, ...]:
+        """Those of the destinations that are Kafka clusters, in the file's order."""
+        return tuple(each for each in self.destinations if isinstance(each, KafkaDestination))
+
+    @property
+    def archive_destinations(self) -> tuple[ArchiveDestination, ...]:
+        """Those of the destinations that are archives, of segments or of snapshots, in the file's order."""
+        return tuple(each for each in self.destinations if isinstance(each, ArchiveDestination))
+
     def has_heartbeats_in(self, topic: str) -> bool:
         """Tells whether a topic of the source is the one that the mirror's own heartbeats lie in."""
         return self.heartbeats is not None and self.heartbeats.topic == topic
@@ -136,11 +146,8 @@ class Configuration:
     @property
     def keeps_schedules(self) -> bool:
         """Tells whether `run` has archives to merge or to retire by itself."""
-        return any(
-            isinstance(destination, ArchiveDestination) and destination.schedules
-            for mirror in self.enabled_mirrors
-            for destination in mirror.destinations
-        )
+        archives = (destination for mirror in self.enabled_mirrors for destination in mirror.archive_destinations)
+        return any(destination.schedules for destination in archives)
 
     @property
     def refusal_to_run(self) -> str | None:

@@ -157,7 +157,6 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
         ConfigurationError: there is no such mirror, or none from cluster to cluster.
     """
     from mirrorlake.config.asked import check_asked
-    from mirrorlake.config.destinations.kafka import KafkaDestination
     from mirrorlake.config.sources.source import KafkaSource
     from mirrorlake.groups.restoring import RestoredPartition
     from mirrorlake.groups.syncing import Writers, not_to_be_trusted
@@ -169,8 +168,7 @@ def _ways(config: "Configuration", mirrors: Sequence[str]) -> "dict[Way, tuple[l
         (mirror.name, destination.label): ([], [])
         for mirror in config.enabled_mirrors
         if (not mirrors or mirror.name in mirrors) and isinstance(mirror.source, KafkaSource)
-        for destination in mirror.destinations
-        if isinstance(destination, KafkaDestination)
+        for destination in mirror.kafka_destinations
     }
     if not ways:
         raise ConfigurationError(

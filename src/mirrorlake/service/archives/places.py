@@ -227,9 +227,8 @@ def places_in(config: Configuration, store: StoreSettings) -> Survey:
 def _owners(config: Configuration) -> dict[StoreSettings, list[tuple[Mirror, ArchiveDestination]]]:
     owners: dict[StoreSettings, list[tuple[Mirror, ArchiveDestination]]] = {}
     for mirror in config.mirrors:
-        for destination in mirror.destinations:
-            if isinstance(destination, ArchiveDestination):
-                owners.setdefault(destination.store.settings, []).append((mirror, destination))
+        for destination in mirror.archive_destinations:
+            owners.setdefault(destination.store.settings, []).append((mirror, destination))
     return owners
 
 

@@ -86,8 +86,7 @@ def jobs_of(config: Configuration) -> list[KeepingJob]:
     return [
         KeepingJob(mirror=mirror, destination=destination, work=KeepingWork(work), schedule=schedule)
         for mirror in config.enabled_mirrors
-        for destination in mirror.destinations
-        if isinstance(destination, ArchiveDestination)
+        for destination in mirror.archive_destinations
         for work, schedule in destination.schedules.items()
     ]
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mirrorlake.clock import utc_text
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.errors import ConfigurationError, DestinationForeignError, TopicMissingError, TransientError
@@ -156,7 +155,7 @@ def between_clusters(config: Configuration, mirrors: Sequence[str]) -> Configura
     """
     chosen = []
     for mirror in config.enabled_mirrors:
-        clusters = tuple(each for each in mirror.destinations if isinstance(each, KafkaDestination))
+        clusters = mirror.kafka_destinations
         if isinstance(mirror.source, KafkaSource) and clusters and (not mirrors or mirror.name in mirrors):
             chosen.append(replace(mirror, destinations=clusters))
     if not chosen:

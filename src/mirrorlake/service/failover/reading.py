@@ -57,9 +57,8 @@ async def _without_source(
     for topic, error in missing.items():
         found += await read_without_source(_of_topic(mirror, topic), error, clients)
     seen = {each.row.target.source.topic for each in known} | missing.keys()
-    for destination in mirror.destinations:
-        if isinstance(destination, KafkaDestination):
-            found += await _vanished(replace(mirror, destinations=(destination,)), destination, seen, clients)
+    for destination in mirror.kafka_destinations:
+        found += await _vanished(replace(mirror, destinations=(destination,)), destination, seen, clients)
     if not found and not known:
         nothing = TopicMissingError(f"mirror {mirror.name} selects no topic of cluster {mirror.source.name}")
         return await read_without_source(mirror, nothing, clients)

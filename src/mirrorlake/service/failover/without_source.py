@@ -36,8 +36,7 @@ async def read_without_source(mirror: Mirror, cause: MirrorlakeError, clients: W
         cause: why not; it stands in the rows of destinations that cannot be read either.
         clients: of the destinations.
     """
-    destinations = [each for each in mirror.destinations if isinstance(each, KafkaDestination)]
-    found = await all_of(_of_destination(mirror, each, cause, clients) for each in destinations)
+    found = await all_of(_of_destination(mirror, each, cause, clients) for each in mirror.kafka_destinations)
     return [row for rows in found for row in rows]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.topics.heartbeats import HEARTBEATS_PARTITION
 from mirrorlake.offsets import TopicPartition
@@ -29,7 +28,7 @@ def heartbeats_wanted(mirror: Mirror, states: Iterable[PartitionState], pauses: 
     where = TopicPartition(mirror.heartbeats.topic, HEARTBEATS_PARTITION)
     if pauses.is_paused(mirror.name, where):
         return False
-    clusters = [each.cluster.name for each in mirror.destinations if isinstance(each, KafkaDestination)]
+    clusters = [each.cluster.name for each in mirror.kafka_destinations]
     if clusters and all(lacks(mirror.name, cluster) for cluster in clusters):
         return False
     own = [state for state in states if state.mirror == mirror.name and state.source == where]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.pipeline.batch_jobs import BatchJobs, slots_beside
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.service.archive_keeper import ArchiveKeeper
@@ -36,7 +35,7 @@ def keeper_of(parts: Parts, session: Engine, *, on_engine_dead: Callable[[], Non
         return keeping.do(job)
 
     clusters = {
-        mirror.name: [each.cluster.name for each in mirror.destinations if isinstance(each, KafkaDestination)]
+        mirror.name: [each.cluster.name for each in mirror.kafka_destinations]
         for mirror in parts.config.enabled_mirrors
     }
     keeper = ArchiveKeeper(

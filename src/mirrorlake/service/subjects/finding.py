@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from mirrorlake.archive.schemas.client import ArchivedRegistry
 from mirrorlake.archive.schemas.objects import ArchivedSchemas
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.schemas.mirrored import MirroredSchemas, Registry, RegistryInArchive
 from mirrorlake.destinations.connections import WorkerCache
@@ -105,12 +104,9 @@ async def find_subjects(
     ways = []
     for mirror in chosen:
         assert mirror.schemas is not None
-        for destination in mirror.destinations:
-            if isinstance(destination, KafkaDestination):
-                own = [t for t in targets if (t.mirror.name, t.destination.label) == (mirror.name, destination.label)]
-                ways.append(
-                    await way_of(own, mirror.name, destination.label, mirror.schemas, registries, asked=subjects)
-                )
+        for destination in mirror.kafka_destinations:
+            own = [t for t in targets if (t.mirror.name, t.destination.label) == (mirror.name, destination.label)]
+            ways.append(await way_of(own, mirror.name, destination.label, mirror.schemas, registries, asked=subjects))
     known = {each.source for way in ways for each in way.subjects}
     for name in subjects or ():
         if name not in known and not any(way.failures for way in ways):

@@ -8,7 +8,6 @@ from pathlib import Path
 from mirrorlake.archive.inspection import archived_folders
 from mirrorlake.archive.layouts.registry import seen_as
 from mirrorlake.archive.topic_record import recorded_topics
-from mirrorlake.config.destinations.archive import ArchiveDestination
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
@@ -86,8 +85,7 @@ def _layout_of(store: str, config: Configuration) -> ForeignLayout | None:
     for mirror in config.mirrors:
         if isinstance(mirror.source, ArchiveSource) and mirror.source.name == store:
             found.append(mirror.source.layout)
-        written = (each for each in mirror.destinations if isinstance(each, ArchiveDestination))
-        found += [None for each in written if each.store.name == store]
+        found += [None for each in mirror.archive_destinations if each.store.name == store]
     layouts = list(dict.fromkeys(found))
     if len(layouts) > 1:
         raise ConfigurationError(
