@@ -46,16 +46,19 @@ def run_state(partition: int, errors: Iterable[MirrorlakeError]) -> PartitionSta
     return state
 
 
-def ending(*states: PartitionState, once: bool = True, ended: bool = True) -> tuple[int, list[tuple[str, str]]]:
+def ending(
+    *states: PartitionState, once: bool = True, ended: bool = True, stopped: bool = False
+) -> tuple[int, list[tuple[str, str]]]:
     """The exit code, and of each line what it says and which partitions it names."""
     clock = ManualClock()
     table = table_of(*states, clock=clock, events=Events(Metrics(clock=clock), clock, {}), once=once)
     with capture_logs() as lines:
-        code = exit_code(table, once=once, ended=ended, superseded=None, waiting=[])
+        code = exit_code(table, once=once, ended=ended, superseded=None, waiting=[], stopped=stopped)
     return code, [(line["event"], line["left"]) for line in lines]
 
 
 GAVE_UP, PARKED = "gave up before everything was copied", "ended while partitions are parked"
+STOPPED = "stopped before the ends found at the start were reached"
 
 
 @pytest.mark.parametrize("before", [[], [WAITS] * 9, [AWAY] * ONCE_FAILURES_MAX, [AWAY, *[WAITS] * 7, AWAY]])
@@ -100,6 +103,23 @@ def test_an_end_names_what_was_given_up_and_what_is_parked_and_fails() -> None:
 def test_an_end_that_took_too_long_names_what_is_parked_and_fails() -> None:
     parked = run_state(0, [UNREADABLE])
     assert ending(parked, once=False, ended=False) == (EXIT_FAILED, [(PARKED, _left(parked))])
+
+
+def test_a_bounded_run_that_was_asked_to_stop_names_what_is_parked_and_what_it_had_still_to_copy() -> None:
+    parked, given_up, left, done = (
+        run_state(0, [UNREADABLE]),
+        run_state(1, [AWAY] * 6),
+        run_state(2, []),
+        run_state(3, []),
+    )
+    done.position = 10
+    work = archive_work(Path("lake"), TopicPartition("orders", 4), end=10)
+    archived = replace(run_state(4, []), work=work)
+    assert ending(parked, given_up, left, done, archived, stopped=True) == (
+        EXIT_FAILED,
+        [(PARKED, _left(parked)), (STOPPED, f"{_left(left)}; {_left(archived)}"), (GAVE_UP, _left(given_up))],
+    )
+    assert ending(parked, done, stopped=True) == (EXIT_PARKED, [(PARKED, _left(parked))])
 
 
 def test_an_end_at_which_nothing_is_left_says_nothing() -> None:

@@ -29,6 +29,7 @@ def exit_code(
     superseded: MirrorlakeError | None,
     waiting: Sequence[Target],
     missing: Mapping[TopicPartition, MirrorlakeError] = MappingProxyType({}),
+    stopped: bool = False,
 ) -> int:
     """Returns the exit code of a run that has ended, and says why it is none of success.
 
@@ -39,6 +40,7 @@ def exit_code(
         superseded: another process has taken over.
         waiting: what could not even be asked for.
         missing: source partitions that a bounded run read up to where something is missing.
+        stopped: whether it was asked to stop.
     """
     if superseded is not None:
         _log.error("another process has taken over", error=str(superseded))
@@ -46,7 +48,14 @@ def exit_code(
     # What is parked is named whatever else there is, and first: the lines behind it say why the code is another one.
     if parked := [_left(state) for state in table.states if state.is_parked]:
         _log.error("ended while partitions are parked", partitions=len(parked), left=_named(parked))
-    if unflushed := [state for state in table.unflushed if not (once and state.gave_up)]:
+    if cut_short := [_left(state) for state in table.states if once and stopped and not state.is_finished]:
+        _log.error(
+            "stopped before the ends found at the start were reached",
+            partitions=len(cut_short),
+            left=_named(cut_short),
+            hint="run it again, it continues there",
+        )
+    if unflushed := [state for state in table.unflushed if not (once and (stopped or state.gave_up))]:
         _log.error(
             "the graceful stop could not archive everything",
             partitions=len(unflushed),
@@ -64,7 +73,7 @@ def exit_code(
         )
     for partition, error in missing.items():
         _log.error("not all of the source could be read", source=str(partition), error=error.message, hint=error.hint)
-    if unflushed or failed or missing or not ended:
+    if cut_short or unflushed or failed or missing or not ended:
         return EXIT_FAILED
     return EXIT_PARKED if parked else EXIT_DONE
 

@@ -20,7 +20,7 @@ from mirrorlake.service.groups.looks import LOOK_SECONDS
 from mirrorlake.service.heartbeats.wanted import heartbeats_wanted
 from mirrorlake.service.lifecycle.detached import DetachedLooks
 from mirrorlake.service.lifecycle.discovery import Discovery
-from mirrorlake.service.lifecycle.endings import EXIT_FAILED, exit_code
+from mirrorlake.service.lifecycle.endings import exit_code
 from mirrorlake.service.lifecycle.keeping import keeper_of
 from mirrorlake.service.lifecycle.partition_starts import PartitionStarts
 from mirrorlake.service.lifecycle.parts import PAUSES_VARIABLE, Parts
@@ -157,18 +157,12 @@ class ServiceLoop:
                 self._wait_for_end()
             parts.pulse.entered(Phase.STOPPING)
             ended = self._end_leases()
-            was_cut_short = parts.options.once and self._is_asked_to_stop and not parts.table.is_complete
         finally:
             for task in watching:
                 task.cancel()
         self._start_again_without_engine()
         missing = self._control.call(find_missing(parts.table, parts.clients)) if parts.options.once else {}
         self._leave(ended=ended)
-        if was_cut_short:
-            _log.error(
-                "stopped before the ends found at the start were reached", hint="run it again, it continues there"
-            )
-            return EXIT_FAILED
         return exit_code(
             parts.table,
             once=parts.options.once,
@@ -176,6 +170,7 @@ class ServiceLoop:
             superseded=supervisor.end_error,
             waiting=self._starts.waiting,
             missing=missing,
+            stopped=self._is_asked_to_stop,
         )
 
     def _wants_heartbeats(self, mirror: Mirror) -> bool:
