@@ -1,5 +1,7 @@
 """A live topic read as a DataFrame: by ``format("mirrorlake")`` and by Spark's own connector, into a sink of nothing.
 
+Both read the same columns.
+
 As a module, ``python -m bench.frames READER SERVERS TOPIC`` is a session that reads the topic some times: the first
 read compiles, in the JVM or as kernels; of the others the one counts that took the least CPU.
 """
@@ -20,6 +22,8 @@ from bench.process_tree import ProcessTree, used
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 """The newest that is published: for Spark 4.3 there is none yet, and it runs there."""
 READERS = ("mirrorlake", "kafka")
+COLUMNS = "key,value,topic,partition,offset,timestamp,timestamp_type"
+"""Those that the connector has by itself: it leaves headers out, for which `mirrorlake` would make an array a row."""
 _READS = 3
 
 
@@ -78,10 +82,10 @@ def _reads(reader: str, spark: Any, servers: str, topic: str) -> Callable[[], No
         from mirrorlake.spark import register
 
         register(spark)
-    topics = {"mirrorlake": "topics", "kafka": "subscribe"}[reader]
+    options = {"mirrorlake": {"topics": topic, "columns": COLUMNS}, "kafka": {"subscribe": topic}}[reader]
 
     def read() -> None:
-        frame = spark.read.format(reader).option("kafka.bootstrap.servers", servers).option(topics, topic).load()
+        frame = spark.read.format(reader).option("kafka.bootstrap.servers", servers).options(**options).load()
         frame.write.format("noop").mode("overwrite").save()
 
     return read
