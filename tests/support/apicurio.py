@@ -72,7 +72,9 @@ def _fetch(folder: Path) -> None:
         shutil.rmtree(work)
         raise ApicurioUnusableError(f"Apicurio {VERSION} could not be fetched from Maven Central: {done.stdout[-500:]}")
     with tarfile.open(archive) as packed:
-        packed.extractall(work / "unpacked", filter="data")
+        # Python 3.11 knows filters from its fourth patch on, as an attribute all of them take.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(work / "unpacked")
     (work / "unpacked").rename(folder)
     shutil.rmtree(work)
 
