@@ -103,14 +103,18 @@ def _has_too_long_text(node: object) -> bool:
             return False
 
 
-_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.?)*+)(\1?)""", re.DOTALL)
+# Neither a choice nor a look ahead within a possessive repeat: behind it, Python before 3.11.5 continues from a wrong
+# place (gh-100061 and gh-106052 of CPython).
+_STRING = re.compile(r""""((?:[^"\\]*+\\.)*+[^"\\]*+\\?)("?)|'((?:[^'\\]*+\\.)*+[^'\\]*+\\?)('?)""", re.DOTALL)
 """Text in quotes, or all that is left behind one that nothing ends: so that nothing is looked at twice."""
 
 
 def _in_double_quotes(string: re.Match[str]) -> str:
-    if not string[3]:
+    in_double, double_end, in_single, single_end = string.groups()
+    if not (double_end or single_end):
         return string[0]
-    content = re.sub(r"\\?.", lambda each: _UNLIKE.get(each[0], each[0]), string[2], flags=re.DOTALL)
+    text = in_single if in_double is None else in_double
+    content = re.sub(r"\\?.", lambda each: _UNLIKE.get(each[0], each[0]), text, flags=re.DOTALL)
     return f'"{content}"'
 
 
