@@ -81,7 +81,7 @@ class Engine(Protocol):
         ...
 
     def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
-        """Makes, but does not start, a thread for a lane."""
+        """Makes, but does not start, a thread for a lane; its ``start`` raises EngineDiedError."""
         ...
 
     def stop(self) -> None:

@@ -172,11 +172,16 @@ class LanePool:
         return self._is_useless
 
     def start(self) -> None:
-        """Starts all lanes. Not idempotent."""
+        """Starts all lanes, or reports the engine dead where that is what it finds. Not idempotent."""
         for lane in self._lanes:
-            lane.thread = self._thread_factory(partial(self._work, lane), f"lane-{lane.index}")
-            lane.thread.daemon = True
-            lane.thread.start()
+            thread = self._thread_factory(partial(self._work, lane), f"lane-{lane.index}")
+            thread.daemon = True
+            try:
+                thread.start()
+            except EngineDiedError:
+                self._engine_died()
+                return
+            lane.thread = thread
 
     def wake(self) -> None:
         """Lets every idle lane ask the source at once. A lane at rest after a failure goes on resting."""

@@ -12,6 +12,7 @@ from mirrorlake.errors import ExecutorUncheckedError, OutcomeUnknownError
 from mirrorlake.pipeline.cluster.task_attempts import attempts_of_tag
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm
+from mirrorlake.pipeline.lane_threads import lane_thread
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, LeaseRow, run_lease
 from mirrorlake.pipeline.overdue import GRACE_SECONDS, OverdueJobs, Watched
@@ -231,15 +232,8 @@ class EngineSession:
                 watch.await_looks(LOOKS_SECONDS_MAX)
 
     def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
-        """Returns a thread with a JVM thread of its own, so that job descriptions and groups of lanes do not mix."""
-        from pyspark import InheritableThread
-
-        def work() -> None:
-            self.jobs.sparkContext.setLocalProperty("spark.jobGroup.id", name)
-            target()
-
-        thread: threading.Thread = InheritableThread(work, name=name)
-        return thread
+        """Returns a thread with a JVM thread of its own; see ``lane_threads``."""
+        return lane_thread(self.jobs, target, name)
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
         """Ends session, JVM and workers within about ``timeout_seconds``. Idempotent.

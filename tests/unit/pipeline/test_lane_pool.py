@@ -206,6 +206,28 @@ def test_a_dead_engine_is_reported_once_and_ends_every_lane() -> None:
     assert source.names(1) == ["x"]
 
 
+def test_an_engine_that_is_dead_before_the_lanes_begin_is_reported_and_ends_every_lane() -> None:
+    deaths: list[str] = []
+    source = ListedSource(lane0=["a"], lane1=["x"])
+
+    class Refused(threading.Thread):
+        def start(self) -> None:
+            if self.name != "lane-0":
+                raise EngineDiedError("connection refused")
+            super().start()
+
+    lanes = pool(
+        source,
+        on_engine_dead=lambda: deaths.append("dead"),
+        thread_factory=lambda target, name: Refused(target=target, name=name),
+    )
+    lanes.start()
+
+    assert lanes.stop(PATIENCE_SECONDS)
+    assert deaths == ["dead"]
+    assert lanes.is_engine_dead
+
+
 def test_an_unclear_failure_on_a_dead_engine_counts_as_its_death() -> None:
     deaths: list[str] = []
 

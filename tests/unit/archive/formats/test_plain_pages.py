@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import cramjam
 import numpy as np
@@ -119,6 +120,42 @@ def test_a_page_of_another_version_is_not_familiar() -> None:
     table = pa.table({"value": pa.array([b"a", None, b"bb"] * 100, pa.large_binary())})
     pq.write_table(table, file, use_dictionary=False, data_page_version="2.0", compression="zstd")
     assert not column_of(file.getvalue()).is_familiar()
+
+
+def test_pages_whose_headers_name_values_are_not_familiar() -> None:
+    """Their headers may be of any length, also behind a first page with a short one."""
+    file = io.BytesIO()
+    table = pa.table({"value": pa.array([b"a"] * 1000 + [b"z" * 3000] * 1000, pa.large_binary())})
+    pq.write_table(table, file, use_dictionary=False, compression="zstd", data_page_size=1000, write_batch_size=100)
+    assert not column_of(file.getvalue()).is_familiar()
+
+
+def test_a_page_of_snappy_that_makes_less_than_it_says_is_refused() -> None:
+    """Arrow leaves what is behind it in the memory it gives."""
+    data = memoryview(bytearray(pa.Codec("snappy").compress(b"x" * 1000)))
+    assert plain_pages._decompressed(pa.Codec("snappy"), data, 1000).tobytes() == b"x" * 1000
+    for size in (999, 1001, 0):
+        with pytest.raises(ValueError, match="another size"):
+            plain_pages._decompressed(pa.Codec("snappy"), data, size)
+
+
+def test_a_column_that_lies_before_its_file_is_not_familiar() -> None:
+    """A footer that was changed once its file was found intact: Arrow says what is wrong with it."""
+    data = sealed_file(mixed_records(100, seed=3, size=100), compression=Compression.ZSTD_1)
+    file = pq.ParquetFile(io.BytesIO(data))
+    group = SimpleNamespace(column=lambda number: _Moved(file.metadata.row_group(0).column(number)))
+    metadata = SimpleNamespace(num_columns=file.metadata.num_columns, row_group=lambda _: group)
+    assert not PlainColumn(io.BytesIO(data), metadata, file.schema, 0, "value").is_familiar()  # type: ignore[arg-type]
+
+
+class _Moved:
+    data_page_offset = -1
+
+    def __init__(self, chunk: pq.ColumnChunkMetaData) -> None:
+        self._chunk = chunk
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._chunk, name)
 
 
 @settings(max_examples=300, deadline=None)
