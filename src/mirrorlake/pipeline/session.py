@@ -12,9 +12,8 @@ from mirrorlake.errors import ExecutorUncheckedError, OutcomeUnknownError
 from mirrorlake.pipeline.cluster.task_attempts import attempts_of_tag
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm
-from mirrorlake.pipeline.lane_threads import lane_thread
 from mirrorlake.pipeline.lease_files import LeaseFiles
-from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, LeaseRow, run_lease
+from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, EngineDiedError, LeaseRow, run_lease
 from mirrorlake.pipeline.overdue import GRACE_SECONDS, OverdueJobs, Watched
 from mirrorlake.pipeline.pyspark_globals import forget_gateway, stop_spark
 from mirrorlake.pipeline.run_folder import RunFolder
@@ -232,7 +231,7 @@ class EngineSession:
                 watch.await_looks(LOOKS_SECONDS_MAX)
 
     def lane_thread(self, target: Callable[[], None], name: str) -> threading.Thread:
-        """Returns a thread with a JVM thread of its own; see ``lane_threads``."""
+        """Returns a thread with a JVM thread of its own; see `lane_thread`."""
         return lane_thread(self.jobs, target, name)
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
@@ -273,3 +272,44 @@ def _why_given_up(job: Watched) -> str:
     if job.hung_on:
         return f"it hangs on {', '.join(job.hung_on)}"
     return "it got no slot, no worker began with it, or one hangs"
+
+
+def lane_thread(jobs: Any, target: Callable[[], None], name: str) -> threading.Thread:
+    """Returns a thread with a JVM thread of its own, so that job descriptions and groups of lanes do not mix.
+
+    To make one asks the JVM, in the thread that starts it and in itself. A JVM that is gone then is found as one that
+    goes in a lease: an error of a connection would end the process, or the lane, and nothing would start Spark again.
+
+    Args:
+        jobs: the door to Spark.
+        target: what it runs, also where the JVM goes before it begins: the first lease of it finds that.
+        name: of thread and job group.
+    """
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+    from pyspark import InheritableThread
+
+    gone = (Py4JNetworkError, ConnectionError, EOFError)
+    begun = threading.Event()
+
+    def work() -> None:
+        jobs.sparkContext.setLocalProperty("spark.jobGroup.id", name)
+        begun.set()
+        target()
+
+    class LaneThread(InheritableThread):  # type: ignore[misc]  # untyped
+        def start(self) -> None:
+            try:
+                super().start()
+            except gone as error:
+                raise EngineDiedError(f"Spark's JVM does not answer: {error}") from error
+
+        def run(self) -> None:
+            try:
+                super().run()
+            except gone:
+                if begun.is_set():
+                    raise
+                target()
+
+    thread: threading.Thread = LaneThread(work, name=name)
+    return thread

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from pyspark import InheritableThread
 
-from mirrorlake.pipeline.lane_threads import lane_thread
 from mirrorlake.pipeline.lease_job import EngineDiedError
+from mirrorlake.pipeline.session import lane_thread
 
 PATIENCE_SECONDS = 20.0
 

@@ -145,7 +145,7 @@ def test_a_column_that_lies_before_its_file_is_not_familiar() -> None:
     file = pq.ParquetFile(io.BytesIO(data))
     group = SimpleNamespace(column=lambda number: _Moved(file.metadata.row_group(0).column(number)))
     metadata = SimpleNamespace(num_columns=file.metadata.num_columns, row_group=lambda _: group)
-    assert not PlainColumn(io.BytesIO(data), metadata, file.schema, 0, "value").is_familiar()  # type: ignore[arg-type]
+    assert not PlainColumn(io.BytesIO(data), metadata, file.schema, 0, "value").is_familiar()
 
 
 class _Moved:
