@@ -7,10 +7,14 @@ the same size; what is kept is bounded.
 A page of a library that was read once stays mapped, and counts as the process's memory, until the system runs short.
 LLVM is the largest: 65 MB of it are read to load compiled loops, and none of it while they run. What is read again
 comes from the file, in most cases from the system's cache of it.
+
+Python looks for cycles that hold memory nobody uses. What lives long, in a process that holds ten thousands of rows or
+states, is not looked through again and again (`rarely_collected`).
 """
 
 import contextlib
 import ctypes
+import gc
 import mmap
 import re
 import threading
@@ -23,6 +27,9 @@ MMAP_BYTES_MIN = 32 << 20
 """Blocks from this size on still go back at once."""
 KEPT_BYTES_MAX = 128 << 20
 """Free memory above this at the end of the heap goes back."""
+
+OBJECTS_PER_COLLECTION = 100_000
+"""How many objects are made before Python looks for cycles among them: some 20 MB."""
 
 _MAPS = Path("/proc/self/smaps")  # Linux alone has it
 _LIBRARY = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (r-[-x]p) \S+ \S+ [1-9]\d* +/.*\.so[.\d]*$")
@@ -92,3 +99,19 @@ def _unchanged(smaps: str) -> Iterator[Part]:
             found = None
     if found is not None:
         yield found
+
+
+@contextlib.contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Has Python look for cycles after so many new objects, instead of seven hundred, within the block.
+
+    What an answer about thousands of partitions is made into is more than seven hundred objects, so it was still in use
+    when they were looked through, and counted as what lives long; after a few answers all that does was looked through,
+    for nothing.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS_PER_COLLECTION, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

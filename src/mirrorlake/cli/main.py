@@ -11,7 +11,7 @@ from mirrorlake import __version__
 from mirrorlake.cli.applications import app as app
 from mirrorlake.cli.options import LogFormat, Verbose
 from mirrorlake.errors import MirrorlakeError, SupersededError
-from mirrorlake.service.lifecycle.rare_collections import rarely_collected
+from mirrorlake.freed_memory import rarely_collected
 
 if TYPE_CHECKING:
     from mirrorlake.pipeline.engine import EngineBuilder

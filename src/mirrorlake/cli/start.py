@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mirrorlake.config.environment import read_environment
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.service.lifecycle.rare_collections import rarely_collected
+from mirrorlake.freed_memory import rarely_collected
 
 T = TypeVar("T")
 

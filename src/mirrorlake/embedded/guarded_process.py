@@ -1,5 +1,6 @@
 """A subprocess that ends when the process that started it dies, however hard that is."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,11 @@ class GuardedProcess:
         self._reap()
 
     def pause(self) -> None:
-        """Freezes it (SIGSTOP)."""
+        """Freezes it (SIGSTOP); where the system tells, not one of its threads runs any more when this returns."""
         self._process.send_signal(signal.SIGSTOP)
+        if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+            # One that has ended is left for who waits for its exit code.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Lets it go on (SIGCONT)."""

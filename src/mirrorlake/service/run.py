@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.errors import ConfigurationError
+from mirrorlake.freed_memory import rarely_collected
 from mirrorlake.service.lifecycle.parts import RunOptions
-from mirrorlake.service.lifecycle.rare_collections import rarely_collected
 from mirrorlake.service.service import Service
 
 

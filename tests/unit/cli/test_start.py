@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mirrorlake.cli.start import ask
-from mirrorlake.service.lifecycle.rare_collections import OBJECTS_PER_COLLECTION
+from mirrorlake.freed_memory import OBJECTS_PER_COLLECTION
 
 
 class Answer:

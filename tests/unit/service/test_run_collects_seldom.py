@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import mirrorlake.service.run as command
-from mirrorlake.service.lifecycle.rare_collections import OBJECTS_PER_COLLECTION
+from mirrorlake.freed_memory import OBJECTS_PER_COLLECTION
 
 
 @pytest.mark.parametrize("fails", [False, True])
