@@ -118,6 +118,18 @@ def blocks_of(file: BinaryIO, read_bytes: int, *, total_bytes: int | None = None
         left = None if left is None else left - count
 
 
+def filled_from(file: BinaryIO, view: memoryview, *, at: int) -> bool:
+    """Reads a file's bytes from a place on until a view is full; returns False where the file ends before."""
+    file.seek(at)
+    done = 0
+    while done < len(view):
+        count = file.readinto(view[done:])  # type: ignore[attr-defined]  # every store's file has it
+        if not count:
+            return False
+        done += count
+    return True
+
+
 def flaw_behind(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
     """Returns what is wrong with sealed bytes, in words; None where they are intact.
 

@@ -106,12 +106,6 @@ class StateTable:
             return self._phase.once and all(s.is_finished and not s.is_leased for s in self._states)
 
     @property
-    def is_complete(self) -> bool:
-        """True where every partition of a bounded run is at its end, or nothing will get it there."""
-        with self._lock:
-            return all(state.is_finished for state in self._states)
-
-    @property
     def is_quiet(self) -> bool:
         """True where no lease is under way, nor one that brought nothing back can be."""
         now = self._clock.elapsed_seconds()

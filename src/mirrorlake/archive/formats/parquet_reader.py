@@ -82,16 +82,7 @@ class ParquetSegmentReader:
         """
         if self.footer is not None and self.footer.snapshot is not None:
             raise self._snapshot_in_archive()
-        position = self.footer.offsets.start_offset if self.footer else 0
-        end = self.footer.end_offset if self.footer else None
-        for group in range(self._file.num_row_groups):
-            if within and not self._may_hold(group, within):
-                continue
-            for columns in self._read_group(group):
-                position = check_order(columns, position, end, where=self._where)
-                kept = columns if within is None else within_range(columns, within)
-                if len(kept):
-                    yield kept
+        yield from self._in_order(self._read_group, within)
 
     def intact_records(self, within: OffsetRange) -> Iterator[RecordColumns]:
         """Yields the same records as `records`, of a file that was compared with its seal and lies near.
@@ -106,16 +97,25 @@ class ParquetSegmentReader:
             ChainBrokenError: see `records`.
         """
         assert self.footer is not None, "nobody sealed it"
-        position, end = self.footer.offsets.start_offset, self.footer.end_offset
+        yield from self._in_order(self._read_intact_group, within)
+
+    def _in_order(
+        self, read_group: Callable[[int], Iterator[RecordColumns]], within: OffsetRange | None
+    ) -> Iterator[RecordColumns]:
+        position = self.footer.offsets.start_offset if self.footer else 0
+        end = self.footer.end_offset if self.footer else None
         for group in range(self._file.num_row_groups):
-            if not self._may_hold(group, within):
+            if within and not self._may_hold(group, within):
                 continue
-            values = PlainColumn(self._source, self._file.metadata, self._file.schema, group, _VALUES)
-            for columns in self._with_values(group, values) if values.is_familiar() else self._read_group(group):
+            for columns in read_group(group):
                 position = check_order(columns, position, end, where=self._where)
-                kept = within_range(columns, within)
+                kept = columns if within is None else within_range(columns, within)
                 if len(kept):
                     yield kept
+
+    def _read_intact_group(self, group: int) -> Iterator[RecordColumns]:
+        values = PlainColumn(self._source, self._file.metadata, self._file.schema, group, _VALUES)
+        return self._with_values(group, values) if values.is_familiar() else self._read_group(group)
 
     def _with_values(self, group: int, values: PlainColumn) -> Iterator[RecordColumns]:
         """Yields the records of a row group, some pages of their values at a time."""

@@ -15,6 +15,7 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_batches import clipped, log_batch
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
+from mirrorlake.archive.seal import filled_from
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError
 from mirrorlake.kafka.records.batch_header import PREFIX, PREFIX_BYTES
@@ -304,13 +305,8 @@ class LogContent:
         return larger, None
 
     def _fill(self, view: memoryview, *, at: int) -> None:
-        self._file.seek(at)
-        done = 0
-        while done < len(view):
-            read = self._file.readinto(view[done:])  # type: ignore[attr-defined]  # every store's file has it
-            if not read:
-                raise self._broken("is shorter than it was when it was listed")
-            done += read
+        if not filled_from(self._file, view, at=at):
+            raise self._broken("is shorter than it was when it was listed")
 
     def _take(self, view: memoryview, items: list[ClassifiedBatch]) -> ChainBrokenError | None:
         """Takes the whole batches of ``view``; returns what is wrong with the first that is not right."""

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.archive.formats.pages.plain_kernels import copy_raw_frame, read_plain
 from mirrorlake.archive.formats.thrift_compact import Struct, ThriftError, decode_struct
+from mirrorlake.archive.seal import filled_from
 
 PART_BYTES = 4 << 20
 """Bytes of values handed out at a time, to within one page."""
@@ -90,12 +91,12 @@ class PlainColumn:
         Raises:
             MirrorlakeError: the store could not be read.
         """
-        if not self._is_familiar:
-            return False
-        try:
-            return not self._bytes or _said(self._header_at(_Stretch(self._file, self._start), 0)[0]) is not None
-        except ValueError:
-            return False  # Arrow says what is wrong, if anything is
+        if self._is_familiar and self._bytes:
+            try:
+                _said(self._header_at(_Stretch(self._file, self._start), 0)[0])
+            except ValueError:
+                return False  # Arrow says what is wrong, if anything is
+        return self._is_familiar
 
     def _header_at(self, stretch: "_Stretch", position: int) -> tuple[Struct, int]:
         return _header(stretch.at(position, min(_HEADER_BYTES_MAX, self._bytes - position)))
@@ -174,13 +175,9 @@ class _Stretch:
         """
         if count > len(self._buffer):
             self._buffer = bytearray(max(count, WINDOW_BYTES))
-        view, done = memoryview(self._buffer)[:count], 0
-        self._file.seek(self._start + position)
-        while done < count:
-            read = self._file.readinto(view[done:])  # type: ignore[attr-defined]  # every store's file has it
-            if not read:
-                raise ValueError("ends inside of a column")
-            done += read
+        view = memoryview(self._buffer)[:count]
+        if not filled_from(self._file, view, at=self._start + position):
+            raise ValueError("ends inside of a column")
         return view
 
 
