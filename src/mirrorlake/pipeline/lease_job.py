@@ -1,5 +1,6 @@
 """One lease: a Spark job with a single Python task, whose every outcome comes back as rows."""
 
+import contextlib
 import importlib
 import itertools
 import os
@@ -42,6 +43,25 @@ class EngineDiedError(TransientError):
     """The JVM under this process is gone; no session of this process can be used again."""
 
 
+@contextlib.contextmanager
+def jvm_answers(*, lease: str | None = None) -> Iterator[None]:
+    """Makes of what a JVM that is gone does to the block the error of a dead engine.
+
+    Args:
+        lease: a fact of that error, where it is about one.
+
+    Raises:
+        EngineDiedError: the JVM is gone.
+    """
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        said = f"Spark's JVM does not answer: {error}"
+        raise (EngineDiedError(said) if lease is None else EngineDiedError(said, lease=lease)) from error
+
+
 def run_lease(
     spark: Any,
     work: str,
@@ -77,21 +97,16 @@ def run_lease(
         OutcomeUnknownError: Spark gave the job up; the work may have written something.
         EngineDiedError: the JVM is gone; the same holds.
     """
-    from py4j.protocol import (  # type: ignore[import-untyped]
-        Py4JError,
-        Py4JJavaError,
-        Py4JNetworkError,
-    )
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        spark.sparkContext.setJobDescription(description)
-        if tag:
-            spark.sparkContext.setLocalProperty(JOB_TAGS, tag)
-        order = order_bytes(work, plan, seconds_max, executors)
-        found = _as_partition(spark.sparkContext, order, place).mapPartitions(serve).collect()
-    except (Py4JNetworkError, ConnectionError, EOFError) as error:
-        raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
+        with jvm_answers(lease=description):
+            spark.sparkContext.setJobDescription(description)
+            if tag:
+                spark.sparkContext.setLocalProperty(JOB_TAGS, tag)
+            order = order_bytes(work, plan, seconds_max, executors)
+            found = _as_partition(spark.sparkContext, order, place).mapPartitions(serve).collect()
     except (PySparkException, Py4JJavaError, Py4JError) as error:
         cause = java_cause(str(error))
         raise OutcomeUnknownError(f"Spark gave up a lease: {cause}", lease=description) from error

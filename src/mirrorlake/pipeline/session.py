@@ -13,7 +13,7 @@ from mirrorlake.pipeline.cluster.task_attempts import attempts_of_tag
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm
 from mirrorlake.pipeline.lease_files import LeaseFiles
-from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, EngineDiedError, LeaseRow, run_lease
+from mirrorlake.pipeline.lease_job import LOST_ON, RETRIED, UNCHECKED, EngineDiedError, LeaseRow, jvm_answers, run_lease
 from mirrorlake.pipeline.overdue import GRACE_SECONDS, OverdueJobs, Watched
 from mirrorlake.pipeline.pyspark_globals import forget_gateway, stop_spark
 from mirrorlake.pipeline.run_folder import RunFolder
@@ -286,10 +286,8 @@ def lane_thread(jobs: Any, target: Callable[[], None], name: str) -> threading.T
         target: what it runs, also where the JVM goes before it begins: the first lease of it finds that.
         name: of thread and job group.
     """
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark import InheritableThread
 
-    gone = (Py4JNetworkError, ConnectionError, EOFError)
     begun = threading.Event()
 
     def work() -> None:
@@ -299,15 +297,14 @@ def lane_thread(jobs: Any, target: Callable[[], None], name: str) -> threading.T
 
     class LaneThread(InheritableThread):  # type: ignore[misc]  # PySpark says no type of it
         def start(self) -> None:
-            try:
+            with jvm_answers():
                 super().start()
-            except gone as error:
-                raise EngineDiedError(f"Spark's JVM does not answer: {error}") from error
 
         def run(self) -> None:
             try:
-                super().run()
-            except gone:
+                with jvm_answers():
+                    super().run()
+            except EngineDiedError:
                 if begun.is_set():
                     raise
                 target()

@@ -15,7 +15,7 @@ from typing import Any
 
 from mirrorlake.errors import ExecutorUncheckedError, OutcomeUnknownError
 from mirrorlake.pipeline.cluster.identity import executor_id
-from mirrorlake.pipeline.lease_job import JOB_TAGS, EngineDiedError, LeaseRow, java_cause
+from mirrorlake.pipeline.lease_job import JOB_TAGS, LeaseRow, java_cause, jvm_answers
 from mirrorlake.pipeline.task_bounds import TASK_SECONDS
 from mirrorlake.watchdog import watchdog
 
@@ -74,18 +74,17 @@ def run_shuffle(
         EngineDiedError: the JVM is gone; the same holds.
     """
     assert sum(map(len, plans)) <= PLANS_BYTES_MAX, "PySpark would write them to disk"
-    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        jobs.sparkContext.setJobDescription(description)
-        if tag:
-            jobs.sparkContext.setLocalProperty(JOB_TAGS, tag)
-        allowed = None if executors is None else frozenset(executors)
-        blocks = _shuffled(jobs, _ReadTask(read, allowed, read_seconds_max), orders, len(plans))
-        found = blocks.rdd.mapPartitions(_MergeTask(merge, plans, allowed, merge_seconds_max)).collect()
-    except (Py4JNetworkError, ConnectionError, EOFError) as error:
-        raise EngineDiedError(f"Spark's JVM does not answer: {error}", lease=description) from error
+        with jvm_answers(lease=description):
+            jobs.sparkContext.setJobDescription(description)
+            if tag:
+                jobs.sparkContext.setLocalProperty(JOB_TAGS, tag)
+            allowed = None if executors is None else frozenset(executors)
+            blocks = _shuffled(jobs, _ReadTask(read, allowed, read_seconds_max), orders, len(plans))
+            found = blocks.rdd.mapPartitions(_MergeTask(merge, plans, allowed, merge_seconds_max)).collect()
     except (PySparkException, Py4JJavaError, Py4JError) as error:
         if ExecutorUncheckedError.__name__ in str(error):
             said = f"tasks came to executors that were not looked at, and Spark gave a job up: {java_cause(str(error))}"
