@@ -25,7 +25,7 @@ from support.kept_letters import (
     letters_topic,
 )
 from support.lease_processes import Death, LeaseProcesses, wake
-from support.leases import lease_plan, run_lease
+from support.leases import lease_plan, run_lease, run_leases_after_a_death
 from support.lettered_source import RECORDS, assert_letters_once, produce_lettered, value_of
 from support.records import consume
 from support.schema_site import framed
@@ -95,7 +95,7 @@ def test_a_copy_of_equal_offsets_killed_at_any_step_is_completed_and_each_letter
     plan = plan_of(source, destination, topic, gap_fill=gap_fill)
     lease_processes.die_in_lease(plan, Death(step=step, occurrence=occurrence))
 
-    row = run_lease(plan)[0, "west"]
+    row = run_leases_after_a_death(plan)[0, "west"]
 
     assert (row.error, row.position) == (None, RECORDS)
     assert_each_once(destination, topic)

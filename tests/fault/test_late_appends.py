@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import NoneType
 
 import pytest
 
@@ -21,11 +22,12 @@ from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
 from support.cleanliness import assert_clean
 from support.compaction import create_compacted
-from support.copies import assert_same_records, create_topic, log_end, wait_until
-from support.leases import kafka_work, lease_plan
+from support.copies import assert_equal_in_kafka, assert_same_records, create_topic, log_end, wait_until
+from support.leases import kafka_work, lease_plan, run_lease
 from support.lossy import Lossy
 from support.proxy import INIT_PRODUCER_ID, PRODUCE, Proxy
-from support.records import Record, build_batch, consume, produce
+from support.records import Record, build_batch, consume, produce, simple_records
+from support.topics import append
 from support.transactions import append_in_transaction
 
 pytestmark = pytest.mark.kafka
@@ -216,3 +218,36 @@ def test_an_append_that_is_unanswered_at_the_end_of_a_lease_is_its_error_whateve
     late.release()
     lossy.copy()
     lossy.assert_equal()
+
+
+def test_a_batch_that_arrives_behind_the_look_of_the_next_lease_is_known_to_the_broker_and_looked_at(
+    proxy: Proxy, source_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    """Without gaps to fill the sequences are the offsets, whoever sends: the broker drops the second one.
+
+    Its answer has the time of the first, as one has that a topic with `LogAppendTime` gives: only the log tells.
+    """
+    source, where = source_kafka.bootstrap_servers, TopicPartition(topic_name, 0)
+    for servers in (source, proxy.address):
+        create_topic(servers, topic_name)
+    append(source, topic_name, 0, simple_records(10, timestamp=int(time.time() * 1000)))
+    work = kafka_work(proxy.address, where)
+    rows: list[LeaseRow] = []
+    late = proxy.hold(PRODUCE)
+    rows += run_lease(lease_plan(source, [(where, [work])], end=10, seconds=1.5)).values()
+    late.await_arrival(1.0)
+    following = proxy.hold(PRODUCE)
+    plan = lease_plan(source, [(where, [work])], end=10)
+    thread = threading.Thread(target=lambda: rows.extend(run_lease(plan).values()))
+    thread.start()
+    following.await_arrival(20.0)
+    late.release()
+    wait_until(lambda: log_end(proxy.address, topic_name) == 10, "the late batch")
+    following.release()
+    thread.join(60)
+    rows += run_lease(plan).values()
+
+    assert [type(row.error) for row in rows] == [OutcomeUnknownError, OutcomeUnknownError, NoneType]
+    assert "may have given the record at offset 0 its own time; it is looked at" in str(rows[1].error)
+    assert rows[2].position == 10
+    assert assert_equal_in_kafka(source, proxy.address, topic_name) == 10

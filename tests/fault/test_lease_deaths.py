@@ -16,7 +16,7 @@ from mirrorlake.offsets import TopicPartition
 from support.archived_source import settings_at, source_at
 from support.copies import assert_equal_in_archive, assert_equal_in_kafka, create_topic
 from support.lease_processes import Death, LeaseProcesses
-from support.leases import archive_work, kafka_work, lease_plan, run_lease
+from support.leases import archive_work, kafka_work, lease_plan, run_lease, run_leases_after_a_death
 from support.records import in_batches, produce, simple_records
 
 pytestmark = pytest.mark.kafka
@@ -92,7 +92,7 @@ def test_a_kafka_copy_killed_at_any_step_is_completed_by_the_next_worker(
         plan = replace(plan, partitions=(replace(plan.partitions[0], source_work=archive),))
     lease_processes.die_in_lease(plan, Death(step=step, occurrence=occurrence))
 
-    row = run_lease(plan)[0, "west"]
+    row = run_leases_after_a_death(plan)[0, "west"]
 
     assert row.error is None
     assert row.position == RECORDS
@@ -147,7 +147,7 @@ def test_a_worker_that_serves_both_destinations_leaves_both_right_when_killed_fo
     plan = lease_plan(source, [(topic, both)], end=RECORDS)
     lease_processes.die_in_lease(plan, Death(step=step))
 
-    rows = run_lease(plan)
+    rows = run_leases_after_a_death(plan)
 
     assert [row.error for row in rows.values()] == [None, None]
     assert assert_equal_in_kafka(source, destination, topic.topic) == RECORDS

@@ -18,6 +18,7 @@ from mirrorlake.destinations.preserve.settings import PreserveSettings
 from mirrorlake.destinations.preserve.work import PreserveWork
 from mirrorlake.destinations.snapshots.work import SnapshotWork
 from mirrorlake.destinations.work import DestinationWork
+from mirrorlake.errors import OutcomeUnknownError
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan, LeaseRow, PartitionWork
 from mirrorlake.moments import Moment
@@ -28,6 +29,7 @@ from support.copies import Lake
 from support.records import settings_of
 
 NEVER = 1 << 40
+_LEASES_MAX = 3
 
 
 def kafka_work(
@@ -169,6 +171,19 @@ def lease_plan(
             for source, destinations in works
         ),
     )
+
+
+def run_leases_after_a_death(plan: LeasePlan) -> dict[tuple[int, str], LeaseRow]:
+    """Runs one plan as `run_lease` does, and as the driver does again where an outcome stayed unknown.
+
+    What the dead worker had in flight may reach the broker after the next one has looked where the destination ends:
+    that one sends the same batch, is told that the broker knows it already, and the lease after it looks again.
+    """
+    for _ in range(_LEASES_MAX - 1):
+        rows = run_lease(plan)
+        if not any(isinstance(row.error, OutcomeUnknownError) for row in rows.values()):
+            return rows
+    return run_lease(plan)
 
 
 def run_lease(plan: LeasePlan) -> dict[tuple[int, str], LeaseRow]:
