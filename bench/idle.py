@@ -52,7 +52,7 @@ async def measure_idle(
     Raises:
         TimeoutError: a record was not copied within two minutes.
     """
-    await _send_one_to_each(source)
+    await send_one_to_each(source)
     first_record_seconds = [
         await _first_record(source, destination, folder / f"first-{number}", number) for number in range(starts)
     ]
@@ -62,9 +62,9 @@ async def measure_idle(
         process = start_mirrorlake(configuration(source, destination), idle_folder)
         stack.callback(process.stop, timeout_seconds=_STOP_SECONDS)
         tree = ProcessTree(process.pid)
-        ends = await _consumer(destination, stack)
+        ends = await consumer_of(destination, stack)
         quiet = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
-        await _await_ends(ends, dict.fromkeys(quiet, 1))
+        await await_ends(ends, dict.fromkeys(quiet, 1))
         await _sleep(tree, _SETTLE_SECONDS)
         before, began = tree.use().cpu_seconds, time.perf_counter()
         await _sleep(tree, seconds)
@@ -88,15 +88,15 @@ async def _first_record(source: BenchKafka, destination: BenchKafka, folder: Pat
         await producer.start()
         stack.push_async_callback(producer.stop)
         await producer.send_and_wait(FIRST_TOPIC, b"waits", partition=0)
-        ends = await _consumer(destination, stack)
+        ends = await consumer_of(destination, stack)
         began = time.perf_counter()
         process = start_mirrorlake(kafka_configuration(source, destination, FIRST_TOPIC), folder)
         stack.callback(process.stop, timeout_seconds=_STOP_SECONDS)
-        await _await_ends(ends, {TopicPartition(FIRST_TOPIC, 0): number + 1})
+        await await_ends(ends, {TopicPartition(FIRST_TOPIC, 0): number + 1})
         return time.perf_counter() - began
 
 
-async def _send_one_to_each(source: BenchKafka) -> None:
+async def send_one_to_each(source: BenchKafka) -> None:
     """A partition without any record would have nothing to be idle about."""
     producer = AIOKafkaProducer(bootstrap_servers=source.bootstrap_servers)
     await producer.start()
@@ -109,14 +109,20 @@ async def _send_one_to_each(source: BenchKafka) -> None:
         await producer.stop()
 
 
-async def _consumer(server: BenchKafka, stack: AsyncExitStack) -> AIOKafkaConsumer:
+async def consumer_of(server: BenchKafka, stack: AsyncExitStack) -> AIOKafkaConsumer:
+    """Returns a consumer that reads nothing, to be asked for log ends; the stack ends it."""
     consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap_servers)
     await consumer.start()
     stack.push_async_callback(consumer.stop)
     return consumer
 
 
-async def _await_ends(ends: AIOKafkaConsumer, wanted: dict[TopicPartition, int]) -> None:
+async def await_ends(ends: AIOKafkaConsumer, wanted: dict[TopicPartition, int]) -> None:
+    """Waits until logs end where they should, or later.
+
+    Raises:
+        TimeoutError: some did not within two minutes.
+    """
     give_up_at = time.perf_counter() + _START_SECONDS_MAX
     while True:
         seen = await ends.end_offsets(list(wanted))

@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -23,7 +24,9 @@ from support.copies import (
 )
 from support.load import Load
 from support.mirrors import write_config
+from support.records import simple_records
 from support.service_process import ServiceProcess
+from support.topics import append
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -228,3 +231,21 @@ def test_a_killed_jvm_makes_the_service_start_again_by_itself(scene: Scene) -> N
             scene.await_progress(service)
             assert service.jvm().pid != jvm.pid
         scene.finish(service)
+
+
+@pytest.mark.spark
+def test_copies_that_one_lane_serves_are_spread_again_when_its_worker_is_killed(scene: Scene) -> None:
+    for partition in range(PARTITIONS):
+        append(scene.source, scene.topic, partition, simple_records(20))
+    with scene.run() as service:
+        service.await_words("one lane serves all copies, as none is behind")
+        time.sleep(5.0)  # leases of before have ended
+        with scene.load():
+            scene.await_progress(service)
+            for worker in service.python_workers():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    worker.kill()
+            service.await_words("copies are spread over all lanes again")
+            scene.await_progress(service)
+        scene.finish(service)
+        assert service.said().count("one lane serves all copies") == 1

@@ -38,7 +38,7 @@ STALL_SECONDS = 3.0
 ASKED_TOGETHER = 128
 """Partitions of which it is asked at a time whether they are as they were left: others are copied meanwhile."""
 
-RECALL_LOOK_SECONDS = 0.25
+RECALL_LOOK_SECONDS = 0.5
 """How often a lease looks whether it should end before its time."""
 
 

@@ -167,6 +167,9 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
         conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": settings.event_log.as_uri()}
     if settings.is_local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if settings.ui_port is None and settings.event_log is None:
+            # With each heartbeat the JVM measures itself twice, for a page and a log that are not there.
+            conf["spark.executor.heartbeatInterval"] = "30s"
         # On a cluster this folder is not there: sockets lie where an executor's temporary files do.
         conf["spark.python.unix.domain.socket.dir"] = str(folder)
         return conf | dict(settings.spark_conf) | _AUTHENTICATED

@@ -5,7 +5,7 @@ shares: what is chosen stays as it was until it is leased.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Protocol
@@ -27,7 +27,7 @@ from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import RETRIED, UNCHECKED
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
-from mirrorlake.service.balance import find_move, spread
+from mirrorlake.service.balance import BEHIND_MIN, ShardLanes, find_move
 from mirrorlake.service.choosing import Chosen, choose
 from mirrorlake.service.lease_plans import (
     BEGIN_SECONDS_MAX,
@@ -51,6 +51,9 @@ WORK = "mirrorlake.mirror.lease_worker:work"
 
 LOOK_SECONDS = 0.5
 """Between two looks at what leases tell of their progress."""
+
+LOAD_LOOK_SECONDS = 2.0
+"""Between two looks whether one lane is enough, or is not any more."""
 
 BALANCE_SECONDS = 15.0
 """Time for a few leases between two moves, so that the effect of one is seen before the next."""
@@ -98,6 +101,7 @@ class Supervisor:
         archive_id_of: the id of the archive that was seen in a root, empty where none was.
         lease_files: ends leases before their time, and says how far they are.
         limits: bytes per second by mirror, as they are now.
+        gathers: whether one lane serves everything while nothing is behind.
         schemas: knows what schema ids become, and is told those that leases have met and nobody knows.
         changed: called when somebody waiting for the end should look again.
     """
@@ -117,6 +121,7 @@ class Supervisor:
         archive_id_of: Callable[[StoreSettings], str] = _not_seen,
         lease_files: LeaseFiles | None = None,
         limits: Callable[[], Limits] = dict,
+        gathers: bool = False,
         schemas: SchemaIds = NO_SCHEMA_IDS,
     ) -> None:
         self._pacing = Pacing(limits)
@@ -136,8 +141,10 @@ class Supervisor:
         self._lease_files = lease_files or LeaseFiles(None)
         self._leases = 0
         self._running: dict[bytes, RunningLease] = {}
-        self._lane_of = spread((state.shard for state in table.states), lanes)
-        self._balanced_at = clock.elapsed_seconds()
+        self._balanced_at = self._load_looked_at = clock.elapsed_seconds()
+        self._shard_lanes = ShardLanes(
+            (state.shard for state in table.states), lanes=lanes, gathers=gathers, now_seconds=self._balanced_at
+        )
         self._progress_looked_at = -inf
         self._end: MirrorlakeError | None = None
 
@@ -248,7 +255,7 @@ class Supervisor:
 
     def _is_waited_for(self, running: RunningLease, now: float) -> bool:
         """Returns whether partitions wait for the lane, or leave it, or it must be told what segments were cut."""
-        leave = any(self._lane_of[shard] != running.lane for shard in running.shards)
+        leave = any(self._shard_lanes.of[shard] != running.lane for shard in running.shards)
         untold = any(self._pacing.is_untold(mirror, running.lane) for mirror in running.paces)
         return (
             leave or untold or any(state.is_ending for state in running.states) or bool(self._choose(running.lane, now))
@@ -259,28 +266,51 @@ class Supervisor:
             self._lease_files.recall(running.number)
 
     def balance(self) -> None:
-        """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease."""
+        """Lets the lane that is furthest behind hand a shard over, now and then; it moves with its next lease.
+
+        While nothing is behind one lane serves everything.
+        """
         now = self._clock.elapsed_seconds()
-        if now - self._balanced_at < BALANCE_SECONDS:
-            return
         with self._table.held():
+            if now >= self._load_looked_at + LOAD_LOOK_SECONDS:
+                self._load_looked_at = now
+                self._gather(now)
+            if now < self._balanced_at + BALANCE_SECONDS:
+                return
             if any(running.since < self._balanced_at for running in self._running.values()):
                 return  # what the last move did is not known yet
             self._balanced_at = now
-            self._spread_new()
+            self._add_new_shards()
             backlog: dict[str, int] = defaultdict(int)
-            for state in self._table.states:
-                if state.is_live and not state.is_parked and not state.is_paused:
-                    backlog[state.shard] += state.lag or 0
-            move = find_move(self._lane_of, backlog, self._lanes)
+            for state in self._copied():
+                backlog[state.shard] += state.lag or 0
+            move = find_move(self._shard_lanes.of, backlog, self._lanes)
             if move is not None:
-                self._lane_of[move.shard] = move.lane
+                self._shard_lanes.take(move)
                 self._events.shard_moved(move.shard, move.lane)
 
-    def _spread_new(self) -> None:
-        """Gives shards found since the start a lane; those already served keep theirs."""
-        for shard in sorted({state.shard for state in self._table.states} - self._lane_of.keys()):
-            self._lane_of[shard] = len(self._lane_of) % self._lanes
+    def _gather(self, now: float) -> None:
+        phase = self._table.phase
+        if self._end is not None or phase.once or phase.is_stopping:
+            return
+        if not (copied := list(self._copied())):
+            return
+        # What is not known may be much: partitions that were never looked at are not called quiet.
+        is_known = all(state.lag is not None for state in copied)
+        backlog = sum(state.lag or 0 for state in copied) if is_known else BEHIND_MIN
+        self._served_by(self._shard_lanes.look(backlog=backlog, partitions=len(copied), now_seconds=now))
+
+    def _served_by(self, lanes: int | None) -> None:
+        if lanes is not None:
+            self._events.served_by(lanes)
+            self._changed()
+
+    def _copied(self) -> Iterator[PartitionState]:
+        """Yields what every lease of its lane copies."""
+        return (s for s in self._table.states if s.is_live and not s.is_parked and not s.is_paused)
+
+    def _add_new_shards(self) -> None:
+        self._shard_lanes.add(state.shard for state in self._table.states)
 
     # --- the lanes' side ----------------------------------------------------------------------------------
 
@@ -339,16 +369,18 @@ class Supervisor:
                 sent_until_seconds=ended.sends_until,
             )
             self._end = superseded or self._end
+            if not rows:
+                self._served_by(self._shard_lanes.lost(now_seconds=now))
         self._changed()
 
     # --- choosing -----------------------------------------------------------------------------------------
 
     def _choose(self, lane: int, now: float) -> list[Chosen]:
-        self._spread_new()
+        self._add_new_shards()
         return choose(
             self._table.states,
             lane=lane,
-            lane_of=self._lane_of,
+            lane_of=self._shard_lanes.of,
             lanes=self._lanes,
             phase=self._table.phase,
             now_seconds=now,
@@ -358,7 +390,7 @@ class Supervisor:
     def _lanes_of(self, mirror: str) -> set[int]:
         """Returns the lanes that have live copies of a mirror."""
         shards = {state.shard for state in self._table.states if state.mirror == mirror and state.is_live}
-        return {self._lane_of[shard] for shard in shards if shard in self._lane_of}
+        return {self._shard_lanes.of[shard] for shard in shards if shard in self._shard_lanes.of}
 
     def _paces(self, lane: int, chosen: Sequence[Chosen]) -> dict[str, PaceOrder]:
         return self._pacing.orders(

@@ -107,6 +107,7 @@ class Bench:
         once: bool = False,
         holding: Holding = HELD_FOR_EVER,
         lease_files: LeaseFiles | None = None,
+        gathers: bool = False,
     ) -> None:
         self.clock = ManualClock()
         self.states = states
@@ -125,6 +126,7 @@ class Bench:
             holding=lambda mirror, cluster, shard, destination: holding,
             lease_files=lease_files,
             limits=lambda: self.limits,
+            gathers=gathers,
         )
 
     def observe(self, **ends: int) -> None:

@@ -32,6 +32,9 @@ _log = structlog.get_logger("mirrorlake")
 LOOK_SECONDS = 0.2
 """How often it is asked whether one is due: how late one may be, beside what its broker takes."""
 
+UNASKED_LOOK_SECONDS = 2.0
+"""The same where no mirror has any: a reload may bring some."""
+
 RETRY_SECONDS = 10.0
 """After one that failed, where the interval is shorter."""
 
@@ -93,7 +96,8 @@ class HeartbeatWriter:
         try:
             while not self._is_over:
                 self.turn(is_wanted=is_wanted, made=made)
-                await asyncio.sleep(LOOK_SECONDS)
+                is_asked = any(mirror.heartbeats is not None for mirror in self._mirrors())
+                await asyncio.sleep(LOOK_SECONDS if is_asked else UNASKED_LOOK_SECONDS)
         finally:
             for beating in self._beating.values():
                 if beating.writing is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Configuration, Form
+from mirrorlake.config.spark_settings import is_local
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.kinds.registry import kind_of
@@ -203,6 +204,8 @@ def supervisor_of(parts: Parts, lease_files: LeaseFiles) -> Supervisor:
         lease_files=lease_files,
         changed=parts.wake.set,
         limits=lambda: limits_of(parts.config),
+        # On a cluster lanes are on hosts that are there for them.
+        gathers=is_local(engine.master),
         schemas=parts.schemas or NO_SCHEMA_IDS,
     )
 

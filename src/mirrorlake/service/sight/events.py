@@ -224,6 +224,13 @@ class Events:
         """A lane fell behind and another one serves the shard from now on."""
         _log.info("shard moved to another lane", shard=shard, lane=lane)
 
+    def served_by(self, lanes: int) -> None:
+        """One lane serves everything, as nothing is behind; or all do again."""
+        if lanes == 1:
+            _log.info("one lane serves all copies, as none is behind")
+        else:
+            _log.info("copies are spread over all lanes again", lanes=lanes)
+
     def heartbeat(self, states: Sequence[PartitionState]) -> None:
         """A line now and then that says the service lives, and how far it is.
 
