@@ -1,7 +1,7 @@
 """How fast a lease may read for a mirror: a debt that every delivery adds to, and that time takes away.
 
-While there is a debt nothing more is asked for; a delivery that makes one is taken whole. So what a mirror reads in any
-time is at most what its limit allows in that time, and one round of answers.
+While there is a debt nothing more is asked for; a delivery that makes one is taken whole. So what a lane reads in any
+time for a mirror is at most what its share of the limit allows in that time, and one round of answers.
 """
 
 from collections.abc import Callable
