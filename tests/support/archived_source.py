@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.archive.block_sums import BLOCK_BYTES
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import clipped, log_batch

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mirrorlake.archive.block_sums import BlockSums, block_fields, block_sums_in
+from mirrorlake.archive.blocks.sums import BlockSums, block_fields, block_sums_in
 from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.archive.schemas.id_counts import counts_in, fields_of
 from mirrorlake.archive.seal import SEAL_ALGORITHM

@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from mirrorlake.archive.block_sums import BLOCK_BYTES
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES
 from mirrorlake.archive.envelope import FILE_ALGORITHM, SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.log_batches import LogBatch
 from mirrorlake.archive.formats.summing_file import SummingFile

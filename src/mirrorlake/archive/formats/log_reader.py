@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
+from mirrorlake.archive.blocks.compared_file import ComparedFile
 from mirrorlake.archive.envelope import SegmentFooter
-from mirrorlake.archive.formats.compared_file import ComparedFile
 from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.name_check import Edge
 from mirrorlake.archive.formats.record_order import check_order

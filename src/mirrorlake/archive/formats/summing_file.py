@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from mirrorlake.archive.block_sums import BlockSummer
+from mirrorlake.archive.blocks.sums import BlockSummer
 from mirrorlake.archive.envelope import FileSum
 from mirrorlake.archive.seal import READ_BYTES, blocks_of
 

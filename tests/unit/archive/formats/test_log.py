@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import xxhash
 
-from mirrorlake.archive.block_sums import BLOCK_BYTES, BlockSums
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES, BlockSums
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats import log as log_format
 from mirrorlake.archive.formats.log import LogSegmentWriter

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.archive.block_sums import BlockSummer
+from mirrorlake.archive.blocks.compared_file import ComparedFile
+from mirrorlake.archive.blocks.sums import BlockSummer
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.formats.compared_file import ComparedFile
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.names import SegmentName, parse_segment_name
 from mirrorlake.errors import ChainBrokenError

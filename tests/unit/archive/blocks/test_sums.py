@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.archive.block_sums import (
+from mirrorlake.archive.blocks.sums import (
     BLOCK_BYTES,
     BLOCK_BYTES_MAX,
     BlockSummer,

@@ -3,7 +3,7 @@
 import io
 from typing import TYPE_CHECKING, BinaryIO
 
-from mirrorlake.archive.block_sums import BlockSums
+from mirrorlake.archive.blocks.sums import BlockSums
 from mirrorlake.archive.seal import filled_from
 from mirrorlake.errors import ChainBrokenError
 

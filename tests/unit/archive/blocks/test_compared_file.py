@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.archive.block_sums import BlockSummer
-from mirrorlake.archive.formats.compared_file import ComparedFile
+from mirrorlake.archive.blocks.compared_file import ComparedFile
+from mirrorlake.archive.blocks.sums import BlockSummer
 from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.errors import ChainBrokenError
 
