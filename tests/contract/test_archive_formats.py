@@ -8,11 +8,15 @@ import pytest
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import SegmentEnvelope
+from mirrorlake.archive.formats import log_reader
+from mirrorlake.archive.formats.log import LogSegmentWriter
+from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.registry import LOG, NDJSON, PARQUET, open_segment
+from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.publish import Step
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
-from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, create_sidecar, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
 from mirrorlake.destinations.archive.cut import CutRule
 from mirrorlake.destinations.archive.segment import OpenSegment
@@ -217,3 +221,49 @@ def test_a_description_that_is_lost_is_told(archived: ArchivedPartition) -> None
         return
     with pytest.raises(ChainBrokenError, match="has no description"):
         check_archived_content(archived)
+
+
+def log_in_blocks(store: ObjectStore) -> tuple[str, bytes]:
+    """Publishes a log of five batches with checksums of blocks of 300 bytes; returns its key and bytes."""
+    envelope = SegmentEnvelope(
+        cluster_id="cluster",
+        topic_id="topic-id",
+        topic="orders",
+        partition=3,
+        start_offset=0,
+        writer="test",
+        created_at="2026-01-02T03:04:05Z",
+    )
+    records = [Record(offset, b"k", bytes([offset]) * 400) for offset in range(5)]
+    data = b"".join(encode_batch(columns_of([each]), codec=Codec.NONE, base_offset=each.offset) for each in records)
+    staged = store.stage("orders/3", "test")
+    writer = LogSegmentWriter(staged.file, envelope, block_bytes=300)
+    writer.write([log_batch(batch) for batch in walk(memoryview(data))])
+    key = f"orders/3/{SegmentName(from_offset=0, to_offset=4, extension=LOG)}"
+    create_sidecar(store, key, writer.close(end_offset=5))
+    staged.publish(key)
+    return key, data
+
+
+def offsets_read(store: ObjectStore, key: str, found: list[int]) -> None:
+    with open_segment(store, key) as segment:
+        for columns in segment.records():
+            found.extend(columns.offsets.tolist())
+
+
+def test_a_log_is_compared_block_by_block_as_it_is_read(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "READ_BYTES", 900)
+    key, data = log_in_blocks(store)
+    found: list[int] = []
+    offsets_read(store, key, found)
+    assert found == [0, 1, 2, 3, 4]
+    with open_segment(store, key) as segment:
+        segment.check_content()
+    at = len(data) // 2
+    store.delete(key)
+    store.create(key, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    found.clear()
+    block = at // 300 * 300
+    with pytest.raises(ChainBrokenError, match=f"{key} has other bytes from {block} to {block + 299} than"):
+        offsets_read(store, key, found)
+    assert found == [offset for offset in range(5) if (offset + 1) * len(data) // 5 <= block] == [0]

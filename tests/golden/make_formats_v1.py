@@ -48,8 +48,8 @@ def ndjson(staged: StagedObject) -> SegmentFooter:
     return writer.close(end_offset=21)
 
 
-def log(staged: StagedObject) -> SegmentFooter:
-    writer = LogSegmentWriter(staged.file, ENVELOPE)
+def log(staged: StagedObject, *, block_bytes: int | None = None) -> SegmentFooter:
+    writer = LogSegmentWriter(staged.file, ENVELOPE, block_bytes=block_bytes)
     writer.write([log_batch(batch) for batch in walk(memoryview(b"".join(batches())))])
     return writer.close(end_offset=21, leader_epoch=5)
 

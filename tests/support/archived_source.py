@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import clipped, log_batch
@@ -34,6 +35,13 @@ FORMS = ("log", "parquet", "ndjson", "mirror-v3", "snapshot")
 BARE_NDJSON = "mirror-v3-ndjson"
 """NDJSON as mirror-v3 writes it: nothing lies beside it that says what it holds."""
 
+BLOCKLESS_LOG = "log without blocks"
+"""As earlier versions wrote it: one checksum of the whole file."""
+
+SMALL_BLOCKS_LOG = "log of small blocks"
+
+_BLOCKS = {BLOCKLESS_LOG: None, SMALL_BLOCKS_LOG: 100, "log": BLOCK_BYTES}
+
 TOPIC_ID = "Zm9sZGVyLW9mLXRvcGljcw"
 CLUSTER_ID = "cluster-of-the-archive"
 
@@ -48,6 +56,8 @@ def source_at(place: StoreSettings, **more: object) -> ArchiveSourceWork:
 
 
 def extension_of(form: str) -> str:
+    if form in _BLOCKS:
+        return "log"
     return {"mirror-v3": "parquet", "snapshot": "parquet", BARE_NDJSON: "ndjson"}.get(form, form)
 
 
@@ -156,8 +166,8 @@ def _write(
         lost = OffsetRange(start_offset=start, end_offset=min(content.start, end))
         gaps.append(Gap(offsets=lost, kind=GapKind.TRUNCATED))
     gaps += gaps_within(known, OffsetRange(start_offset=start, end_offset=end))
-    if form == "log":
-        log = LogSegmentWriter(file, envelope)
+    if form in _BLOCKS:
+        log = LogSegmentWriter(file, envelope, block_bytes=_BLOCKS[form])
         batches = walk(memoryview(content.from_offset(offsets.start_offset)))
         cut = (
             clipped(log_batch(each), start_offset=offsets.start_offset, end_offset=end)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from mirrorlake.archive.blocks.sums import BlockSums, block_fields, block_sums_in
 from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.archive.schemas.id_counts import counts_in, fields_of
 from mirrorlake.archive.seal import SEAL_ALGORITHM
@@ -26,10 +27,12 @@ FILE_ALGORITHM = "xxh3-128"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSum:
-    """How long a file is, and the XXH3 128-bit hash of its bytes."""
+    """How long a file is, and the XXH3 128-bit hash of its bytes; of a log, of each block of them too, else None."""
 
     bytes: int
     checksum: str
+    # They follow from the bytes, which the checksum tells apart.
+    blocks: BlockSums | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +177,8 @@ def _snapshot_fields(snapshot: SnapshotState) -> dict[str, object]:
 
 
 def _file_fields(file: FileSum) -> dict[str, object]:
-    return {"bytes": file.bytes, "checksum": {"algorithm": FILE_ALGORITHM, "value": file.checksum}}
+    fields = {"bytes": file.bytes, "checksum": {"algorithm": FILE_ALGORITHM, "value": file.checksum}}
+    return fields if file.blocks is None else {**fields, "blocks": block_fields(file.blocks)}
 
 
 def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
@@ -288,7 +292,9 @@ def _file(value: object) -> FileSum:
     algorithm, checksum = _checksum(fields["checksum"])
     if algorithm != FILE_ALGORITHM:
         raise ValueError(f"file checksum {algorithm}")
-    return FileSum(bytes=_number(fields["bytes"]), checksum=checksum)
+    size = _number(fields["bytes"])
+    blocks = block_sums_in(fields["blocks"], file_bytes=size) if "blocks" in fields else None
+    return FileSum(bytes=size, checksum=checksum, blocks=blocks)
 
 
 def _seal(fields: dict[str, object]) -> str:

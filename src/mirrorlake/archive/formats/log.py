@@ -5,6 +5,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES
 from mirrorlake.archive.envelope import FILE_ALGORITHM, SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats.log_batches import LogBatch
 from mirrorlake.archive.formats.summing_file import SummingFile
@@ -26,12 +27,13 @@ class LogSegmentWriter:
     Args:
         file: takes the bytes in order; need not seek.
         envelope: whose batches these are.
+        block_bytes: of the blocks that have checksums of their own; None where none has.
     """
 
-    def __init__(self, file: BinaryIO, envelope: SegmentEnvelope) -> None:
+    def __init__(self, file: BinaryIO, envelope: SegmentEnvelope, *, block_bytes: int | None = BLOCK_BYTES) -> None:
         self.records = 0
         self.raw_bytes = 0
-        self._file = SummingFile(file)
+        self._file = SummingFile(file, block_bytes=block_bytes)
         self._envelope = envelope
         self._gaps = GapFinder(envelope.start_offset)
         self._first_offset: int | None = None

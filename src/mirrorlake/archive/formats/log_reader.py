@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, cast
 
+from mirrorlake.archive.blocks.compared_file import ComparedFile
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.log_batches import log_batch
 from mirrorlake.archive.formats.name_check import Edge
@@ -24,14 +25,27 @@ PART_BYTES_MAX = 16 << 20
 class LogSegmentReader:
     """Reads one segment; see `SegmentReader`. The file is closed with it.
 
+    Where its description has checksums of blocks, nothing is read of the file that was not compared with these.
+
     Args:
         file: seekable.
         footer: the segment's sidecar; None where it has been lost: the batches tell all that a reader needs.
         where: names the file in messages.
+
+    Attributes:
+        file: to be read from; see ``unit_bytes``.
+        compares_blocks: whether what is read of it was compared.
+        unit_bytes: it is read the cheapest from a multiple of these on, in multiples of these.
     """
 
     def __init__(self, file: BinaryIO, *, footer: SegmentFooter | None, where: str) -> None:
-        self._file = file
+        blocks = footer.file.blocks if footer is not None and footer.file is not None else None
+        if footer is not None and footer.file is not None and blocks is not None:
+            compared = ComparedFile(file, file_bytes=footer.file.bytes, blocks=blocks, where=where)
+            file = cast(BinaryIO, compared)
+        self.file = file
+        self.compares_blocks = blocks is not None
+        self.unit_bytes = 1 if blocks is None else blocks.block_bytes
         self._where = where
         self.footer = footer
         self._start_offset = footer.offsets.start_offset if footer else 0
@@ -47,17 +61,17 @@ class LogSegmentReader:
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        self.file.close()
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Yields the batches in offset order, some megabytes at a time; checksums are not looked at.
+        """Yields the batches in offset order, some megabytes at a time; their own checksums are not looked at.
 
         Raises:
             ChainBrokenError: not batches, or the last one is not whole.
         """
-        self._file.seek(0)
+        self.file.seek(0)
         rest = b""
-        while data := self._file.read(max(READ_BYTES, len(rest))):
+        while data := self.file.read(max(READ_BYTES, len(rest))):
             view = memoryview(rest + data)
             try:
                 found = list(walk(view))
@@ -122,7 +136,7 @@ class LogSegmentReader:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
         """
         del each
-        if self.footer is not None and (actual := sum_of(self._file)) != self.footer.file:
+        if self.footer is not None and (actual := sum_of(self.file)) != self.footer.file:
             raise self._broken(f"has {actual}, its description says {self.footer.file}")
         position, records = self._start_offset, 0
         for batches in self.batches():

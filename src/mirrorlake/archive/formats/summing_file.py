@@ -4,6 +4,7 @@ from typing import BinaryIO
 
 import xxhash
 
+from mirrorlake.archive.blocks.sums import BlockSummer
 from mirrorlake.archive.envelope import FileSum
 from mirrorlake.archive.seal import READ_BYTES, blocks_of
 
@@ -13,12 +14,14 @@ class SummingFile:
 
     Args:
         file: takes the bytes in order.
+        block_bytes: of the blocks that have sums of their own; None where none has.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, block_bytes: int | None = None) -> None:
         self._file = file
         self._bytes = 0
         self._hash = xxhash.xxh3_128()
+        self._blocks = None if block_bytes is None else BlockSummer(block_bytes)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Writes ``data`` behind what came before.
@@ -28,11 +31,14 @@ class SummingFile:
         """
         self._file.write(data)
         self._hash.update(data)
+        if self._blocks is not None:
+            self._blocks.update(data)
         self._bytes += len(data)
 
     def sum(self) -> FileSum:
         """Returns the sum of all that was written."""
-        return FileSum(bytes=self._bytes, checksum=self._hash.hexdigest())
+        blocks = None if self._blocks is None else self._blocks.sums()
+        return FileSum(bytes=self._bytes, checksum=self._hash.hexdigest(), blocks=blocks)
 
 
 def sum_of(file: BinaryIO, *, read_bytes: int = READ_BYTES) -> FileSum:

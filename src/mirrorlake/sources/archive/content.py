@@ -15,13 +15,12 @@ from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_batches import clipped, log_batch
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
-from mirrorlake.archive.seal import filled_from
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import ChainBrokenError, CorruptBatchError
-from mirrorlake.kafka.records.batch_header import PREFIX, PREFIX_BYTES
 from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, classify, verify_crc, walk
 from mirrorlake.kafka.records.codec import Codec, RecordColumns
 from mirrorlake.offsets import Gap, OffsetRange
+from mirrorlake.sources.archive.batch_runs import BatchRuns
 from mirrorlake.sources.archive.known_segments import LogStop
 from mirrorlake.sources.archive.piece_buffers import PieceBuffers
 from mirrorlake.sources.batching import RECORD_BYTES, Gain, batches_of
@@ -216,7 +215,8 @@ class LogContent:
         key: names it in messages.
         stop: where the batch begins that holds the first offset wanted, or one before it.
         file_checksum: what all bytes must sum up to, which is looked at before the last batches are handed out; None
-            where it was looked at.
+            where it was looked at, or the file looks at what is read of it.
+        unit_bytes: the file is read from a multiple of these on, in multiples of these.
         buffers: of `PIECE_BYTES`, for what is read; None for memory of its own.
     """
 
@@ -229,9 +229,9 @@ class LogContent:
         key: str,
         stop: LogStop,
         file_checksum: str | None = None,
+        unit_bytes: int = 1,
         buffers: PieceBuffers | None = None,
     ) -> None:
-        self._buffers = buffers
         self._byte_position = stop.byte_position  # of the first batch not handed out yet
         self._sum = stop.before.copy() if stop.before is not None and file_checksum is not None else None
         self._file_checksum = file_checksum
@@ -241,6 +241,14 @@ class LogContent:
         self._end = offsets.end_offset
         self._key = key
         self._follows = segment.name.from_offset  # offsets of batches grow
+        self._runs = BatchRuns(
+            file,
+            segment.size_bytes,
+            unit_bytes=unit_bytes,
+            run_bytes=PIECE_BYTES,
+            buffers=buffers,
+            broken=self._broken,
+        )
 
     @property
     def stop(self) -> LogStop:
@@ -253,21 +261,24 @@ class LogContent:
         start = self._position
         items: list[ClassifiedBatch] = []
         buffer: bytearray | None = None
-        size = 0
+        held = 0
         while self._position < self._end and not items:
-            view, buffer = self._read()
+            at = self._byte_position
+            view, buffer = self._runs.run_at(at)
             if not view:
                 self._position = self._end
                 break
             trouble = self._take(view, items)
-            size += len(view)
+            held = len(view) if buffer is None else len(buffer)
             if trouble is not None and not items:
                 raise trouble
+            if trouble is None and self._position < self._end:
+                self._runs.keep(view[self._byte_position - at :], self._byte_position)
         if self._position == start:
             return None
         self._check_end()
         covered = OffsetRange(start_offset=start, end_offset=self._position)
-        return Piece(covered=covered, items=items, size_bytes=size, buffer=buffer if items else None)
+        return Piece(covered=covered, items=items, size_bytes=held, buffer=buffer if items else None)
 
     def _check_end(self) -> None:
         """Checks before the last piece is handed out that nothing is left behind it, and the bytes are the right ones.
@@ -283,30 +294,6 @@ class LogContent:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-    def _read(self) -> tuple[memoryview, bytearray | None]:
-        """Returns some whole batches from the byte position on, none at the end of the file; and the buffer, if any."""
-        left = self._segment.size_bytes - self._byte_position
-        if left <= 0:
-            return memoryview(b""), None
-        wanted = min(PIECE_BYTES, left)
-        # A buffer is as large as a piece: for less it would take memory that nobody counts.
-        buffer = self._buffers.taken() if self._buffers is not None and wanted == self._buffers.buffer_bytes else None
-        data = bytearray(wanted) if buffer is None else buffer
-        self._fill(memoryview(data), at=self._byte_position)
-        needed = PREFIX_BYTES + PREFIX.unpack_from(data, 0)[1] if wanted >= PREFIX_BYTES else PREFIX_BYTES
-        if needed > left:
-            raise self._broken("ends inside a record batch")
-        if needed <= wanted:
-            return memoryview(data), buffer
-        larger = memoryview(bytearray(needed))
-        larger[:wanted] = data
-        self._fill(larger[wanted:], at=self._byte_position + wanted)
-        return larger, None
-
-    def _fill(self, view: memoryview, *, at: int) -> None:
-        if not filled_from(self._file, view, at=at):
-            raise self._broken("is shorter than it was when it was listed")
 
     def _take(self, view: memoryview, items: list[ClassifiedBatch]) -> ChainBrokenError | None:
         """Takes the whole batches of ``view``; returns what is wrong with the first that is not right."""

@@ -1,11 +1,12 @@
 """Opens a segment to be read from a position on, once it is known to be whole and whose it is.
 
 Nothing of a segment is handed out before this was looked at: what it says of itself agrees with its name and its place,
-its file is as long as its description says, and its bytes are those it was sealed with. The bytes of a file of a bucket
-that is small are read once, checked, and decoded where they lie in memory. A larger one's content is summed up as it is
-read from its start on, as to read all of it first would take a second download; its last records are held back until
-the sum is right. Where reading begins inside of a larger one that no reading has compared yet, all of it is read once
-before. A file of mirror-v3 has nothing to compare with but its edges, which are looked at first.
+its file is as long as its description says, and its bytes are those it was sealed with. Of a log whose description has
+checksums of blocks, each block is compared as it is read. The bytes of a file of a bucket that is small are read once,
+checked, and decoded where they lie in memory. Another larger one's content is summed up as it is read from its start
+on, as to read all of it first would take a second download; its last records are held back until the sum is right.
+Where reading begins inside of a larger one that no reading has compared yet, all of it is read once before. A file of
+mirror-v3 has nothing to compare with but its edges, which are looked at first.
 """
 
 import io
@@ -17,6 +18,7 @@ import pyarrow as pa
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import LOG, open_segment
@@ -173,16 +175,18 @@ class OpenSegment:
         )
 
     def _log_content(self, offsets: OffsetRange, buffers: PieceBuffers | None) -> Content:
+        assert isinstance(self._reader, LogSegmentReader), "only logs have batches"
         checksum = self.footer.file.checksum if self.footer and self.footer.file and not self._is_checked else None
         size = self._segment.size_bytes
         stop = self._known.stop_before(self._key, size, offsets.start_offset, is_summed=checksum is not None)
         content = LogContent(
-            self._file,
+            self._reader.file,
             self._segment,
             offsets=offsets,
             key=self._key,
             stop=stop,
             file_checksum=checksum,
+            unit_bytes=self._reader.unit_bytes,
             buffers=buffers,
         )
         return _Remembering(content, self._key, self._segment, self._known)
@@ -290,7 +294,10 @@ class OpenSegment:
             raise self._broken(f"has {self._segment.size_bytes} bytes, its description says {footer.file.bytes}")
 
     def _check_bytes(self, store: ObjectStore) -> bool:
-        """Compares the whole file with its seal where that costs no download; returns whether nothing is left."""
+        """Compares the whole file with its seal where that costs no download; returns whether nothing is left.
+
+        Of a log with checksums of blocks nothing needs to be: what is read of it is compared.
+        """
         size = self._segment.size_bytes
         if self._known.is_intact(self._key, size):
             return True
@@ -300,6 +307,8 @@ class OpenSegment:
                 folder = self._key.rpartition("/")[0].rpartition("/")[2]
                 check_bare_edges(self._key, self._reader.edges(), name=self._segment.name, partition=int(folder))
             self._known.found_intact(self._key, size)
+            return True
+        if isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks:
             return True
         if not self._is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
             return False

@@ -31,6 +31,8 @@ from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import StoreSettings
 from support.archived_source import (
     BARE_NDJSON,
+    BLOCKLESS_LOG,
+    SMALL_BLOCKS_LOG,
     archive,
     extension_of,
     held_records,
@@ -117,6 +119,8 @@ def empty(_: bytes) -> bytes:
 ANY: list[Damage] = [cut_short, foreign, empty]
 DAMAGES: dict[str, list[Damage]] = {
     "log": [*ANY, without_last_batch, without_inner_batch, flipped_batch],
+    BLOCKLESS_LOG: [*ANY, without_last_batch, without_inner_batch, flipped_batch],
+    SMALL_BLOCKS_LOG: [*ANY, without_last_batch, flipped_batch],
     "ndjson": [*ANY, without_last_lines, without_inner_lines, one_line_for_another],
     BARE_NDJSON: [*ANY, without_last_lines],
     "parquet": [*ANY, without_last_rows, flipped_values, other_values],
@@ -271,14 +275,15 @@ def test_nothing_of_a_damaged_snapshot_is_handed_out(damage: Damage, place: Stor
         reading(run_async, partial(body, start=start))
 
 
+@pytest.mark.parametrize("form", ["log", BLOCKLESS_LOG, SMALL_BLOCKS_LOG])
 @pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_batch_of_a_log_that_was_moved_into_a_hole_is_damage_although_its_own_checksum_is_right(
-    place: StoreSettings, run_async: RunAsync
+    place: StoreSettings, run_async: RunAsync, form: str
 ) -> None:
     """The offset at which a batch lies is no part of its checksum."""
     records = simple_records(20)
     content = held_records([(0, build_batch(records[:10])), (20, build_batch(records[10:]))])
-    archive(place, WHERE, content, [40], form="log")
+    archive(place, WHERE, content, [40], form=form)
     name = f"{0:020}-{39:020}.log"
 
     def moved(data: bytes) -> bytes:

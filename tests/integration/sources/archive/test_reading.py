@@ -37,7 +37,16 @@ from mirrorlake.sources.client import Bounds, concerns, seen_from
 from mirrorlake.sources.source import SourceContext
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings
-from support.archived_source import FORMS, archive, held_records, settings_at, source_at, write_segment
+from support.archived_source import (
+    BLOCKLESS_LOG,
+    FORMS,
+    SMALL_BLOCKS_LOG,
+    archive,
+    held_records,
+    settings_at,
+    source_at,
+    write_segment,
+)
 from support.held_source import HeldPartition
 from support.reading import Taking, source_context
 from support.records import build_batch, every_kind, simple_records
@@ -185,7 +194,7 @@ def test_a_log_segments_batches_pass_as_their_bytes(lake: FilesystemSettings, ru
     reading(run_async, body)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [SMALL_BLOCKS_LOG, BLOCKLESS_LOG, *(form for form in FORMS if form != "log")])
 def test_pieces_are_bounded_whatever_a_segment_holds(
     lake: FilesystemSettings, run_async: RunAsync, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

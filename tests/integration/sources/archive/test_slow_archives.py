@@ -21,7 +21,7 @@ from mirrorlake.sources.archive import opened_segment
 from mirrorlake.sources.archive.content import RecordContent
 from mirrorlake.sources.archive.work import ArchiveSourceWork
 from mirrorlake.stores.settings import FilesystemSettings
-from support.archived_source import BARE_NDJSON, FORMS, archive, settings_at, source_at
+from support.archived_source import BARE_NDJSON, BLOCKLESS_LOG, FORMS, archive, settings_at, source_at
 from support.reading import Taking, source_context
 
 LEASE_SECONDS = 0.3
@@ -178,7 +178,7 @@ def no_reader_is_left() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_reader_is_left")
-@pytest.mark.parametrize("form", ["log", "parquet", "ndjson", "snapshot"])
+@pytest.mark.parametrize("form", [BLOCKLESS_LOG, "parquet", "ndjson", "snapshot"])
 def test_a_thread_that_reads_for_nobody_any_more_ends(
     lake: FilesystemSettings, run_async: RunAsync, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,9 @@ import io
 from dataclasses import replace
 
 import pytest
+import xxhash
 
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES, BlockSums
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats import log as log_format
 from mirrorlake.archive.formats.log import LogSegmentWriter
@@ -201,8 +203,15 @@ def test_a_changed_cut_or_swapped_file_is_told_from_a_good_one(kind: str) -> Non
         reader_of(damaged, footer).check_content()
 
 
-def test_a_damaged_file_is_not_read_as_a_good_one() -> None:
+def without_blocks(footer: SegmentFooter) -> SegmentFooter:
+    """As earlier versions wrote it."""
+    assert footer.file is not None
+    return replace(footer, file=replace(footer.file, blocks=None))
+
+
+def test_a_damaged_file_without_checksums_of_blocks_is_not_read_as_a_good_one() -> None:
     data, footer = written(BATCHES)
+    footer = without_blocks(footer)
     changed = data[:80] + bytes([data[80] ^ 1]) + data[81:]
     with pytest.raises(ChainBrokenError, match=r"the file cannot be read as record batches: .* checksum"):
         read_back(changed, footer)
@@ -210,6 +219,46 @@ def test_a_damaged_file_is_not_read_as_a_good_one() -> None:
         read_back(data[:-3], footer)
     with pytest.raises(ChainBrokenError, match="out of order"):
         read_back(data[len(BATCHES[0].view) :] + bytes(BATCHES[0].view), footer)
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "longer", "out of order"])
+def test_of_a_file_with_checksums_of_blocks_nothing_wrong_is_read(damage: str) -> None:
+    data, footer = written(BATCHES)
+    first = len(BATCHES[0].view)
+    damaged, message = {
+        "changed": (data[:80] + bytes([data[80] ^ 1]) + data[81:], f"other bytes from 0 to {len(data) - 1} than"),
+        "cut": (data[:-3], f"has {len(data) - 3} bytes, its description says {len(data)}"),
+        "longer": (data + b"x", f"has {len(data) + 1} bytes, its description says {len(data)}"),
+        "out of order": (data[first:] + data[:first], "the file has other bytes"),
+    }[damage]
+    with pytest.raises(ChainBrokenError, match=message) as refused:
+        read_back(damaged, footer)
+    assert refused.value.hint
+    assert refused.value.facts["key"] == "the file"
+
+
+def test_a_whole_check_tells_a_wrong_checksum_beside_right_blocks_and_the_other_way_round() -> None:
+    data, footer = written(BATCHES)
+    assert footer.file is not None
+    with pytest.raises(ChainBrokenError, match="its description says"):
+        reader_of(data, replace(footer, file=replace(footer.file, checksum="0" * 32))).check_content()
+    wrong = BlockSums(block_bytes=BLOCK_BYTES, digests=bytes(16))
+    with pytest.raises(ChainBrokenError, match="its description says"):
+        reader_of(data, replace(footer, file=replace(footer.file, blocks=wrong))).check_content()
+
+
+def test_its_blocks_are_those_of_its_file() -> None:
+    file = io.BytesIO()
+    writer = LogSegmentWriter(file, envelope(start_offset=10), block_bytes=64)
+    for each in BATCHES:
+        writer.write([log_batch(each)])
+    said = writer.close(end_offset=21).file
+    data = file.getvalue()
+    assert said is not None
+    assert said.blocks is not None
+    starts = range(0, len(data), 64)
+    assert said.blocks.hexdigests() == [xxhash.xxh3_128_hexdigest(data[at : at + 64]) for at in starts]
+    assert replace(said, blocks=None) == said
 
 
 def test_a_log_that_lost_its_description_is_read_and_nothing_is_taken_from_it_that_only_that_would_say() -> None:

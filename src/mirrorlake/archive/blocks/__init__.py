@@ -1,0 +1,1 @@
+"""Checksums of the blocks of a file, and reading a file by them."""
