@@ -8,7 +8,9 @@ from mirrorlake.config.section import Section, lasting, option, sized
 class EngineForm(Section):
     """How much of the machine is used."""
 
-    lanes: fields.LaneCount | None = option(None, "Leases that run at the same time, at most.", note="the number of cores")
+    lanes: fields.LaneCount | None = option(
+        None, "Leases that run at the same time, at most.", note="the number of cores"
+    )
     lease_seconds: fields.LeaseTime = lasting(
         "5s",
         "Longest time one lease runs; four times that where it copies to Kafka only, on this machine.",
