@@ -1,15 +1,21 @@
 """Map mode: answers lost after the request passed, for every request of a transaction; none doubled, none lost."""
 
+import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from conftest import RunAsync
+from mirrorlake.destinations.map.settings import map_transactional_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.errors import LostProgressError
 from mirrorlake.kafka.wire.apis import Api
 from mirrorlake.mirror.lease_worker import Worker
+from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from support.copies import create_topic
 from support.leases import lease_plan, map_work
@@ -31,6 +37,7 @@ class Lossy:
         create_topic(proxy.address, topic)
         self.where = TopicPartition(topic, 0)
         self.written = 0
+        self.seen: int | None = None
         self.worker = Worker()
 
     def write(self, count: int) -> None:
@@ -40,16 +47,22 @@ class Lossy:
         self.written += count
 
     def copy(self) -> None:
-        """Leases on one worker until one brings the position to the end."""
-        work = map_work(self.proxy.address, self.where)
-        work = replace(work, cluster=replace(work.cluster, request_timeout_seconds=REQUEST_SECONDS))
-        plan = lease_plan(self.source, [(self.where, [work])], end=self.written, seconds=8.0)
+        """Leases on one worker until one brings the position to the end; each is told what those before have seen."""
         give_up_at = time.monotonic() + 120
         while True:
-            (row,) = self.worker.run(plan)
+            row = self.lease()
             if row.position == self.written and row.error is None:
                 return
+            assert not isinstance(row.error, LostProgressError), row
             assert time.monotonic() < give_up_at, row
+
+    def lease(self, *, seconds: float = 8.0, request_seconds: float = REQUEST_SECONDS) -> LeaseRow:
+        work = map_work(self.proxy.address, self.where)
+        work = replace(work, cluster=replace(work.cluster, request_timeout_seconds=request_seconds))
+        work = replace(work, orders=replace(work.orders, last_position=self.seen))
+        (row,) = self.worker.run(lease_plan(self.source, [(self.where, [work])], end=self.written, seconds=seconds))
+        self.seen = self.seen if row.position is None else row.position
+        return row
 
 
 @pytest.fixture
@@ -83,3 +96,37 @@ def test_an_answer_lost_with_its_connection_doubles_nothing_and_loses_nothing(
         lossy.copy()
         assert lossy.proxy.cuts == cuts + 1, "the answer was not lost"
         assert assert_equal_through_map(lossy.source, lossy.proxy.address, lossy.where) == lossy.written
+
+
+def test_where_a_copy_begins_is_told_once_it_is_committed_and_not_missed_where_it_never_was(lossy: Lossy) -> None:
+    """Another process takes the shard over while the copy commits where it begins, and then copies nothing."""
+    lossy.write(100)
+    first = lossy.proxy.hold(Api.END_TXN)
+    lossy.proxy.hold(Api.END_TXN, after_requests=2)  # should it try again in the same lease
+    rows: list[LeaseRow] = []
+    thread = threading.Thread(target=lambda: rows.append(lossy.lease(seconds=12.0, request_seconds=60.0)))
+    thread.start()
+    first.await_arrival()
+    take_over(lossy.proxy.address, map_transactional_id(lossy.topic, 0))
+    first.release()
+    thread.join()
+    lossy.proxy.forgive()
+
+    assert rows[0].error is not None
+    assert rows[0].position is None, "nothing of the copy is at the destination"
+
+    lossy.copy()
+
+    assert assert_equal_through_map(lossy.source, lossy.proxy.address, lossy.where) == lossy.written
+
+
+def take_over(servers: str, transactional_id: str) -> None:
+    """As a new owner does first: what the one before has open is aborted, and it can go on no more."""
+
+    async def begin() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=transactional_id)
+        await producer.start()
+        await producer.begin_transaction()  # waits for its producer id, and tells the broker nothing
+        await producer.stop()
+
+    asyncio.run(begin())

@@ -122,7 +122,7 @@ class MapSink(EndlessSink):
             RouteChangedError: another route would hold from other offsets on at other topics.
             RecordTooLargeError: a single record was refused for its size.
             SourceDivergedError: the newest records are not what the source has where they came from.
-            MirrorlakeError: the destination or the source could not be asked.
+            MirrorlakeError: the destination or the source could not be asked; or the start was not committed.
         """
         settings = self._settings
         topic = settings.destination.topic
@@ -165,6 +165,9 @@ class MapSink(EndlessSink):
             self.progress.start_offset = participant.taken_end
         self.progress.claims += 1
         await self._shard.await_commit(participant)
+        if participant.is_new:
+            # Where it begins was not committed: a position told now would be missed by the next lease.
+            raise self.failure or OutcomeUnknownError(f"where source {settings.source} begins was not committed")
 
     @property
     def _where(self) -> TopicPartition:
