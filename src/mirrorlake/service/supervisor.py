@@ -295,9 +295,10 @@ class Supervisor:
             return
         if not (copied := list(self._copied())):
             return
-        # What is not known may be much: partitions that were never looked at are not called quiet.
-        is_known = all(state.lag is not None for state in copied)
-        backlog = sum(state.lag or 0 for state in copied) if is_known else BEHIND_MIN
+        # What is not known may be much: partitions that were never looked at are not called quiet. And a mirror with a
+        # limit has a share of it in each lane: one that took over all of it would begin beside those that still read.
+        may_be = all(s.lag is not None for s in copied) and not self._pacing.limited & {s.mirror for s in copied}
+        backlog = sum(state.lag or 0 for state in copied) if may_be else BEHIND_MIN
         self._served_by(self._shard_lanes.look(backlog=backlog, partitions=len(copied), now_seconds=now))
 
     def _served_by(self, lanes: int | None) -> None:

@@ -93,6 +93,19 @@ def test_nothing_is_gathered_where_a_lag_is_not_known() -> None:
     assert (bench.run(0), bench.run(1)) == ([0, 2], [1, 3])
 
 
+def test_a_mirror_with_a_limit_keeps_its_lanes_each_of_which_has_its_share() -> None:
+    bench = GatheringBench()
+    bench.limits = {"m": 1 << 20}
+    bench.run(0), bench.run(1)
+    assert not bench.is_gathered_after()
+    bench.limits = {}
+    assert bench.is_gathered_after()
+    bench.limits = {"m": 1 << 20}
+    bench.clock.advance(2.0)
+    bench.look()
+    assert (bench.run(0), bench.run(1)) == ([0, 2], [1, 3])
+
+
 def test_a_bounded_run_and_one_that_stops_gather_nothing() -> None:
     bench = GatheringBench(once=True)
     bench.clock.advance(GATHER_AFTER_SECONDS)
