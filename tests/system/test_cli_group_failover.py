@@ -26,7 +26,7 @@ PARTITIONS = 2
 BATCH = 20
 READ_AT_SOURCE = 137
 READ_AT_COPY = 61
-READ_SECONDS_MAX = 60.0
+READ_SECONDS_MAX = 180.0
 
 pytestmark = pytest.mark.kafka
 

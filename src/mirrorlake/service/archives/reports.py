@@ -18,6 +18,7 @@ from mirrorlake.archive.inspection import (
     inspect_names,
     key_of,
 )
+from mirrorlake.archive.looks import LOOKS_MAX, moved
 from mirrorlake.archive.maintenance.holds import Holds, read_holds, unreadable_hold
 from mirrorlake.archive.maintenance.snapshot_publication import check_says_erased
 from mirrorlake.archive.newest import newest_footer
@@ -226,10 +227,14 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
             return error
 
     continuities = {id(report): SourceContinuity(_recorded(report)) for report in reports}
+    gone: dict[int, list[Segment]] = {}
     for (report, segment), found in _in_order(check, _files(reports)):
         assert report.archived is not None
         continuity = continuities[id(report)]
-        if isinstance(found, MirrorlakeError):
+        if isinstance(found, ObjectMissingError):
+            gone.setdefault(id(report), []).append(segment)
+            continuity.pass_over()
+        elif isinstance(found, MirrorlakeError):
             report.names.problems.append(found)
             continuity.pass_over()
         else:
@@ -238,6 +243,8 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
         progressed(segment.size_bytes)
     for report in reports:
         report.names.problems += continuities[id(report)].end()
+        if report.archived is not None and (missing := gone.get(id(report))):
+            report.names.problems += _check_instead(report.archived, missing)
     for (report, segment), found in _in_order(check, _covered_files(reports)):
         assert report.archived is not None
         if isinstance(found, MirrorlakeError):
@@ -245,6 +252,40 @@ def check_contents(reports: Sequence[PartitionReport], *, progressed: Progressed
                 report.names.problems.append(found)
             continue
         report.names.problems += continuities[id(report)].check_beside(key_of(report.archived, segment), found)
+
+
+def _check_instead(archived: PartitionFolder, gone: Sequence[Segment]) -> list[MirrorlakeError]:
+    """Checks what now has the offsets of segments that went after they were listed, as whoever merges deletes inputs.
+
+    Returns what is wrong with it: a hole where they were, or a segment that is listed a second time and cannot be read.
+    """
+    problems: list[MirrorlakeError] = []
+    known = {segment.name for segment in gone}
+    for _ in range(LOOKS_MAX):
+        try:
+            archived.read_chain()
+            now = list(all_segments(archived))
+        except MirrorlakeError as error:
+            return [*problems, error]
+        gone, before = [], gone
+        for segment in (each for each in now if any(_share(each, other) for other in before)):
+            try:
+                check_segment(archived, segment)
+            except ObjectMissingError as error:
+                if segment.name in known:
+                    problems.append(error)
+                else:
+                    gone.append(segment)
+            except MirrorlakeError as error:
+                problems.append(error)
+        if not gone:
+            return problems
+        known |= {segment.name for segment in gone}
+    return [*problems, moved(archived.prefix)]
+
+
+def _share(one: Segment, other: Segment) -> bool:
+    return one.name.from_offset < other.name.end_offset and other.name.from_offset < one.name.end_offset
 
 
 def _recorded(report: PartitionReport) -> Sequence[Origin]:
