@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,11 @@ from bench.process_tree import ProcessTree
 
 PARTITIONS_PER_TOPIC = 10
 TOPICS = tuple(f"idle-{number:02}" for number in range(20))
+QUIET_ENDS = dict.fromkeys(
+    (TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)), 1
+)
+"""Where all quiet partitions end once their one record is there."""
+
 FIRST_TOPIC = "first"
 _SETTLE_SECONDS = 60.0
 _LOOK_SECONDS = 0.02
@@ -63,16 +69,15 @@ async def measure_idle(
         stack.callback(process.stop, timeout_seconds=_STOP_SECONDS)
         tree = ProcessTree(process.pid)
         ends = await consumer_of(destination, stack)
-        quiet = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
-        await await_ends(ends, dict.fromkeys(quiet, 1))
-        await _sleep(tree, _SETTLE_SECONDS)
+        await await_ends(ends, QUIET_ENDS)
+        await sleep_beside([tree], _SETTLE_SECONDS)
         before, began = tree.use().cpu_seconds, time.perf_counter()
-        await _sleep(tree, seconds)
+        await sleep_beside([tree], seconds)
         took = time.perf_counter() - began
         cpu_seconds = tree.use().cpu_seconds - before
         by_process = _memory_by_process(process.pid)
     return Idle(
-        partitions=len(quiet),
+        partitions=len(QUIET_ENDS),
         seconds=took,
         cpu_percent=100 * cpu_seconds / took,
         memory_bytes=sum(size for _, size in by_process),
@@ -134,12 +139,13 @@ async def await_ends(ends: AIOKafkaConsumer, wanted: dict[TopicPartition, int]) 
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _sleep(tree: ProcessTree, seconds: float) -> None:
+async def sleep_beside(trees: Iterable[ProcessTree], seconds: float) -> None:
     """Sleeps, and looks at the processes often enough to know those that come and go."""
     until = time.perf_counter() + seconds
     while (left := until - time.perf_counter()) > 0:
         await asyncio.sleep(min(1.0, left))
-        tree.use()
+        for tree in trees:
+            tree.use()
 
 
 def _memory_by_process(pid: int) -> tuple[tuple[str, int], ...]:

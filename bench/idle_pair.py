@@ -11,10 +11,17 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from aiokafka import TopicPartition
-
 from bench.brokers import BenchKafka, create_topics
-from bench.idle import PARTITIONS_PER_TOPIC, TOPICS, await_ends, configuration, consumer_of, send_one_to_each
+from bench.idle import (
+    PARTITIONS_PER_TOPIC,
+    QUIET_ENDS,
+    TOPICS,
+    await_ends,
+    configuration,
+    consumer_of,
+    send_one_to_each,
+    sleep_beside,
+)
 from bench.mirrorlake_contender import start_mirrorlake
 from bench.process_tree import ProcessTree
 from bench.results import text_table
@@ -57,13 +64,12 @@ async def _measure(versions: list[Path], arguments: argparse.Namespace) -> None:
             process = start_mirrorlake(configuration(source, destination), own, package_folder=version)
             stack.callback(process.stop, timeout_seconds=_STOP_SECONDS)
             ends = await consumer_of(destination, stack)
-            quiet = [TopicPartition(topic, each) for topic in TOPICS for each in range(PARTITIONS_PER_TOPIC)]
-            await await_ends(ends, dict.fromkeys(quiet, 1))
+            await await_ends(ends, QUIET_ENDS)
             trees.append(ProcessTree(process.pid))
-        await _slept(trees, arguments.settle_seconds)
+        await sleep_beside(trees, arguments.settle_seconds)
         for number in range(arguments.rounds):
             began, before = time.perf_counter(), [tree.use().cpu_seconds for tree in trees]
-            await _slept(trees, arguments.seconds)
+            await sleep_beside(trees, arguments.seconds)
             took = time.perf_counter() - began
             found = [100 * (tree.use().cpu_seconds - each) / took for tree, each in zip(trees, before, strict=True)]
             rows = [
@@ -71,15 +77,6 @@ async def _measure(versions: list[Path], arguments: argparse.Namespace) -> None:
                 for version, percent in zip(versions, found, strict=True)
             ]
             print(text_table([("round", "version", "CPU % of a core", "× the first"), *rows], words=2), flush=True)
-
-
-async def _slept(trees: list[ProcessTree], seconds: float) -> None:
-    """Looks often enough to know processes that come and go."""
-    until = time.perf_counter() + seconds
-    while (left := until - time.perf_counter()) > 0:
-        await asyncio.sleep(min(1.0, left))
-        for tree in trees:
-            tree.use()
 
 
 if __name__ == "__main__":

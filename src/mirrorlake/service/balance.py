@@ -94,17 +94,17 @@ class ShardLanes:
         """Moves a shard."""
         self.of[move.shard] = move.lane
 
-    def look(self, *, backlog: int, partitions: int, now_seconds: float) -> int | None:
+    def look(self, *, backlog: int | None, partitions: int, now_seconds: float) -> int | None:
         """Gathers all shards, or spreads them again; returns how many lanes serve them then, None for no change.
 
         Args:
-            backlog: offsets that all copies together are behind their sources.
+            backlog: offsets that all copies together are behind their sources; None keeps all lanes whatever it is.
             partitions: how many are copied.
             now_seconds: reading of the driver's clock.
         """
         if not self._gathers:
             return None
-        if backlog >= BEHIND_MIN or partitions > GATHERED_PARTITIONS_MAX:
+        if backlog is None or backlog >= BEHIND_MIN or partitions > GATHERED_PARTITIONS_MAX:
             self._not_before(now_seconds + GATHER_AFTER_SECONDS)
             return self._spread_again(now_seconds)
         if self._is_gathered or now_seconds < self._gather_at_seconds:

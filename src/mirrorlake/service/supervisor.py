@@ -27,7 +27,7 @@ from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import RETRIED, UNCHECKED
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
-from mirrorlake.service.balance import BEHIND_MIN, ShardLanes, find_move
+from mirrorlake.service.balance import ShardLanes, find_move
 from mirrorlake.service.choosing import Chosen, choose
 from mirrorlake.service.lease_plans import (
     BEGIN_SECONDS_MAX,
@@ -298,7 +298,7 @@ class Supervisor:
         # What is not known may be much: partitions that were never looked at are not called quiet. And a mirror with a
         # limit has a share of it in each lane: one that took over all of it would begin beside those that still read.
         may_be = all(s.lag is not None for s in copied) and not self._pacing.limited & {s.mirror for s in copied}
-        backlog = sum(state.lag or 0 for state in copied) if may_be else BEHIND_MIN
+        backlog = sum(state.lag or 0 for state in copied) if may_be else None
         self._served_by(self._shard_lanes.look(backlog=backlog, partitions=len(copied), now_seconds=now))
 
     def _served_by(self, lanes: int | None) -> None:
