@@ -4,7 +4,6 @@ Files of an archive are read from their ends: the first request brings the last 
 and with them the size.
 """
 
-import io
 from typing import TYPE_CHECKING
 
 import obstore
@@ -12,6 +11,7 @@ import obstore
 from mirrorlake.errors import StoreUnavailableError
 from mirrorlake.stores.bucket_clients import BucketClient
 from mirrorlake.stores.bucket_errors import LIBRARY_ERRORS, bucket_error, bucket_errors_as_ours, cause_of
+from mirrorlake.stores.sized_file import SizedFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -23,7 +23,7 @@ READ_AHEAD_BYTES = 1024 * 1024
 """Least size of a range asked for afterwards."""
 
 
-class BucketFile(io.RawIOBase):
+class BucketFile(SizedFile):
     """One object, opened for reading; reads return all that is asked for, short at the end only.
 
     Args:
@@ -36,11 +36,10 @@ class BucketFile(io.RawIOBase):
     """
 
     def __init__(self, client: BucketClient, path: str, *, where: str) -> None:
-        super().__init__()
+        super().__init__(0)
         self._client = client
         self._path = path
         self._where = where
-        self._position = 0
         self._e_tag: str | None = None
         self._tail_start, self._tail = 0, b""
         self._window_start, self._window = 0, b""
@@ -82,24 +81,6 @@ class BucketFile(io.RawIOBase):
         if len(data) != end - start:
             raise StoreUnavailableError(f"{self._where}: {len(data)} bytes of the range {start}-{end} came")
         return data
-
-    def readable(self) -> bool:
-        """Returns True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Returns True."""
-        return True
-
-    def tell(self) -> int:
-        """Returns the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position and returns it; asks for nothing yet."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
-        self._position = max(0, base + offset)
-        return self._position
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fills the buffer as far as the object reaches."""

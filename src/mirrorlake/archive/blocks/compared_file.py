@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, BinaryIO
 from mirrorlake.archive.blocks.sums import BlockSums
 from mirrorlake.archive.seal import filled_from
 from mirrorlake.errors import ChainBrokenError
+from mirrorlake.stores.sized_file import SizedFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-class ComparedFile(io.RawIOBase):
+class ComparedFile(SizedFile):
     """Reads a file whose blocks have checksums.
 
     Who reads whole blocks, from where one begins, is given as many as were asked for, straight from the file. Of any
@@ -26,33 +27,13 @@ class ComparedFile(io.RawIOBase):
     """
 
     def __init__(self, file: BinaryIO, *, file_bytes: int, blocks: BlockSums, where: str) -> None:
-        super().__init__()
+        super().__init__(file_bytes)
         self._file = file
-        self._file_bytes = file_bytes
         self._blocks = blocks
         self._where = where
-        self._position = 0
         self._held_number = -1
         self._held = memoryview(b"")
         self._is_of_length = False
-
-    def readable(self) -> bool:
-        """Returns True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Returns True."""
-        return True
-
-    def tell(self) -> int:
-        """Returns the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position and returns it; reads nothing."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file_bytes}[whence]
-        self._position = max(0, base + offset)
-        return self._position
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fills the start of the buffer and returns how much of it.
@@ -97,19 +78,19 @@ class ComparedFile(io.RawIOBase):
 
     def _whole_bytes(self, wanted: int) -> int:
         """Returns how many of the next bytes are blocks that are wanted whole."""
-        left = max(0, self._file_bytes - self._position)
+        left = max(0, self._size_bytes - self._position)
         if self._position % self._blocks.block_bytes:
             return 0
         return left if wanted >= left else wanted // self._blocks.block_bytes * self._blocks.block_bytes
 
     def _rest_of_block(self) -> memoryview:
         """Returns what is left of the block at the position; nothing behind the end."""
-        if self._position >= self._file_bytes:
+        if self._position >= self._size_bytes:
             return memoryview(b"")
         number, inside = divmod(self._position, self._blocks.block_bytes)
         if number != self._held_number:
             at = number * self._blocks.block_bytes
-            block = memoryview(bytearray(min(self._blocks.block_bytes, self._file_bytes - at)))
+            block = memoryview(bytearray(min(self._blocks.block_bytes, self._size_bytes - at)))
             self._fill(block, at)
             if not self._blocks.holds(number, block):
                 raise self._changed(number)
@@ -144,13 +125,13 @@ class ComparedFile(io.RawIOBase):
     def _check_length(self) -> None:
         if self._is_of_length:
             return
-        if (found := self._file.seek(0, io.SEEK_END)) != self._file_bytes:
-            raise self._broken(f"has {found} bytes, its description says {self._file_bytes}")
+        if (found := self._file.seek(0, io.SEEK_END)) != self._size_bytes:
+            raise self._broken(f"has {found} bytes, its description says {self._size_bytes}")
         self._is_of_length = True
 
     def _changed(self, number: int) -> ChainBrokenError:
         start = number * self._blocks.block_bytes
-        end = min(start + self._blocks.block_bytes, self._file_bytes)
+        end = min(start + self._blocks.block_bytes, self._size_bytes)
         return self._broken(f"has other bytes from {start} to {end - 1} than its description says")
 
     def _broken(self, what: str) -> ChainBrokenError:
