@@ -14,6 +14,7 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.pipeline.lanes import Lease
+from mirrorlake.service.balance import GATHER_AFTER_SECONDS
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
@@ -49,18 +50,20 @@ def mapped(partition: int, shard: int = 0) -> PartitionState:
 class Bench:
     """A supervisor on a clock that stands still."""
 
-    def __init__(self, *states: PartitionState, lanes: int = 1) -> None:
+    def __init__(self, *states: PartitionState, lanes: int = 1, gathers: bool = False) -> None:
         self.clock = ManualClock()
         self.states = states
         events = Events(Metrics(), self.clock, {"m": "west"})
+        self.table = table_of(*states, clock=self.clock, events=events)
         self.supervisor = Supervisor(
-            table_of(*states, clock=self.clock, events=events),
+            self.table,
             lanes=lanes,
             lease_seconds=5.0,
             memory_bytes_max=256 << 20,
             clock=self.clock,
             events=events,
             changed=lambda: None,
+            gathers=gathers,
         )
 
     def next(self, lane: int = 0) -> Lease | None:
@@ -148,3 +151,26 @@ def test_a_shard_is_not_begun_in_one_lane_while_it_is_under_way_in_another() -> 
     again = bench.next(lane)
     assert again is not None
     assert sorted(given(again)) == [0, 1]
+
+
+def test_a_shard_that_one_lane_gathers_is_begun_there_whole_once_its_old_lane_is_through_with_it() -> None:
+    states = [mapped(0, 0), mapped(1, 1), mapped(2, 1)]
+    bench = Bench(*states, lanes=2, gathers=True)
+    bench.table.observed("east", {state.source: (0, 1) for state in states})
+    for lane, members in ((0, states[:1]), (1, states[1:])):
+        lease = bench.next(lane)
+        assert lease is not None
+        bench.end(lease, *(row(state, None) for state in members), lane=lane)
+    old = bench.next(1)
+    assert old is not None
+    bench.clock.advance(GATHER_AFTER_SECONDS)
+    bench.supervisor.balance()
+    first = bench.next(0)
+    assert first is not None
+    assert [*given(first)] == [0], "the other shard is in the lease of its old lane"
+    bench.end(first, row(states[0], None))
+    bench.end(old, *(row(state, None) for state in states[1:]), lane=1)
+    assert bench.next(1) is None
+    whole = bench.next(0)
+    assert whole is not None
+    assert sorted(given(whole)) == [0, 1, 2]
